@@ -7,8 +7,10 @@
 
 Problem, Layout, DType    what to compute: C = alpha * A * B + beta * C
 tune, generate, verify    the path, or parts of it; see gemmgen.api
+load                      a kernel as a function of torch's, CuPy's, JAX' or numpy's arrays
 explain, export, bench    a kernel: why it is as it is, as files that stand alone, beside cuBLASLt
 study, check_model        series of kernels, and how well the model orders them
+report                    what is on file as one page
 TuneResult, Trial, ...    what they return: frozen records
 """
 
@@ -21,7 +23,8 @@ TYPE_CHECKING = False  # typing's, without importing it: who only asks for `gemm
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 if TYPE_CHECKING:
-    from gemmgen.api import bench, check_model, explain, export, generate, study, tune, verify
+    from gemmgen.api import bench, check_model, explain, export, generate, load, report, study, tune, verify
+    from gemmgen.arrays.kernel import ArrayKernel
     from gemmgen.artifacts.exporting import Exported
     from gemmgen.artifacts.kernelfile import KernelFile
     from gemmgen.benchmark.bench import BenchRow
@@ -41,7 +44,19 @@ if TYPE_CHECKING:
 else:
     # Imported when first asked for: `gemmgen --help` needs no numpy.
     HOMES = {
-        "gemmgen.api": ("bench", "check_model", "explain", "export", "generate", "study", "tune", "verify"),
+        "gemmgen.api": (
+            "bench",
+            "check_model",
+            "explain",
+            "export",
+            "generate",
+            "load",
+            "report",
+            "study",
+            "tune",
+            "verify",
+        ),
+        "gemmgen.arrays.kernel": ("ArrayKernel",),
         "gemmgen.artifacts.exporting": ("Exported",),
         "gemmgen.artifacts.kernelfile": ("KernelFile",),
         "gemmgen.benchmark.bench": ("BenchRow",),
@@ -73,6 +88,7 @@ else:
 
 
 __all__ = [
+    "ArrayKernel",
     "BenchRow",
     "CandidateFailed",
     "Case",
@@ -96,6 +112,8 @@ __all__ = [
     "explain",
     "export",
     "generate",
+    "load",
+    "report",
     "study",
     "tune",
     "verify",

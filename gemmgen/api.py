@@ -38,9 +38,11 @@ from gemmgen.verification.verifier import verify as property_test
 from gemmgen.verification.with_sanitizers import require_sanitizer
 from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
-if TYPE_CHECKING:  # the functions that need it import the room benchmark themselves: `tune` does without
+if TYPE_CHECKING:  # the functions that need them import the rooms arrays and benchmark themselves: `tune` does without
+    from gemmgen.arrays.kernel import ArrayKernel
     from gemmgen.benchmark.bench import BenchRow
     from gemmgen.benchmark.explain import Explanation
+    from gemmgen.benchmark.report.page import Page
     from gemmgen.benchmark.study import StudyResult
     from gemmgen.benchmark.study.modelcheck import ModelCheck
 
@@ -248,6 +250,25 @@ def export(
     )
 
 
+def load(kernel: Kernel | Trial | TuneResult, *, device: DeviceChoice = "auto") -> ArrayKernel:
+    """`kernel` as a function of arrays: `kernel(a, b)` of torch, CuPy, PyCUDA, JAX or numpy, without a copy of them.
+
+    kernel  as for `verify`, or what `tune` found
+    device  "gpu" (or "cuda") takes arrays of a GPU, in the context and on the stream that are current there; "emulator"
+            takes arrays of the host, and is slow; "auto" takes the GPU where there is one
+
+    On a GPU it is compiled at the first call, for the device of the arrays. Nothing verifies it here.
+    Raises InvalidInput (no such kernel) or CandidateFailed (the device is not available; the emulator has no twin of
+    what the kernel uses).
+    """
+    from gemmgen.arrays.load import load_source
+
+    if isinstance(kernel, TuneResult):
+        kernel = kernel.winner
+    source = kernel.source if isinstance(kernel, Trial) else _kernel_file(kernel, compile_target("auto")[1]).source
+    return load_source(source, device, Store())
+
+
 def bench(
     *wanted: Problem | Kernel,
     out: Folder = DEFAULT_OUT,
@@ -274,6 +295,19 @@ def bench(
                 require_memory(one)
         found = [one if isinstance(one, Problem) else _kernel_file(one, target.spec, Path(out)) for one in wanted]
         return measure_all(found, target, store, Path(out), command, progress or Silent())
+
+
+def report(*folders: Folder, to: Folder, compiled: bool = False, progress: Progress | None = None) -> Page:
+    """Write one HTML page of the kernels in `folders`, and in the folders directly in these, to the file `to`.
+
+    compiled  compile and disassemble each kernel, for its main loop
+
+    Returns what the page shows. Raises InvalidInput where one is no folder, and GemmgenError where there is no kernel
+    with its JSON, or the file cannot be written.
+    """
+    from gemmgen.benchmark.report.page import write_report
+
+    return write_report([Path(folder) for folder in folders], Path(to), Store() if compiled else None, progress)
 
 
 def study(

@@ -7,7 +7,7 @@ verification  what that found; null where none was asked for
 executor      what ran it, with its flags; equal `environment` and generator `digest` make equal results
 earlier       verification, executor and date of NAME.json
 not_shown     what a reader might take for shown and is not, in words
-sha256        of the kernel's text, which is the first `kernel_bytes` bytes of `kernel_file`
+sha256        of the kernel's text, which is `kernel_bytes` bytes of `kernel_file` behind the first `kernel_start`
 files         SHA-256 of each exported file
 
 `recheck.py` compares the files with it and verifies the kernel again.
@@ -68,11 +68,13 @@ def certificate_name(kernel: str) -> str:
 
 def certificate_text(source: KernelSource, record: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
     """`record`, which `certified_record` made, with the hashes of `source` and of `files` (name: content)."""
+    file, text = f"{source.name}.cu", source.text.encode()
     names = {
         "name": source.name,
         "sha256": source.digest,
-        "kernel_file": f"{source.name}.cu",
-        "kernel_bytes": len(source.text.encode()),
+        "kernel_file": file,
+        "kernel_start": files[file].index(text),
+        "kernel_bytes": len(text),
         "files": {name: sha256(data) for name, data in files.items()},
     }
     return json.dumps({**record, **names}, indent=2, allow_nan=False) + "\n"

@@ -66,6 +66,11 @@ class Copy:
         return f"{self.sizes['batch']} * {self.stride}" if self.problem.batched else self.stride
 
     @property
+    def bytes(self) -> str:
+        """Of these."""
+        return f"sizeof({self.element}) * {self.elements}"
+
+    @property
     def sized_by(self) -> tuple[str, ...]:
         """The arguments that its size depends on."""
         operand = self.prepare.of(self.problem)

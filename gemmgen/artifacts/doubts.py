@@ -73,19 +73,22 @@ def edits(found: Mapping[str, bytes | None], rendered: Mapping[str, str]) -> Ite
             yield first_edit(file, None if data is None else data.decode(errors="replace"), text)
 
 
-def first_edit(file: str, stands: str | None, rendered: str) -> Edit:
-    """Where a text first differs from another."""
+def first_edit(file: str, stands: str | None, rendered: str, first: int = 1) -> Edit:
+    """Where a text, which begins in line `first` of the file, first differs from another."""
     pairs = itertools.zip_longest((stands or "").splitlines(), rendered.splitlines())
-    for line, (one, other) in enumerate(pairs, 1):
+    for line, (one, other) in enumerate(pairs, first):
         if one != other:
             return Edit(file, line, one, other)
     return Edit(file, line, one, other)  # line ends alone
 
 
-def macros_of_launcher(file: str, text: str, rendered: str, launcher: str) -> Iterator[Edit]:
-    """Lines of a kernel's text that are not in `rendered` and define what words of the `launcher` behind it mean."""
+def macros_of_launcher(file: str, text: str, rendered: str, launcher: str, first: int) -> Iterator[Edit]:
+    """Lines of a kernel's text that are not in `rendered` and define what words of the `launcher` behind it mean.
+
+    first  the text's first line in the file
+    """
     known, words = set(rendered.splitlines()), set(re.findall(r"\w+", launcher))
-    for number, line in enumerate(_joined(text), 1):
+    for number, line in enumerate(_joined(text), first):
         macro = _MACRO.search(line)
         if macro and macro[1] in words and line not in known:
             yield Edit(file, number, line, None)

@@ -50,7 +50,7 @@ def folder_texts(source: KernelSource, arch: str) -> dict[str, str]:
         return environment(source.problem.types).get_template(f"export/{template}").render(out=out, test=test)
 
     return {
-        f"{source.name}.cu": source.text + render("launcher.cu"),
+        f"{source.name}.cu": render("prologue.cu") + source.text + render("launcher.cu"),
         f"{source.name}.h": render("kernel.h"),
         f"{source.name}_selftest.cu": render("selftest.cu"),
         "CMakeLists.txt": render("CMakeLists.txt"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from gemmgen.artifacts.copies import Copy
@@ -12,7 +12,7 @@ from gemmgen.artifacts.elements import ELEMENTS, Element
 from gemmgen.artifacts.maps import Maps
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.prepare import PREPARED
-from gemmgen.kernel.source import OPERANDS, WORKSPACE, KernelSource, Parameter, parameters
+from gemmgen.kernel.source import OPERANDS, KernelSource, Launch, Parameter, parameters
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
@@ -63,6 +63,27 @@ class Argument:
     ctype: str
     text: str
     passed: str
+
+    @property
+    def is_workspace(self) -> bool:
+        """Whether it is the workspace, or its bytes."""
+        return self in WORKSPACE
+
+
+WORKSPACE_ALIGN = 256  # bytes that divide its address, as cudaMalloc's, and where its parts begin
+WORKSPACE = (Argument("void*", "workspace", "workspace"), Argument("size_t", "workspace_bytes", "workspace_bytes"))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the workspace: the kernel's argument that says where it is, and how many bytes it has.
+
+    bytes  in C++, of the sizes and of functions tiles_of_c and copy_ld
+    """
+
+    ctype: str
+    name: str
+    bytes: str
 
 
 @dataclass(frozen=True)
@@ -127,18 +148,12 @@ class Interface:
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
-        """The launcher's, in the order of a kernel without tensor maps and copies: it takes pointers for them."""
-        launch = self.source.launch
-        plain = parameters(self.problem, replace(launch, maps=(), prepares=()))
-        given = plain if self.planned else self.source.parameters
-        pointers = [parameter for parameter in given if parameter.is_pointer]
-        copies = [next(p for p in step.parameters if p.name in PREPARED) for step in self.source.program[:-1]]
-        return tuple(self._argument(parameter) for parameter in (*pointers, *copies, *given[len(pointers) :]))
+        """The launcher's, but for the stream behind them: those of any kernel of the problem, whatever its config.
 
-    @property
-    def planned(self) -> bool:
-        """Whether a launch is planned: maps are encoded, or operands prepared, for more launches than one."""
-        return bool(self.source.launch.maps or self.source.launch.prepares)
+        Operands, sizes that are left to run time, leading dimensions, strides, scalars and the workspace.
+        """
+        plain = Launch(self.threads, self.source.launch.grid)
+        return (*(self._argument(parameter) for parameter in parameters(self.problem, plain)), *WORKSPACE)
 
     @cached_property
     def copies(self) -> tuple[Copy, ...]:
@@ -156,15 +171,21 @@ class Interface:
         )
 
     @property
+    def copied(self) -> dict[str, Copy]:
+        """The same by their operands."""
+        return {copy.operand: copy for copy in self.copies}
+
+    @property
     def kept(self) -> tuple[Argument, ...]:
         """The arguments that a plan keeps as they are."""
-        used = {p.text for step in self.source.program for p in step.parameters}
+        used = {p.text for step in self.source.program for p in step.parameters} | {*self.workspace_sizes}
         return tuple(argument for argument in self.arguments if argument.text in used)
 
     @property
     def plan_fields(self) -> tuple[str, ...]:
         """Names of what a plan holds."""
-        return (*(one.parameter for one in self.maps.encoded), *(one.text for one in self.kept), "blocks")
+        kept = (one.text for one in self.kept)
+        return (*(one.parameter for one in self.maps.encoded), *kept, *(one.name for one in self.parts), "blocks")
 
     @property
     def passed(self) -> tuple[str, ...]:
@@ -182,6 +203,11 @@ class Interface:
     def persistent(self) -> bool:
         """Whether no more blocks are launched than the device has SMs."""
         return self.source.launch.persistent
+
+    @property
+    def asks_device(self) -> bool:
+        """Whether a plan depends on the device."""
+        return bool(self.maps.encoded or self.feature or self.persistent)
 
     def _argument(self, parameter: Parameter) -> Argument:
         """The kernel's own structs are what CUDA's headers call otherwise: the same bits."""
@@ -354,6 +380,11 @@ class Interface:
         return self.sizes.get("batch", "1")
 
     @property
+    def may_be_null(self) -> tuple[str, ...]:
+        """The arguments that are not read where K = 0."""
+        return ("A", "B") if "K" in self.runtime_sizes and not self.pointers else ()
+
+    @property
     def may_be_empty(self) -> tuple[str, ...]:
         """The sizes that can leave C without an element."""
         return tuple(name for name in self.runtime_sizes if name != "K")
@@ -385,9 +416,28 @@ class Interface:
         return self.source.launch.splits
 
     @property
-    def parts(self) -> tuple[str, ...]:
-        """The parts of the workspace that a launch takes, and the arguments that say where they are."""
-        return self.source.launch.parts
+    def workspace_align(self) -> int:
+        return WORKSPACE_ALIGN
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The workspace's, in their order: the copy of B, which M does not move, comes first."""
+        copies = sorted(self.copies, key=lambda copy: copy.operand, reverse=True)
+        return (*(Part(f"{copy.element}*", copy.part, copy.bytes) for copy in copies), *self._sums)
+
+    @property
+    def _sums(self) -> tuple[Part, ...]:
+        """What blocks that share tiles take."""
+        if not self.adds_up:
+            return ()
+        left, tiles = f"{self.tiles_of_c} * {self.splits}", self.tiles_of_c
+        if self.stream:
+            left, tiles = f"({self.stream} + {self.tiles_of_c} % {self.stream})", str(self.stream)
+        sums = self.element["sums"]
+        return (
+            Part("unsigned*", "semaphores", f"{tiles} * sizeof(unsigned)"),
+            Part(f"{sums}*", "partials", f"{left} * {self.partial_elements} * sizeof({sums})"),
+        )
 
     @property
     def adds_up(self) -> bool:
@@ -406,18 +456,25 @@ class Interface:
 
     @property
     def tiles(self) -> str:
-        """Tiles of C, in terms of a function tiles(size, tile)."""
-        return " * ".join(f"tiles({size}, {tile})" for size, tile in self.grid)
+        """Tiles of C, in terms of a function tiles_of(size, tile)."""
+        return " * ".join(f"tiles_of({size}, {tile})" for size, tile in self.grid) or "1"
+
+    @property
+    def tiles_of_c(self) -> str:
+        """The same as a call of the launcher's function."""
+        return f"tiles_of_c({', '.join(self.tile_sizes)})"
+
+    @property
+    def tile_sizes(self) -> tuple[str, ...]:
+        """The arguments that the number of tiles depends on."""
+        counted = {size for size, _ in self.source.launch.grid}
+        return tuple(name for name in self.runtime_sizes if name in counted)
 
     @property
     def workspace_sizes(self) -> tuple[str, ...]:
         """The arguments that the workspace's size depends on."""
-        return tuple(name for name in self.runtime_sizes if name != "K")
-
-    @property
-    def part_sizes(self) -> dict[str, tuple[str, ...]]:
-        """The same of each part of the workspace."""
-        return dict.fromkeys(WORKSPACE, self.workspace_sizes) | {copy.part: copy.sized_by for copy in self.copies}
+        used = {name for copy in self.copies for name in copy.sized_by} | {*(self.tile_sizes if self.adds_up else ())}
+        return tuple(name for name in self.runtime_sizes if name in used)
 
     @property
     def epilogue(self) -> Epilogue:

@@ -48,6 +48,7 @@ class Certificate:
     """A certificate as it stands in a file, and the kernel beside it.
 
     source        with the text that is there now, if any
+    first         the text's first line in its file
     changed       files that are not as certified
     edits         files that are not as this version of gemmgen renders them; of the kernel's own text only macros for
                   the launcher: see `doubts.macros_of_launcher`
@@ -61,6 +62,7 @@ class Certificate:
 
     path: Path
     source: KernelSource
+    first: int
     changed: tuple[Difference, ...]
     edits: tuple[Edit, ...]
     unmet: tuple[Unmet, ...]
@@ -96,7 +98,7 @@ class Certificate:
         file = f"{self.source.name}.cu"
         if self.rendered is None or self.rendered.text == self.source.text:
             return Edit(file, 0, None, None)
-        return first_edit(file, self.source.text, self.rendered.text)
+        return first_edit(file, self.source.text, self.rendered.text, self.first)
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,8 @@ class Recheck:
     def unseen(self) -> tuple[Conditional, ...]:
         """Lines that the emulator, which ran it now, did not see: see `unseen.unseen`."""
         emulated = self.executor is not None and self.executor["name"] == "emulator"
-        return unseen(self.certificate.source, self.certificate.arch) if emulated else ()
+        hidden = unseen(self.certificate.source, self.certificate.arch) if emulated else ()
+        return tuple(one.moved(self.certificate.first - 1) for one in hidden)
 
     @property
     def stands(self) -> bool:
@@ -149,9 +152,12 @@ def read_certificate(path: Path) -> Certificate:
         )
         found = {name: _content(path.parent, name) for name in files}
         changed = tuple(_differences(files, {name: _hash(data) for name, data in found.items()}))
-        text = (found[record["kernel_file"]] or b"")[: whole("kernel_bytes", record["kernel_bytes"], least=1)]
+        start = whole("kernel_start", record["kernel_start"], least=0)
+        end = start + whole("kernel_bytes", record["kernel_bytes"], least=1)
+        content = found[record["kernel_file"]] or b""
+        text, first = content[start:end], content.count(b"\n", 0, start) + 1
         contradicts = not changed and sha256(text) != record["sha256"]
-        require(not contradicts, f"sha256 is not that of the first {len(text)} bytes of {record['kernel_file']}")
+        require(not contradicts, f"sha256 is not that of bytes {start} to {end} of {record['kernel_file']}")
         source = replace(source, text=text.decode(errors="replace"))
         if not changed:
             require_agreement(source, path)
@@ -161,8 +167,9 @@ def read_certificate(path: Path) -> Certificate:
         return Certificate(
             path,
             source,
+            first,
             changed,
-            () if changed else tuple(_edits(path.parent, source, arch)),
+            () if changed else tuple(_edits(path.parent, source, arch, first)),
             () if claims is None else tuple(unmet_claims(claims, executor["name"], examples, seed)),
             claims,
             examples,
@@ -243,12 +250,12 @@ def recheck_document(result: Recheck) -> Document:
     }
 
 
-def _edits(folder: Path, source: KernelSource, arch: str) -> Iterator[Edit]:
+def _edits(folder: Path, source: KernelSource, arch: str, first: int) -> Iterator[Edit]:
     """Raises InvalidInput for a kernel that has no such files."""
     rendered, again, kernel = folder_texts(source, arch), rendered_or_none(source, arch), f"{source.name}.cu"
     yield from edits({name: _content(folder, name) for name in rendered}, rendered)
-    launcher = rendered[kernel].removeprefix(source.text) + rendered[f"{source.name}.h"]
-    yield from macros_of_launcher(kernel, source.text, "" if again is None else again.text, launcher)
+    launcher = rendered[kernel].replace(source.text, "", 1) + rendered[f"{source.name}.h"]
+    yield from macros_of_launcher(kernel, source.text, "" if again is None else again.text, launcher, first)
 
 
 def _figures(certificate: Certificate, verdict: Verdict, found: Document) -> Iterator[Difference]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from typing import Any
 
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.kernel.analysis import Traffic, traffic
@@ -121,18 +122,27 @@ class Explanation:
     sass_failure: Failure | None
 
     @property
+    def recorded(self) -> Mapping[str, Any] | None:
+        """What the kernel's JSON says of the compiled kernel; None where that is not of the text at hand."""
+        return _recorded(self.kernel)
+
+    @property
     def last_wave(self) -> float:
         """How full the last wave of blocks is, 0 to 1."""
         waves = self.prediction.waves
         return waves - math.ceil(waves) + 1 if math.isfinite(waves) else 0.0
 
 
-def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store) -> Explanation:
-    """Explain `kernel` on `device`. A compiler or disassembler that is missing leaves its part out, with the reason."""
+def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store | None) -> Explanation:
+    """Explain `kernel` on `device`. A compiler or disassembler that is missing leaves its part out, with the reason.
+
+    Without `store` nothing is compiled: registers are those of its JSON, or estimated.
+    """
     source = kernel.source
     case, plan = representative(source.problem), plan_of(source)
     compiled = _compiled(kernel, arch, store)
-    registers = compiled.registers if isinstance(compiled, CompiledKernel) else None
+    recorded = _recorded(kernel) or {}
+    registers = compiled.registers if isinstance(compiled, CompiledKernel) else recorded.get("registers")
     sass = _disassembled(compiled, plan.instruction)
     prediction = predict(plan, device, registers)
     moved, work = traffic(plan), plan.work
@@ -193,7 +203,13 @@ def _used(case: Case, plan: Plan) -> float:
     return case.m * case.n / (-(-case.m // rows) * rows * -(-case.n // cols) * cols)
 
 
-def _compiled(kernel: KernelFile, arch: str, store: Store) -> CompiledKernel | Failure:
+def _recorded(kernel: KernelFile) -> Mapping[str, Any] | None:
+    return None if kernel.edited or kernel.record is None else kernel.record.get("resources")
+
+
+def _compiled(kernel: KernelFile, arch: str, store: Store | None) -> CompiledKernel | Failure:
+    if store is None:
+        return Failure("unavailable", "nothing was compiled for this page", "report")
     try:
         return compile_kernel(kernel.source, arch, store)
     except CandidateFailed as error:

@@ -1,4 +1,4 @@
-"""generated/<arch>/: kernels kept in the repository, and the README.md made from their JSON.
+"""generated/<arch>/: kernels kept in the repository, and the README.md and the plot of ratios made from their JSON.
 
 The texts must be what the templates render today: `check` says where they are not, `rerender` mends it. A
 measurement stays only while the machine code stays.
@@ -15,6 +15,7 @@ from typing import Any
 
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, write_kernel
 from gemmgen.artifacts.records import kernel_document
+from gemmgen.benchmark.report.ratios import ratio_plot
 from gemmgen.benchmark.scores import FAILED, line, link, number, page, read_failure, scores_in, times
 from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.model import representative
@@ -22,10 +23,12 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import compile_kernel, machine_code
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
+from gemmgen.support.html import render_html
 
 # Of a kernel whose machine code changed: entries that become null, and those that go.
 DROPPED: dict[str, Any] = {"resources": None, "verification": None, "time": None}
 GONE = ("bench", "emulator", "sanitizers", "suite")
+RATIOS = "ratios.svg"
 
 
 @dataclass(frozen=True)
@@ -60,15 +63,22 @@ def unreadable(root: Path) -> list[Disagreement]:
 
 
 def write_readmes(root: Path) -> list[Path]:
-    """Make README.md of each folder from its JSON files; returns their paths. Raises GemmgenError."""
-    return [write_readme(folder) for folder in folders(root)]
+    """Make README.md of each folder, and its plot, from its JSON files; returns their paths. Raises GemmgenError."""
+    return [path for folder in folders(root) for path in write_readme(folder)]
 
 
-def write_readme(folder: Path) -> Path:
-    """Make README.md of one folder; returns its path. Raises GemmgenError."""
-    path = folder / "README.md"
-    write_atomic(path, readme(folder))
-    return path
+def write_readme(folder: Path) -> list[Path]:
+    """Make README.md of one folder, and its plot; returns their paths, in this order. Raises GemmgenError."""
+    made = _pages(folder)
+    for path, text in made.items():
+        write_atomic(path, text)
+    return [*made]
+
+
+def _pages(folder: Path) -> dict[Path, str]:
+    """README.md, and the plot that it shows where something was measured beside a baseline."""
+    made, plot = {folder / "README.md": readme(folder)}, ratio_plot(scores_in(folder))
+    return made if plot is None else {**made, folder / RATIOS: render_html("ratios.svg", plot=plot)}
 
 
 def rerender(root: Path, store: Store) -> list[Path]:
@@ -105,6 +115,8 @@ def readme(folder: Path) -> str:
             ladders[str(kernel.source.problem)].append(kernel)
     lines = [f"# Kernels for {folder.name}", "", "Made from the JSON files beside it by `gemmgen gallery`.", ""]
     if scores := scores_in(folder):
+        if ratio_plot(scores) is not None:
+            lines += [f"![cuBLASLt's time over ours, by group of problems and types]({RATIOS})", ""]
         lines += page(scores)
     studies = sorted(folder.glob("study_*.md"))
     if studies:
@@ -152,9 +164,9 @@ def _check_folder(folder: Path) -> Iterator[Disagreement]:
     for path in sorted(folder.glob("*.json")):
         if not path.with_suffix(".cu").exists():
             yield from _damage(path)
-    table = folder / "README.md"
-    if not table.is_file() or table.read_text() != readme(folder):
-        yield Disagreement(table, "is not what the JSON files make: run `gemmgen gallery`")
+    for path, text in _pages(folder).items():
+        if not path.is_file() or path.read_text() != text:
+            yield Disagreement(path, "is not what the JSON files make: run `gemmgen gallery`")
 
 
 def _damage(path: Path) -> Iterator[Disagreement]:

@@ -32,6 +32,7 @@ COMMANDS = {
     "export": "Verify a kernel, and write it as files that stand alone.",
     "devices": "Show what this machine has, and the cards known.",
     "study": "Series of kernels that differ in one idea or one number.",
+    "report": "Write one HTML page of the kernels on file.",
     "gallery": "Make the README.md of each FOLDER/<arch> from its JSON.",
 }
 

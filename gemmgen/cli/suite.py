@@ -107,7 +107,7 @@ def command(
         for step in chosen:
             _run(step, plan, outcomes)
     finally:
-        readme = write_readme(folder) if folder.is_dir() else None
+        readme = write_readme(folder)[0] if folder.is_dir() else None
     made = summaries(scores_in(folder))
     emit(
         as_json,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # What no directive begins in, and what looks like one but is a comment or a string.
 OPAQUE = re.compile(
@@ -25,6 +25,10 @@ class Conditional:
     first: int
     last: int
     text: str
+
+    def moved(self, lines: int) -> Conditional:
+        """The same in a file that has so many lines before."""
+        return replace(self, first=self.first + lines, last=self.last + lines)
 
     def __str__(self) -> str:
         return f"lines {self.first} to {self.last}"

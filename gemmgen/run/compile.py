@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import struct
 import time
@@ -27,6 +26,7 @@ from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, ChildDied, crew, spread
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store, content_key, sha256
+from gemmgen.support.threads import cores
 
 # -v puts the resource usage into the log. NVRTC has a cache of its own where there is a driver, and a kernel that
 # it knows comes without that log: no-cache (NVRTC 12.9).
@@ -307,16 +307,8 @@ def _resources(log: str) -> dict[str, int]:
     }
 
 
-# The machine
-
-
 def wheel_folders(name: str) -> list[Path]:
     """Folders called `name` ("include", "bin") of the installed NVIDIA wheels, newest CUDA first."""
     spec = importlib.util.find_spec("nvidia")
     roots = [] if spec is None else list(spec.submodule_search_locations or ())
     return sorted((folder for root in roots for folder in Path(root).glob(f"cu[0-9]*/{name}")), reverse=True)
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

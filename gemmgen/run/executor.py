@@ -19,6 +19,7 @@ from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.threads import thread_pool
 
 Floats = npt.NDArray[np.floating[Any]]  # of the problem's dtype
+Products = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint32]
 
 
@@ -92,6 +93,14 @@ class LoadedKernel(Protocol):
 
         Raises CandidateFailed: launch, crash (illegal access, misaligned access, write outside C, semaphores or sums
         that are not zero again, deadlock), race or timeout.
+        """
+        ...
+
+    def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
+        """A * B and, with `sizes`, |A| * |B| (else A * B again) of all of C in float64: for references.
+
+        They are off by no more than a sum in float64 is, of f64 by no more than one in twice as many bits; integers'
+        are exact. None where this executor has nothing faster than numpy for the case. Raises CandidateFailed.
         """
         ...
 

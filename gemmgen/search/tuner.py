@@ -44,7 +44,7 @@ JUDGES = tuple(
     f"verification/{module}.py"
     for module in (
         *("verifier", "checks", "extent", "tails", "seeker", "seeding", "strategies", "situation"),
-        *("data", "reference", "domain"),
+        *("data", "reference", "domain", "products", "multiplied"),
     )
 )
 FINALISTS = 4  # the fastest that are right: re-timed together, carefully

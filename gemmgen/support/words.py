@@ -1,7 +1,32 @@
-"""How a count reads, in kernels' headers and in every report."""
+"""How counts and figures read, in kernels' headers and in every report."""
+
+import math
+
+NONE = "-"
 
 
 def plural(count: float, noun: str) -> str:
     """ "1 step", "1,234 candidates", "0.5 reads"."""
     number = f"{count:,}" if isinstance(count, int) else f"{count:g}"
     return f"{number} {noun}" if count == 1 else f"{number} {noun}s"
+
+
+def figure(value: float) -> str:
+    """Four significant digits, no exponent: 20.45, 1374, 0.06211."""
+    if not math.isfinite(value):
+        return NONE
+    if value == 0:
+        return "0"
+    digits = max(0, 3 - math.floor(math.log10(abs(value))))
+    return f"{value:.{digits}f}"
+
+
+def short(value: float) -> str:
+    """Like `figure`, without zeros that say nothing: 64, 0.5, 10.67."""
+    text = figure(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def percent(share: float) -> str:
+    """ "12%", or "0.062%" for what would round to nothing."""
+    return f"{share:.0%}" if share >= 0.01 or share == 0 else f"{100 * share:.2g}%"

@@ -65,7 +65,8 @@ def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, 
     case, seed, worst = situation.case, situation.seed, 0.0
     for name in case.written:
         result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
-        worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
+        comparison = compare(situation, result, output=name, multiply=kernel.multiply)
+        worst = max(worst, _judge(situation, comparison, tally))
         if name == "C":
             _judge_bits(situation, result, Window.whole(case), tally)
     tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)

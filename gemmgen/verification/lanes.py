@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gemmgen.run.compile import compile_many, cores
+from gemmgen.run.compile import compile_many
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import Target
 from gemmgen.support.child import Child, crew, spread
 from gemmgen.support.files import Store
+from gemmgen.support.threads import cores
 from gemmgen.verification.journal import Journal, VerifyJob
 from gemmgen.verification.verifier import Verdict
 from gemmgen.verification.with_sanitizers import sanitize

@@ -16,6 +16,7 @@ from gemmgen.verification.tensor_bound import needs_largest
 from gemmgen.verification.window import Window
 
 Doubles = npt.NDArray[np.float64]
+Products = tuple[Doubles, Doubles, Doubles]  # as `products` gives them
 
 SLICED_BITS = 56  # of the elements of A and B, below the largest of a row of A or column of B, that slices hold
 SLICE_RESIDUE = 2.0 ** (2 - SLICED_BITS)  # what slices leave out of a sum, over K times its largest product
@@ -24,7 +25,7 @@ THIN_ROWS = 64
 SPECIALS_AT_ONCE = 2**10  # whose products with a row or column each are in memory
 
 
-def products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Doubles, Doubles, Doubles]:
+def products(case: Case, data: DataKind, seed: int, window: Window) -> Products:
     """(A * B, |A| * |B|, the largest of the products in each sum of A * B) inside `window`, whatever alpha and beta.
 
     Exact data needs no |A| * |B|, and few types the largest. Integers sum up exactly, modulo 2^32: |A * B| will do.
@@ -57,7 +58,7 @@ def _slabs(case: Case, window: Window) -> list[Window]:
     return [replace(window, left=left, right=min(left + width, window.right)) for left in edges]
 
 
-def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Doubles, Doubles, Doubles]:
+def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Products:
     operands, sums = operands_of(case, data, seed, True), case.problem.types.accumulator
     a = case.a.dtype.decode(case.a.view(operands.a)[window.a_index])
     b = case.b.dtype.decode(case.b.view(operands.b)[window.b_index])
@@ -65,12 +66,12 @@ def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> tup
         product = sums.wrap((a @ b).astype(np.int64)).astype(np.float64)
         return product, np.abs(product), np.zeros((1, 1))
     with np.errstate(invalid="ignore"):
-        product = _product(a, b, sums, data)
+        product = product_of(a, b, sums, data)
         size = product if data in EXACT_KINDS else _float_product(np.abs(a), np.abs(b), data)
     return product, size, _largest_products(a, b) if needs_largest(case.problem.types) else np.zeros((1, 1))
 
 
-def _product(a: Doubles, b: Doubles, dtype: DType, data: DataKind) -> Doubles:
+def product_of(a: Doubles, b: Doubles, dtype: DType, data: DataKind) -> Doubles:
     """A * B, far more accurate than a kernel's."""
     total = _float_product(a, b, data)
     if dtype == DType.F32 or data in EXACT_KINDS:

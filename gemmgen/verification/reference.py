@@ -76,6 +76,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -86,8 +87,10 @@ from gemmgen.problem.operands import DEPTH, OPERANDS, is_amax
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.recent import Recent
+from gemmgen.support.threads import in_threads
 from gemmgen.verification.data import MEMORY, SPARSE_PRODUCTS, data_seed, make_operands, unscaled
-from gemmgen.verification.products import SLICE_RESIDUE, products
+from gemmgen.verification.multiplied import Multiply, on_host, products_by
+from gemmgen.verification.products import SLICE_RESIDUE, Products, products
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import EXACT_KINDS, Situation
 from gemmgen.verification.tensor_bound import LAMBDA, tensor_bound
@@ -95,11 +98,14 @@ from gemmgen.verification.window import Window
 
 Doubles = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+Elements = npt.NDArray[Any]
 
 SCALING_ROUNDINGS = 4  # of an integer sum: its own to a float, alpha, beta and their sum
 REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
 SMALLEST_NORMAL = 2.0**-126  # f32
 KEPT_ELEMENTS = 2**18  # of a product that is kept for other scalars
+PART_ELEMENTS = 2**17  # that a thread looks at: in float64 a few such arrays fit a core's cache
+OTHERS_SHARE = 1 / 8  # of elements that are not what was expected to the bit: from there on picking them out is slower
 
 
 @dataclass(frozen=True)
@@ -133,6 +139,34 @@ class Mismatch:
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """What is right.
+
+    values         in float64
+    bound          what each element of a kernel may be off by
+    largest_bound  the largest of these
+    stored         elements, of which one that is the same bit for bit is right; None where a kernel has few such
+    """
+
+    values: Doubles
+    bound: Doubles
+    largest_bound: float
+    stored: Elements | None = None
+
+    @classmethod
+    def of(cls, values: Doubles, bound: Doubles, stored: Elements | None = None) -> Wanted:
+        return cls(values, bound, float(bound.max(initial=0.0)), stored)
+
+    @property
+    def arrays(self) -> tuple[Elements, ...]:
+        return self.values, self.bound, *(() if self.stored is None else (self.stored,))
+
+    def part(self, at: tuple[slice, ...]) -> Wanted:
+        stored = None if self.stored is None else self.stored[at]
+        return Wanted(self.values[at], self.bound[at], self.largest_bound, stored)
+
+
+@dataclass(frozen=True)
 class Compared:
     """A result beside the reference.
 
@@ -148,17 +182,20 @@ class Compared:
     largest_bound: float
 
 
-def expected(situation: Situation, window: Window, output: str = "C") -> tuple[Doubles, Doubles]:
+def expected(
+    situation: Situation, window: Window, output: str = "C", multiply: Multiply = on_host
+) -> tuple[Doubles, Doubles]:
     """(C, bound) inside `window`: the result in float64 and what each element of a kernel may be off by.
 
-    Likewise what another `output` of the epilogue takes there.
+    Likewise what another `output` of the epilogue takes there. `multiply` is asked for the products of a whole C.
     """
-    if window == Window.whole(situation.case):
-        return _expected_whole(replace(situation, seed=data_seed(situation)), output)
-    return _expected(situation, window, output)
+    wanted = _wanted(situation, window, output, multiply)
+    return wanted.values, wanted.bound
 
 
-def expected_amax(situation: Situation, windows: Sequence[Window], output: str) -> tuple[Doubles, Doubles]:
+def expected_amax(
+    situation: Situation, windows: Sequence[Window], output: str, multiply: Multiply = on_host
+) -> tuple[Doubles, Doubles]:
     """(values, bound) of an output that takes the largest magnitudes of rows or columns, of what is inside `windows`.
 
     Each |x| of a kernel is off by its own bound: the largest is at least the largest |x| less its bound, and at most
@@ -168,7 +205,7 @@ def expected_amax(situation: Situation, windows: Sequence[Window], output: str) 
     batch = () if matrix.batch is None else (matrix.batch,)
     value, low, high = (np.zeros((*batch, matrix.rows, matrix.cols)) for _ in range(3))
     for window in windows:
-        values, bound = expected(situation, window, output)
+        values, bound = expected(situation, window, output, multiply)
         size, axis = np.abs(values), -1 if by_row else -2
         at = (*window.matrices, *((window.rows, slice(None)) if by_row else (slice(None), window.cols)))
         with np.errstate(invalid="ignore"):
@@ -178,52 +215,95 @@ def expected_amax(situation: Situation, windows: Sequence[Window], output: str) 
         return value, np.where(np.isfinite(value), np.maximum(high - value, value - low), 0.0)
 
 
-def compare(situation: Situation, result: Floats, window: Window | None = None, output: str = "C") -> Compared:
+def compare(
+    situation: Situation,
+    result: Floats,
+    window: Window | None = None,
+    output: str = "C",
+    multiply: Multiply = on_host,
+) -> Compared:
     """`result`, the storage of C or of another `output` after a run, beside the reference.
 
-    Only `window` counts where it is given. NaN or Inf is right just where it is expected.
+    Only `window` counts where it is given. NaN or Inf is right just where it is expected. `multiply`: see `expected`.
     """
     window = window or Window.whole(situation.case)
     if is_amax(output):
-        return compare_amax(situation, result, (window,), output)
-    return _compared(situation, result, window, output, *expected(situation, window, output))
+        return compare_amax(situation, result, (window,), output, multiply)
+    return _compared(situation, result, window, output, _wanted(situation, window, output, multiply))
 
 
-def compare_amax(situation: Situation, result: Floats, windows: Sequence[Window], output: str) -> Compared:
+def compare_amax(
+    situation: Situation, result: Floats, windows: Sequence[Window], output: str, multiply: Multiply = on_host
+) -> Compared:
     """The same of all of an output that takes the largest magnitudes, where only `windows` of C were computed."""
     matrix = situation.case.tensors[output]
     whole = Window(0, 0, matrix.rows, matrix.cols, 0, matrix.batch)
-    return _compared(situation, result, whole, output, *expected_amax(situation, windows, output))
+    wanted = Wanted.of(*expected_amax(situation, windows, output, multiply))
+    return _compared(situation, result, whole, output, wanted)
 
 
-def _compared(
-    situation: Situation, result: Floats, window: Window, output: str, values: Doubles, bound: Doubles
-) -> Compared:
-    case = situation.case
-    matrix = case.tensors[output]
-    want = _stored(case.problem.types, matrix.dtype, values)
-    got = matrix.dtype.decode(matrix.view(result)[window.index])
-    wrong = ~right(case.problem.types, matrix.dtype, got, values, bound)
-    largest_bound = float(bound.max(initial=0.0))
+def _compared(situation: Situation, result: Floats, window: Window, output: str, wanted: Wanted) -> Compared:
+    matrix, types = situation.case.tensors[output], situation.case.problem.types
+    got = matrix.view(result)[window.index]
+    ratios = np.zeros(got.shape)
+
+    def beside(part: Window) -> Mismatch | None:
+        at = part.within(window)
+        return _mismatch(types, matrix.dtype, got[at], wanted.part(at), ratios[at], part)
+
+    found = [mismatch for mismatch in in_threads(beside, window.parts(PART_ELEMENTS)) if mismatch is not None]
+    if not found:
+        return Compared(float(ratios.max(initial=0.0)), None, ratios, wanted.largest_bound)
+    mismatch = replace(found[0], count=sum(one.count for one in found), output=output)
+    return Compared(np.inf, mismatch, ratios, wanted.largest_bound)
+
+
+def _mismatch(
+    types: Types, dtype: DType, got: Elements, wanted: Wanted, ratios: Doubles, window: Window
+) -> Mismatch | None:
+    """The first of `got` that is wrong, and how many are; puts errors over bounds into `ratios`."""
+    if wanted.stored is None:
+        return _mismatch_among(types, dtype, got, wanted, ratios, None, window)
+    others = np.nonzero(got.view(dtype.bits) != wanted.stored.view(dtype.bits))
+    if len(others[0]) > got.size * OTHERS_SHARE:
+        return _mismatch_among(types, dtype, got, wanted, ratios, None, window)
+    return _mismatch_among(types, dtype, got, wanted, ratios, others, window) if len(others[0]) else None
+
+
+def _mismatch_among(
+    types: Types,
+    dtype: DType,
+    got: Elements,
+    wanted: Wanted,
+    ratios: Doubles,
+    places: tuple[npt.NDArray[np.intp], ...] | None,
+    window: Window,
+) -> Mismatch | None:
+    """The same of the elements at `places` alone, or of all."""
+    at = ... if places is None else places
+    values, bound = wanted.values[at], wanted.bound[at]
+    found = dtype.decode(got[at])
+    want = _stored(types, dtype, values)
+    wrong = ~right(types, dtype, found, values, bound)
     if not wrong.any():
-        error = _error(got, values) if want is values else _error_before_storing(got, want, values)
-        ratios = np.divide(error, bound, out=np.zeros_like(error), where=bound > 0)
-        return Compared(float(ratios.max(initial=0.0)), None, ratios, largest_bound)
-    error = _error(got, want)
-    place = tuple(int(index) for index in np.argwhere(wrong)[0])
-    mismatch = Mismatch(
+        error = _error(found, values) if want is values else _error_before_storing(found, want, values)
+        ratios[at] = np.divide(error, bound, out=np.zeros_like(error), where=bound > 0)
+        return None
+    error = _error(found, want)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios[at] = error / bound
+    first = tuple(int(index) for index in np.argwhere(wrong)[0])
+    place = first if places is None else tuple(int(axis[first]) for axis in places)
+    return Mismatch(
         row=window.top + place[-2],
         col=window.left + place[-1],
-        got=float(got[place]),
-        expected=float(want[place]),
-        error=float(error[place]),
-        bound=float(bound[place]),
+        got=float(found[first]),
+        expected=float(want[first]),
+        error=float(error[first]),
+        bound=float(bound[first]),
         count=int(wrong.sum()),
         matrix=None if window.last is None else window.first + place[0],
-        output=output,
     )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return Compared(np.inf, mismatch, error / bound, largest_bound)
 
 
 def _stored(types: Types, dtype: DType, values: Doubles) -> Doubles:
@@ -265,16 +345,57 @@ EXPECTED = Recent(32, max(2**30, MEMORY // 8))
 PRODUCTS = Recent(16, 2**26)
 
 
-def _expected_whole(situation: Situation, output: str) -> tuple[Doubles, Doubles]:
-    window = Window.whole(situation.case)
-    return EXPECTED.get((situation, output), lambda: _expected(situation, window, output), lambda made: made)
+def _wanted(situation: Situation, window: Window, output: str, multiply: Multiply) -> Wanted:
+    if window != Window.whole(situation.case):
+        return Wanted.of(*_expected(situation, window, output, on_host))
+    key = replace(situation, seed=data_seed(situation)), output
+    return EXPECTED.get(key, lambda: _wanted_whole(situation, output, multiply), lambda made: made.arrays)
 
 
-def _expected(situation: Situation, window: Window, output: str) -> tuple[Doubles, Doubles]:
+def _wanted_whole(situation: Situation, output: str, multiply: Multiply) -> Wanted:
+    case = situation.case
+    types, dtype, whole = case.problem.types, case.tensors[output].dtype, Window.whole(case)
+    values, bound = _expected(situation, whole, output, multiply)
+    if types.uniform and not types.scalar.is_integer:
+        return Wanted.of(values, bound)
+    stored: Elements = np.empty(values.shape, dtype.numpy)
+
+    def store(part: Window) -> None:
+        at = part.within(whole)
+        with np.errstate(over="ignore", invalid="ignore"):
+            stored[at] = _stored(types, dtype, values[at]).astype(dtype.numpy)
+
+    in_threads(store, whole.parts(PART_ELEMENTS))
+    return Wanted.of(values, bound, stored)
+
+
+def _expected(situation: Situation, window: Window, output: str, multiply: Multiply) -> tuple[Doubles, Doubles]:
+    """Part by part, in threads: most of its many passes over the elements find them in a core's cache."""
+    of = unscaled(situation.case), situation.data, data_seed(situation), window
+
+    def made() -> Products:
+        return products_by(multiply, situation) or products(*of)
+
+    found = PRODUCTS.get(of, made, lambda found: found) if window.elements <= KEPT_ELEMENTS else made()
+    # Sums of whole rows of A, or columns of B, are made once.
+    parts = [window] if situation.case.problem.epilogue.sums else window.parts(PART_ELEMENTS)
+    if len(parts) == 1:
+        return _expected_part(situation, window, output, *found)
+    values, bound = np.empty(found[0].shape), np.empty(found[0].shape)
+
+    def make(part: Window) -> None:
+        at = part.within(window)
+        of_part = found[0][at], found[1][at], found[2][at] if found[2].size > 1 else found[2]
+        values[at], bound[at] = _expected_part(situation, part, output, *of_part)
+
+    in_threads(make, parts)
+    return values, bound
+
+
+def _expected_part(
+    situation: Situation, window: Window, output: str, product: Doubles, size: Doubles, largest: Doubles
+) -> tuple[Doubles, Doubles]:
     case, types = situation.case, situation.case.problem.types
-    of = unscaled(case), situation.data, data_seed(situation), window
-    small = window.elements <= KEPT_ELEMENTS
-    product, size, largest = PRODUCTS.get(of, lambda: products(*of), lambda made: made) if small else products(*of)
     if not case.problem.epilogue.is_linear:
         return _through_epilogue(situation, window, product, size, largest, output)
     if types.scalar.is_integer:

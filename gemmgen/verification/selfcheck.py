@@ -16,13 +16,13 @@ from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEFAULT_ARCH, Limits, parse_arch
-from gemmgen.run.compile import compile_kernel, compile_many, cores
+from gemmgen.run.compile import compile_kernel, compile_many
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Executor
 from gemmgen.run.sass import disassemble
 from gemmgen.support.errors import CandidateFailed, require
 from gemmgen.support.files import Store
-from gemmgen.support.threads import thread_pool
+from gemmgen.support.threads import cores, thread_pool
 from gemmgen.verification.bugs import BUGS, SUBJECTS, Bug, Subject
 from gemmgen.verification.edits import EDITS, Edit
 from gemmgen.verification.equivalents import why_equivalent

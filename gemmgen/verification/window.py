@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gemmgen.problem.case import Case
 
@@ -44,6 +44,27 @@ class Window:
     def elements(self) -> int:
         matrices = 1 if self.last is None else self.last - self.first
         return (self.bottom - self.top) * (self.right - self.left) * matrices
+
+    def parts(self, most: int) -> list[Window]:
+        """Windows that together are this one, in order: of whole rows, or matrices, as many as have `most` elements."""
+        width = self.right - self.left
+        area = max(1, (self.bottom - self.top) * width)
+        if self.last is not None and self.first + 1 < self.last:
+            step = max(1, most // area)
+            starts = range(self.first, self.last, step)
+            few = [replace(self, first=start, last=min(start + step, self.last)) for start in starts]
+            return few if step > 1 else [part for one in few for part in one.parts(most)]
+        step = max(1, most // max(1, width))
+        return [
+            replace(self, top=top, bottom=min(top + step, self.bottom)) for top in range(self.top, self.bottom, step)
+        ]
+
+    def within(self, outer: Window) -> tuple[slice, ...]:
+        """Its index in an array of what is inside `outer`."""
+        first = outer.first
+        matrices = () if self.last is None else (slice(self.first - first, self.last - first),)
+        rows = slice(self.top - outer.top, self.bottom - outer.top)
+        return (*matrices, rows, slice(self.left - outer.left, self.right - outer.left))
 
     @property
     def rows(self) -> slice:

@@ -34,9 +34,7 @@
 #define ${ out.name | upper }_H
 
 #include <cuda_runtime_api.h>
-//% if out.parts
 #include <stddef.h>
-//% endif
 //% if out.has_integers
 #include <stdint.h>
 //% endif
@@ -57,41 +55,29 @@ typedef struct ${ element.name } ${ element.name };
 extern "C" {
 #endif
 
-//% if out.adds_up
-//% if out.stream
-/* ${ out.stream } blocks share the last tiles of C: each sums runs along K, and the last at a tile adds its parts in their order, so that
+/* Bytes of the workspace that a launch of these sizes takes in device memory${ ", at an address divisible by %d" | format(out.workspace_align) if out.parts }${ "; sizes must be in the ranges below" if out.runtime_sizes and out.parts }.
+//% if not out.parts
+ * This kernel takes none: `workspace` may be null. Other kernels of the same problem may take one.
 //% else
-/* ${ out.splits } blocks share a tile of C: each sums a part of K, and the last of them adds the parts in their order, so that
-//% endif
- * results do not depend on the order in which blocks run. For that a launch needs a workspace in device memory:
- *
- * partials    ${ out.name }_partials_bytes(...) bytes that may hold anything
- * semaphores  ${ out.name }_semaphores_bytes(...) bytes: set them to zero once, before the first launch; each launch that
- *             runs to its end leaves them zero
- *
- * Launches that may run at the same time need a workspace each; those that follow one another on a stream can share
- * one that is large enough for each of them, launches of other such kernels too. Semaphores may not lie where partials
- * of another kernel do: these are not zero afterwards. Sizes must be in the ranges given below.
- */
-//% set sizes = out.workspace_sizes | map("replace", "", "int ", 1) | join(", ") or "void"
-size_t ${ out.name }_partials_bytes(${ sizes });
-size_t ${ out.name }_semaphores_bytes(${ sizes });
-
-//% endif
-//% if out.copies
-/* The kernel reads copies of ${ out.copies | map(attribute="operand") | join(" and ") }. Launches before it make them in device memory, at an address divisible by 16:
  *
 //% for copy in out.copies
- * ${ "%-11s" | format(copy.part) } ${ out.name }_${ copy.part }_bytes(...) bytes that may hold anything
+ * It holds a copy of ${ copy.operand }, with lines as the kernel takes them.
 //% endfor
- *
- * Launches that may run at the same time need memory each. Sizes must be in the ranges given below.
- */
-//% for copy in out.copies
-size_t ${ out.name }_${ copy.part }_bytes(${ copy.sized_by | map("replace", "", "int ", 1) | join(", ") or "void" });
-/*% endfor %*/
-
+//% if out.stream
+ * ${ out.stream } blocks share the last tiles of C: each sums runs along K, and the last at a tile adds its parts, which the
+ * workspace holds, in their order. So results do not depend on the order in which blocks run.
+//% elif out.adds_up
+ * ${ out.splits } blocks share a tile of C: each sums a part of K, and the last of them adds the parts, which the workspace
+ * holds, in their order. So results do not depend on the order in which blocks run.
 //% endif
+ *
+ * It may hold anything before a launch, which sets up what it needs there. One launch at a time uses it: two that run at
+ * the same time would write over each other's ${ "sums" if out.adds_up else "copies" }. Launches in order on one stream may share it, those of other
+ * kernels, too.
+//% endif
+ */
+size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "int ", 1) | join(", ") or "void" });
+
 /* Start the kernel on `stream` of the current device; returns before it has run.
  *
 //% for group in out.alignments
@@ -118,12 +104,6 @@ size_t ${ out.name }_${ copy.part }_bytes(${ copy.sized_by | map("replace", "", 
  * ${ out.amaxes | join(", ") }
  *           may hold anything before: each launch sets them to 0 first
 //% endif
-//% if out.adds_up
- * partials, semaphores: the workspace, see above
-//% endif
-//% if out.copies
- * ${ out.copies | map(attribute="part") | join(", ") }: memory for copies, see above
-//% endif
 //% if out.runtime_sizes
  * ${ "%-9s" | format(out.runtime_sizes | join(", ")) } 0 to ${ out.size_limit }${ "; with no element in C nothing is launched" if out.may_be_empty }
 //% endif
@@ -133,31 +113,36 @@ size_t ${ out.name }_${ copy.part }_bytes(${ copy.sized_by | map("replace", "", 
 //% for x in out.runtime_strides
  * ${ "%-9s" | format(x.name) } ${ "0 (all products share the matrix), or " if x.may_be_zero }at least (${ x.lines } - 1) * ${ x.ld } + ${ x.line }${ ", and divisible by " ~ x.unit if x.unit > 1 }
 //% endfor
+//% if out.parts
+ * workspace_bytes  at least ${ out.name }_workspace_bytes(${ out.runtime_sizes | join(", ") })
+//% endif
  *
- * Returns cudaSuccess, or
- *     cudaErrorInvalidValue           ${ "a null pointer, or a size or leading dimension outside its range" if out.runtime_names else "a null pointer" }
-//% if out.alignments
+ * Nothing is allocated, and nothing waits: it can be captured in a graph. Returns cudaSuccess, or
+ *     cudaErrorInvalidValue           a null pointer${ " (A and B may be null where K = 0)" if out.may_be_null }${ ", or a size, leading dimension or stride outside its range" if out.runtime_names }${ ", or a workspace that is too small" if out.parts }
+//% if out.alignments or out.parts
  *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above${ "; what arrays hold is not checked" if out.pointers }
 //% endif
- *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
-//% if out.maps.encoded or out.feature
- *     cudaErrorNoKernelImageForDevice a device that is ${ "no" if out.feature else "older than" } sm_${ out.capability | join }
-//% endif
+ *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks${ ", or a device whose blocks have no %d bytes of shared memory" | format(out.shared_bytes) if out.shared_bytes }
+ *     cudaErrorNoKernelImageForDevice a device ${ "that is no sm_%s" | format(out.capability | join) if out.feature else "that is older than sm_%s" | format(out.capability | join) if out.maps.encoded else "for which %s.cu was not compiled" | format(out.name) }
 //% if out.maps.encoded
  *     cudaErrorCallRequiresNewerDriver  a driver older than CUDA 12.0
 //% endif
- *     what cudaGetLastError() reports after the launch: an error that an earlier call left behind, too.
+ *     another                         CUDA's own: there is no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or
+ *                                     work that ran before has failed
  */
 cudaError_t ${ out.name }_launch(
 //% for p in out.arguments
     ${ p.ctype } ${ p.text },
 //% endfor
     cudaStream_t stream);
-/*% if out.planned %*/
+
+/* Why the last of these calls on this thread refused its arguments or the device: "lda = 100 is less than 128".
+ * Empty where it did not. */
+const char* ${ out.name }_refusal(void);
 
 /* A launch whose arguments are checked${ " and whose tensor maps are encoded" if out.maps.encoded }. It may be copied, and be run any
- * number of times on the device that was the current one, while the tensors stay where they are. Its fields are the
- * launcher's own.
+ * number of times on the device that was the current one, while tensors and workspace stay where they are. Its fields are
+ * the launcher's own.
  */
 typedef struct ${ out.name }_plan {
 //% for one in out.maps.encoded
@@ -165,6 +150,9 @@ typedef struct ${ out.name }_plan {
 //% endfor
 //% for p in out.kept
     ${ p.ctype } ${ p.text };
+//% endfor
+//% for part in out.parts
+    ${ part.ctype } ${ part.name };
 //% endfor
     unsigned blocks;
 } ${ out.name }_plan;
@@ -176,23 +164,19 @@ cudaError_t ${ out.name }_make_plan(
     ${ p.ctype } ${ p.text }${ ");" if loop.last else "," }
 /*% endfor %*/
 
-/* Start ${ "the kernel and what it needs" if out.copies else "the kernel" } as planned, on `stream`; returns before it has run. */
+/* Launch as planned, on `stream`; returns before it has run. */
 cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t stream);
-/*% if out.copies %*/
 
-/* The same in parts: make ${ "a copy" if out.copies | length == 1 else "each copy" }, and start the kernel on ${ "it" if out.copies | length == 1 else "them" }.
- * What is made once, of weights say, serves any number of launches, those of other plans with the same copy, too.
+/* The same in parts, for what need not be done each time. Both prepare, then any number of launches run as long as nobody
+ * else writes to the workspace; where elements of A, or B, change, its part is prepared again. So weights are copied once,
+ * whatever kernel of the problem this is.
+ *
+ * prepare_a  ${ "copies A" if "A" in out.copied else "does nothing: the kernel reads A as it lies" }
+ * prepare_b  ${ "copies B to the workspace's start, where plans of any M find it" if "B" in out.copied else "does nothing: the kernel reads B as it lies" if not out.adds_up }${ ", and " if "B" in out.copied and out.adds_up }${ "sets counters to zero, as each launch that ends leaves them" if out.adds_up }
  */
-//% for copy in out.copies
-cudaError_t ${ out.name }_prepare_${ copy.operand | lower }(const ${ out.name }_plan* plan, cudaStream_t stream);
-//% endfor
+cudaError_t ${ out.name }_prepare_a(const ${ out.name }_plan* plan, cudaStream_t stream);
+cudaError_t ${ out.name }_prepare_b(const ${ out.name }_plan* plan, cudaStream_t stream);
 cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* plan, cudaStream_t stream);
-/*% endif %*/
-
-/* Why the last of these calls on this thread refused its arguments or the device: "lda = 100 is no multiple of 8 elements".
- * Empty where it did not. */
-const char* ${ out.name }_refusal(void);
-/*% endif %*/
 
 #ifdef __cplusplus
 }

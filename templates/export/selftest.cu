@@ -13,7 +13,8 @@
 //% endif
 //
 // ${ test.filler } fills ${ "C before a run with beta = 0, " if not types.c.is_integer }the padding between lines and bands around all operands:
-// what reads there fails, and so does what writes there. Prints PASS or FAIL for each check; exits with 0 if all pass.
+// what reads there fails, and so does what writes there. Prints PASS or FAIL for each check; exits with 0 if all pass, with 77
+// where there is no GPU.
 
 #include "${ out.name }.h"
 
@@ -44,6 +45,11 @@ namespace {
 int main()
 {
     bool passed = checks_its_arguments();
+    int devices = 0;
+    if (passed && (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)) {
+        std::puts("no GPU: skipped");
+        return 77;  // as CTest is told
+    }
     for (const Shape& shape : SHAPES)
         for (Data data : {${ test.kinds | map("replace", "", "Data::", 1) | join(", ") }})
             for (Scalars scalars : SCALARS) {

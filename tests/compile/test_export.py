@@ -19,13 +19,14 @@ from typing import Any
 import pytest
 
 from gemmgen.artifacts.folder import export
+from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.render import render
-from gemmgen.kernel.source import POINTERS as POINTER_NAMES
-from gemmgen.kernel.source import WORKSPACE, KernelSource
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import PROMOTIONS, SWIZZLES
+from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
@@ -169,7 +170,8 @@ def test_certificate_names_every_byte(tmp_path: Path) -> None:
     written = snapshot(tmp_path)
     del written[f"{FREE.name}.certificate.json"]
     assert certificate["files"] == {name: hashlib.sha256(data).hexdigest() for name, data in written.items()}
-    text = written[f"{FREE.name}.cu"][: certificate["kernel_bytes"]]
+    start = certificate["kernel_start"]
+    text = written[f"{FREE.name}.cu"][start : start + certificate["kernel_bytes"]]
     assert text == FREE.text.encode()
     assert certificate["sha256"] == hashlib.sha256(text).hexdigest() == FREE.digest
 
@@ -183,8 +185,8 @@ def test_edits_by_hand_stay(tmp_path: Path, ending: str) -> None:
     source = edited(NAIVE, "// mine\r\n" + NAIVE.text.rstrip() + ending)
     export(source, RECORD, tmp_path)
     exported = (tmp_path / f"{source.name}.cu").read_bytes()
-    assert exported.startswith(source.text.encode())
-    assert exported[len(source.text.encode()) :].startswith(b"\n#if defined(__CUDACC__)")
+    before, after = exported.split(source.text.encode())
+    assert before.endswith(b"#endif\n\n") and after.startswith(b"\n#if defined(__CUDACC__)")
 
 
 def test_export_is_deterministic(tmp_path: Path) -> None:
@@ -310,24 +312,30 @@ def test_failure_to_write_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.M
 
 
 @needs_nvcc
-@pytest.mark.parametrize(
-    ("kernels", "architectures"),
-    [
-        pytest.param((POINTERS, STREAM, QUANTISED), ARCHITECTURES[-1:], id="some"),
-        pytest.param(KERNELS, ARCHITECTURES, id="all", marks=pytest.mark.soak),
-    ],
-)
-def test_nvcc_has_no_warning(kernels: tuple[KernelSource, ...], architectures: tuple[int, ...], tmp_path: Path) -> None:
-    """One nvcc run an architecture for the kernels and one for the self-tests: nvcc itself spreads files."""
+def test_one_source_file_includes_several_kernels(tmp_path: Path) -> None:
+    """Without a warning; and so do their self-tests compile."""
+    kernels = (POINTERS, STREAM, QUANTISED)
     for source in kernels:
         export(source, RECORD, tmp_path / source.name)
-    for arch in architectures:
-        served = [source.name for source in kernels if source.problem.types.least_arch <= arch]
-        texts = [tmp_path / name / f"{name}.cu" for name in served]
-        run("nvcc", *NVCC_FLAGS, "-t0", f"-arch=sm_{arch}", "-c", *texts, folder=tmp_path)
-    selftests = [tmp_path / source.name / f"{source.name}_selftest.cu" for source in (kernels[0], kernels[-1])]
-    run("nvcc", *NVCC_FLAGS, "-t0", "-arch=sm_90", "-c", *selftests, folder=tmp_path)
-    assert len(list(tmp_path.glob("*.o"))) == len(kernels) + len(selftests)
+    (tmp_path / "all.cu").write_text("".join(f'#include "{name}/{name}.cu"\n' for name in (k.name for k in kernels)))
+    selftests = [tmp_path / source.name / f"{source.name}_selftest.cu" for source in (POINTERS, STREAM)]
+    run("nvcc", *NVCC_FLAGS, "-t0", "-arch=sm_90", "-c", "all.cu", *selftests, folder=tmp_path)
+    assert len(list(tmp_path.glob("*.o"))) == 3
+
+
+@needs_nvcc
+@pytest.mark.soak
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_nvcc_has_no_warning(arch: int, tmp_path: Path) -> None:
+    """One nvcc run for the kernels and one for the self-tests: nvcc itself spreads files."""
+    for source in KERNELS:
+        export(source, RECORD, tmp_path / source.name)
+    served = [source.name for source in KERNELS if source.problem.types.least_arch <= arch]
+    texts = [tmp_path / name / f"{name}.cu" for name in served]
+    run("nvcc", *NVCC_FLAGS, "-t0", f"-arch=sm_{arch}", "-c", *texts, folder=tmp_path)
+    selftests = [tmp_path / source.name / f"{source.name}_selftest.cu" for source in KERNELS]
+    run("nvcc", *NVCC_FLAGS, "-t0", f"-arch=sm_{arch}", "-c", *selftests, folder=tmp_path)
+    assert len(list(tmp_path.glob("*.o"))) == len(served) + len(selftests)
 
 
 @needs_nvcc
@@ -372,14 +380,14 @@ def test_files_of_a_kernel_that_splits_say_what_it_takes(tmp_path: Path) -> None
     export(SPLIT, RECORD, tmp_path)
     header = (tmp_path / f"{SPLIT.name}.h").read_text()
     assert "3 blocks share a tile of C" in header and "may hold anything" in header
-    assert "tiles_of_c(M, N) * 3 * 16384 * sizeof(float)" in (tmp_path / f"{SPLIT.name}.cu").read_text()
+    assert "place(tiles_of_c(M, N) * 3 * 16384 * sizeof(float))" in (tmp_path / f"{SPLIT.name}.cu").read_text()
 
 
 def test_files_of_a_kernel_that_streams_say_what_it_takes(tmp_path: Path) -> None:
     export(STREAM, RECORD, tmp_path)
     header = (tmp_path / f"{STREAM.name}.h").read_text()
     assert "264 blocks share the last tiles of C" in header
-    assert f"semaphores  {STREAM.name}_semaphores_bytes(...) bytes: set them to zero once" in header
+    assert f"size_t {STREAM.name}_workspace_bytes(int M, int N, int K);" in header
 
 
 SOME_SIZES = (1, 31, 32, 33, 127, 128, 129, 500, 1000, 2048, 2049, 5000, 33_000)
@@ -390,26 +398,28 @@ SOME_SIZES = (1, 31, 32, 33, 127, 128, 129, 500, 1000, 2048, 2049, 5000, 33_000)
 def test_launcher_counts_blocks_and_bytes_as_the_launch_does(tmp_path: Path, source: KernelSource) -> None:
     library = launcher_on_the_host(tmp_path, source)
     launch, problem = source.launch, source.problem
-    partials, semaphores = (getattr(library, f"{source.name}_{part}_bytes") for part in WORKSPACE)
-    partials.restype = semaphores.restype = ctypes.c_size_t
-    free = [name for name in ("m", "n", "batch") if getattr(problem, name) is None]
-    cases = [
-        problem.case(**dict(zip(free, sizes, strict=True)), **({"k": 70} if problem.k is None else {}))
-        for sizes in itertools.product(SOME_SIZES, repeat=len(free))
-    ]
-    for case in cases:
-        sizes = [int(case.values[name.upper() if len(name) == 1 else name]) for name in free]
-        pointers = dict.fromkeys(POINTER_NAMES, ctypes.c_void_p(256))
-        arguments = [
-            value if parameter.is_pointer else CTYPES[parameter.ctype](value)
-            for parameter, value in zip(source.parameters, source.arguments(case, pointers), strict=True)
-        ]
-        assert getattr(library, f"{source.name}_launch")(*arguments, ctypes.c_void_p()) == 0
-        workspace = launch.workspace(case)
-        assert (ctypes.c_uint * 3).in_dll(library, "launched")[:] == [
-            launch.blocks(case), launch.threads, launch.shared_bytes
-        ]  # fmt: skip
-        assert (partials(*sizes), semaphores(*sizes)) == (workspace.partials, 4 * workspace.semaphores)
+    free = [name for name in ("m", "n", "k", "batch") if getattr(problem, name) is None]
+    (size := getattr(library, f"{source.name}_workspace_bytes")).restype = ctypes.c_size_t
+    for sizes in itertools.product(*((70,) if name == "k" else SOME_SIZES for name in free)):
+        case = problem.case(**dict(zip(free, sizes, strict=True)))
+        needed = sum(-(-length // ALIGN) * ALIGN for length in launch.workspace(case).lengths.values())
+        assert size(*sizes) == needed
+        assert call(library, source, case, needed) == 0
+        expected = [launch.blocks(case), launch.threads, launch.shared_bytes]
+        assert (ctypes.c_uint * 3).in_dll(library, "launched")[:] == expected
+        assert (ctypes.c_size_t * 2).in_dll(library, "zeroed")[:] == [WORKSPACE, 4 * launch.workspace(case).semaphores]
+        assert call(library, source, case, needed - 1) == 1
+
+
+WORKSPACE = 1 << 40  # its address
+ALIGN = 256
+
+
+def call(library: ctypes.CDLL, source: KernelSource, case: Case, workspace_bytes: int) -> int:
+    """What NAME_launch answers."""
+    named = case.values | dict.fromkeys("ABC", 256) | {"workspace": WORKSPACE, "workspace_bytes": workspace_bytes}
+    values = [CTYPES.get(one.ctype, ctypes.c_void_p)(named[one.text]) for one in Interface(source, "sm_90").arguments]
+    return int(getattr(library, f"{source.name}_launch")(*values, ctypes.c_void_p()))
 
 
 @pytest.fixture(scope="module")
@@ -428,7 +438,8 @@ def plan(library: ctypes.CDLL, a: int = 4096, b: int = 8192, c: int = 1 << 40, *
     """(what NAME_make_plan answers, the plan); SIZES but for `sizes`."""
     made = (ctypes.c_ulonglong * 64)()
     values = (SIZES | sizes).values()
-    return library.k_make_plan(made, *map(ctypes.c_void_p, (a, b, c)), *map(ctypes.c_int, values)), made
+    none = ctypes.c_void_p(), ctypes.c_size_t()
+    return library.k_make_plan(made, *map(ctypes.c_void_p, (a, b, c)), *map(ctypes.c_int, values), *none), made
 
 
 @needs_gcc
@@ -499,18 +510,19 @@ def test_the_map_of_an_operand_that_is_prepared_is_its_copy_s(tmp_path: Path, ke
     launch = replace(kernel_of_maps.launch, prepares=(Prepare("A", "r"),))
     source = replace(kernel_of_maps, launch=launch)
     library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
-    library.k_prepared_a_bytes.restype = ctypes.c_size_t
+    library.k_workspace_bytes.restype = ctypes.c_size_t
     for m, k in ((300, 100), (7, 0)):
         case = source.problem.case(m, 200, k)
         made = (ctypes.c_ulonglong * 64)()
-        pointers = (4104, 8192, 1 << 40, 1 << 20)
         sizes = (m, 200, k, max(8, 104 * (k > 0)), max(8, 104 * (k > 0)), 200)
-        assert library.k_make_plan(made, *map(ctypes.c_void_p, pointers), *map(ctypes.c_int, sizes)) == 716
-        pointers = (4096, *pointers[1:])
-        assert library.k_make_plan(made, *map(ctypes.c_void_p, pointers), *map(ctypes.c_int, sizes)) == 0
+        needed = library.k_workspace_bytes(m, 200, k)
+        assert 0 <= needed - dict(launch.workspace(case).prepared)["prepared_a"] < ALIGN
+        for a, status in ((4104, 716), (4096, 0)):
+            pointers = (ctypes.c_void_p(at) for at in (a, 8192, 1 << 40))
+            workspace = ctypes.c_void_p(1 << 20), ctypes.c_size_t(needed)
+            assert library.k_make_plan(made, *pointers, *map(ctypes.c_int, sizes), *workspace) == status
         tensor = launch.maps[0].of(case, launch.prepares[0].matrix(case))
         assert made[1:7] == [1 << 20, *tensor.sizes, *tensor.strides, *tensor.box]
-        assert library.k_prepared_a_bytes(m, k) == dict(launch.workspace(case).prepared)["prepared_a"]
         launched = (ctypes.c_uint * 3).in_dll(library, "launched")
         launched[:] = [0, 0, 0]
         assert library.k_prepare_a(made, None) == 0
@@ -544,11 +556,19 @@ def test_a_kernel_of_one_architecture_is_built_for_no_other(tmp_path: Path, kern
     assert all(line.startswith("PASS") for line in answers), output
 
 
-CTYPES = {"int": ctypes.c_int, "long long": ctypes.c_longlong, "float": ctypes.c_float, "double": ctypes.c_double}
-LAUNCHER_PRELUDE = """
+CTYPES = {
+    "int": ctypes.c_int,
+    "long long": ctypes.c_longlong,
+    "size_t": ctypes.c_size_t,
+    "float": ctypes.c_float,
+    "double": ctypes.c_double,
+}
+RUNTIME = """
 #define __CUDACC__
 #include <cuda_runtime.h>
 unsigned launched[3];
+"""
+STRUCTS = """
 struct alignas(64) TensorMap {
     unsigned long long opaque[16];
 };
@@ -561,10 +581,10 @@ struct BF16 {
 def launcher_on_the_host(folder: Path, source: KernelSource, arch: str = "sm_90") -> ctypes.CDLL:
     """The exported launcher without its kernel: what it would launch is left in `launched`."""
     export(source, {**RECORD, "arch": arch}, folder)
-    launcher = (folder / f"{source.name}.cu").read_text()[len(source.text) :]
+    exported = (folder / f"{source.name}.cu").read_text()
     (folder / "cuda_bf16.h").write_text("struct __nv_bfloat16 { unsigned short bits; };\n")
     kernels = "".join(f"void {one.name}() {{}}\n" for one in source.program)
-    (folder / "launcher.cpp").write_text(f"{LAUNCHER_PRELUDE}{kernels}{launcher}")
+    (folder / "launcher.cpp").write_text(RUNTIME + exported.replace(source.text, STRUCTS + kernels))
     flags = ("-std=c++17", "-shared", "-fPIC", "-I.", f"-I{HOST_CUDA}")
     parts = (HOST_KERNEL / "runtime.cpp", HOST_KERNEL / "driver.cpp")
     run("g++", *flags, "launcher.cpp", *parts, "-o", "launcher.so", folder=folder)
@@ -637,8 +657,7 @@ def pointers_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def split_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """SPLIT's, likewise."""
-    names = (f"-DKERNEL_{part.upper()}={SPLIT.name}_{part}_bytes" for part in WORKSPACE)
-    return build_for_host(tmp_path_factory.mktemp("split"), 1 << 30, SPLIT, "-DWORKSPACE", *names)
+    return build_for_host(tmp_path_factory.mktemp("split"), 1 << 30, SPLIT, "-DWORKSPACE")
 
 
 @pytest.fixture(scope="module")
@@ -652,7 +671,7 @@ def build_for_host(folder: Path, budget: int, source: KernelSource = FREE, *flag
     text = (folder / f"{source.name}_selftest.cu").read_text()
     assert "REFERENCE_BUDGET = 1 << 30;" in text
     (folder / "selftest.cpp").write_text(text.replace("REFERENCE_BUDGET = 1 << 30;", f"REFERENCE_BUDGET = {budget};"))
-    defines = (f'-DKERNEL_HEADER="{source.name}.h"', f"-DKERNEL_LAUNCH={source.name}_launch")
+    defines = (f'-DKERNEL_HEADER="{source.name}.h"', f"-DKERNEL={source.name}")
     flags = ("-std=c++17", "-O1", *WARNINGS, *defines, *flags, "-I.", f"-I{HOST_CUDA}")
     run(
         "g++",
@@ -766,11 +785,17 @@ def test_selftest_finds_in_an_epilogue(epilogue_selftest: Path, bug: str) -> Non
 
 
 @needs_gcc
-def test_selftest_zeroes_the_semaphores(split_selftest: Path) -> None:
+def test_selftest_passes_what_sets_up_its_workspace(split_selftest: Path) -> None:
     code, lines = outcome(split_selftest)
     assert (code, lines[-1]) == (0, "PASS  all")
-    code, lines = outcome(split_selftest, "leaves a semaphore")
-    assert code == 1, "it does so once, not before each launch"
+    assert any("workspace too small: cudaErrorInvalidValue" in line for line in lines)
+
+
+@needs_gcc
+@pytest.mark.parametrize("bug", ["takes the workspace for zeros", "leaves a semaphore"])
+def test_selftest_finds_in_a_workspace(split_selftest: Path, bug: str) -> None:
+    code, lines = outcome(split_selftest, bug)
+    assert code == 1 and lines[-1].startswith("FAIL"), lines
 
 
 @needs_gcc
@@ -802,11 +827,12 @@ def exported_on_the_host(
     exported = (folder / f"{source.name}.cu").read_text()
     starts = re.compile(rf"return cudaLaunchKernelEx\(&config, ({source.name}\w*),([^;]*)\);")
     here = r"run_threads(config.gridDim.x, config.blockDim.x, [&] { \1(\2); }); return cudaSuccess;"
-    called, count = starts.subn(here, exported[len(source.text) :])
+    called, count = starts.subn(here, exported)
     assert count == len(source.program) and right in source.text
+    kernel = source.text.replace(right, wrong) if right else source.text
+    kernel = f"#undef __CUDACC__\n{kernel}\n#define __CUDACC__\n"
     (folder / "kernel.cpp").write_text(
-        f'#include "{source.name}.h"\n#include "kernel.hpp"\n'
-        f"{source.text.replace(right, wrong) if right else source.text}\n#define __CUDACC__\n{called}"
+        f'#include "{source.name}.h"\n#include "kernel.hpp"\n#define __CUDACC__\n{called.replace(source.text, kernel)}'
     )
     text = (folder / f"{source.name}_selftest.cu").read_text()
     (folder / "selftest.cpp").write_text(re.sub(r"(REFERENCE_BUDGET =) 1 << \d+;", rf"\1 {budget};", text))

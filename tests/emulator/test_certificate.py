@@ -140,7 +140,8 @@ def test_a_wrong_kernel_with_the_right_hashes_fails(run: Run, certificate: Path)
 
     def forge(record: dict[str, Any]) -> None:
         record["kernel_bytes"] += len(" - (s.M > 9)")
-        record["sha256"] = hashlib.sha256(wrong.encode()[: record["kernel_bytes"]]).hexdigest()
+        text = wrong.encode()[record["kernel_start"] :][: record["kernel_bytes"]]
+        record["sha256"] = hashlib.sha256(text).hexdigest()
         record["files"][kernel.name] = hashlib.sha256(wrong.encode()).hexdigest()
 
     assert run(*CHECK, str(certificate))[0] == 1, "void: the hashes are those of the right kernel"

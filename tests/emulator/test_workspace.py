@@ -1,4 +1,4 @@
-"""Kernels that follow one another share one workspace, as the header of an exported launcher says that they may."""
+"""Kernels in turn share one workspace, as long as semaphores are zero: exported launchers see to that."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_kernels_share_a_workspace_in_turn(emulator: EmulatorExecutor) -> None:
 
 
 def test_partials_in_the_place_of_semaphores_spoil_the_next_launch(emulator: EmulatorExecutor) -> None:
-    """What the header forbids: a kernel whose semaphores lie where another one's partials do."""
+    """Why a launcher sets semaphores to zero: they may lie where another kernel's partials do."""
     shared = Shared()
     split, stream = emulator.load(SPLIT), emulator.load(STREAM)
     shared.share(split)

@@ -64,7 +64,9 @@ def test_the_package_offers_what_it_says() -> None:
         gemmgen.Shape  # noqa: B018
 
 
-@pytest.mark.parametrize("name", ["bench", "check_model", "explain", "export", "generate", "study", "tune", "verify"])
+@pytest.mark.parametrize(
+    "name", ["bench", "check_model", "explain", "export", "generate", "report", "study", "tune", "verify"]
+)
 def test_commands_are_functions_of_the_package(name: str) -> None:
     """No room has such a name: importing it would put the module into the function's place."""
     assert inspect.isfunction(getattr(gemmgen, name))

@@ -210,9 +210,11 @@ MACROS = {
 def test_kernel_text_that_changes_the_launcher_is_called_edited(run: Run, exported: Path, case: str) -> None:
     file, line = exported / f"{NAME}.cu", MACROS[case].replace("NAME", NAME)
     text = file.read_bytes()
-    length = json.loads((exported / CERTIFICATE).read_text())["kernel_bytes"]
-    kernel = text[:length] + f"{line}\n".encode()
-    file.write_bytes(kernel + text[length:])
+    certificate = json.loads((exported / CERTIFICATE).read_text())
+    start = certificate["kernel_start"]
+    end = start + certificate["kernel_bytes"]
+    kernel = text[start:end] + f"{line}\n".encode()
+    file.write_bytes(text[:start] + kernel + text[end:])
 
     def forge(record: dict[str, Any]) -> None:
         claimed()(record)
@@ -223,7 +225,7 @@ def test_kernel_text_that_changes_the_launcher_is_called_edited(run: Run, export
     code, out, _ = run("verify", "--certificate", f"out/{CERTIFICATE}")
     assert code == 1 and "EDITED" in out and "STANDS" not in out
     (edit,) = json.loads(run("verify", "--certificate", f"out/{CERTIFICATE}", "--json")[1])["edits"]
-    assert edit["stands"] == line.replace("\\\n", "") and edit["line"] == text[:length].count(b"\n") + 1
+    assert edit["stands"] == line.replace("\\\n", "") and edit["line"] == text[:end].count(b"\n") + 1
 
 
 def test_a_check_draws_by_a_seed_that_no_certificate_knows(
@@ -252,7 +254,7 @@ def test_a_check_draws_by_a_seed_that_no_certificate_knows(
 
 BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "no hash": (lambda record: record.pop("sha256"), "is not a certificate (KeyError: 'sha256')"),
-    "another hash": (lambda record: record.update(sha256="0"), "sha256 is not that of the first"),
+    "another hash": (lambda record: record.update(sha256="0"), "sha256 is not that of bytes "),
     "no files": (lambda record: record.pop("files"), "is not a certificate (KeyError: 'files')"),
     "no verification": (lambda record: record.pop("verification"), "is not a certificate (KeyError: 'verification')"),
     "a verification in words": (lambda record: record.update(verification="passed"), "is not a certificate"),
@@ -263,7 +265,8 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "a length in words": (lambda record: record.update(kernel_bytes="all"), "kernel_bytes = 'all' is no whole number"),
     "a length that is a truth": (lambda record: record.update(kernel_bytes=True), "kernel_bytes = True is no whole"),
-    "a length that is another": (lambda record: record.update(kernel_bytes=9), "that of the first 9 bytes of"),
+    "a length that is another": (lambda record: record.update(kernel_bytes=9), "sha256 is not that of bytes "),
+    "a start that is another": (lambda record: record.update(kernel_start=9), "sha256 is not that of bytes 9 to "),
     "no launch": (lambda record: record.pop("launch"), "is not the record of a kernel (KeyError: 'launch')"),
     "a family that is a list": (lambda record: record.update(family=[]), "family = [] is no name"),
     "a name that is a path": (lambda record: record.update(name="../x"), "name = '../x' names no function"),

@@ -72,6 +72,9 @@ class Summing:
         case.c.view(after)[kept] = total[kept]
         return after
 
+    def multiply(self, case, operands, *, seed, sizes):
+        return None
+
     def _tiles(self, case, blocks):
         tile = dict(self.source.launch.grid)
         columns = -(-case.n // tile["N"])

@@ -6,11 +6,13 @@ import hashlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 
 from gemmgen import api
 from gemmgen.benchmark.gallery import check, folders, write_readmes
+from gemmgen.benchmark.scores import scores_in
 from gemmgen.cli import main
 from gemmgen.problem.gemm import Problem
 
@@ -57,6 +59,16 @@ def test_folders_go_by_architecture(tmp_path: Path) -> None:
     for name in ("sm_100", "sm_90", "notes"):
         (tmp_path / name).mkdir()
     assert [folder.name for folder in folders(tmp_path)] == ["sm_90", "sm_100"]
+
+
+def test_the_plot_of_ratios_shows_the_worst_rows_and_how_they_were_measured() -> None:
+    folder = REPOSITORY / "generated" / "sm_90"
+    picture = ElementTree.fromstring((folder / "ratios.svg").read_text())
+    text = " ".join(picture.itertext())
+    assert "prefers-color-scheme: dark" in text and "cuBLASLt 13" in text and "NVRTC" in text
+    worst = min((score for score in scores_in(folder) if score.ratio), key=lambda score: score.ratio or 0)
+    assert f"{worst.ratio:.3f}x" in text and f"{worst.problem}" in text
+    assert "ratios.svg" in (folder / "README.md").read_text() and "ratios.svg" in (REPOSITORY / "README.md").read_text()
 
 
 @pytest.mark.parametrize("harm", ["text", "record", "orphan", "readme", "stranger"])

@@ -224,10 +224,11 @@ def test_a_large_launch_has_few_denormal_products_and_they_show(seed):
 def test_operands_and_references_are_kept_for_the_next_candidate() -> None:
     problem = Problem(24, 40, 16)
     situations = [Situation(problem.case(beta=beta), "random", seed) for seed in range(8) for beta in (0.0, 1.0)]
-    first = [(make_operands(one), expected(one, Window.whole(one.case))) for one in situations]
-    again = [(make_operands(one), expected(one, Window.whole(one.case))) for one in situations]
-    assert all(a is b and c is d for (a, c), (b, d) in zip(first, again, strict=True))
-    assert not any(array.flags.writeable for operands, _ in first for array in operands.by_name.values())
+    first, again = (
+        [(make_operands(one), *expected(one, Window.whole(one.case))) for one in situations] for _ in range(2)
+    )
+    assert all(a is b for one, other in zip(first, again, strict=True) for a, b in zip(one, other, strict=True))
+    assert not any(array.flags.writeable for operands, *_ in first for array in operands.by_name.values())
 
 
 def test_what_is_kept_is_bounded_in_number_and_bytes() -> None:

@@ -19,7 +19,7 @@ from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel
 from gemmgen.artifacts.records import verdict_document
 from gemmgen.benchmark import suite
 from gemmgen.benchmark.bench import BenchRow
-from gemmgen.benchmark.gallery import check, readme
+from gemmgen.benchmark.gallery import check, readme, write_readme
 from gemmgen.benchmark.scores import scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS
 from gemmgen.benchmark.suite import Check, ShapeOutcome, SuitePlan, check_all, measure_all
@@ -288,7 +288,7 @@ def test_a_page_without_measurements_has_no_summary(tmp_path: Path) -> None:
 
 def test_the_gallery_that_a_run_makes_agrees_with_the_templates(card: Card) -> None:
     card.run(problems=(PROBLEM, OTHER))
-    (card.plan.folder / "README.md").write_text(readme(card.plan.folder))
+    write_readme(card.plan.folder)
     assert check(card.plan.folder.parent) == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from rich import box
@@ -11,9 +10,26 @@ from rich.table import Table
 from rich.text import Text
 
 from gemmgen.kernel.model import Occupancy
+from gemmgen.support.words import NONE, figure, percent, short
 from gemmgen.verification.verifier import Verdict
 
-NONE = "-"
+__all__ = [
+    "NONE",
+    "accepted",
+    "bad",
+    "bold",
+    "facts",
+    "figure",
+    "good",
+    "markdown_table",
+    "occupancy",
+    "percent",
+    "short",
+    "show_table",
+    "table",
+    "verified",
+]
+
 PROSE_WIDTH = 16  # at least
 UNLIMITED = 1000  # columns
 
@@ -58,27 +74,6 @@ def good(words: str) -> Text:
 
 def bad(words: str) -> Text:
     return Text(words, "bold red")
-
-
-def figure(value: float) -> str:
-    """Four significant digits, no exponent: 20.45, 1374, 0.06211."""
-    if not math.isfinite(value):
-        return NONE
-    if value == 0:
-        return "0"
-    digits = max(0, 3 - math.floor(math.log10(abs(value))))
-    return f"{value:.{digits}f}"
-
-
-def short(value: float) -> str:
-    """Like `figure`, without zeros that say nothing: 64, 0.5, 10.67."""
-    text = figure(value)
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def percent(share: float) -> str:
-    """ "12%", or "0.062%" for what would round to nothing."""
-    return f"{share:.0%}" if share >= 0.01 or share == 0 else f"{100 * share:.2g}%"
 
 
 def accepted(count: int, total: int) -> str:

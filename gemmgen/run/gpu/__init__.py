@@ -6,6 +6,7 @@ properties.py what the driver says about the card
 arena.py      operands between guard bands, and what a kernel wrote that it must not
 images.py     operands that stay on the device between runs (child)
 launching.py  a cubin's function and its arguments (child)
+bindings.py   the same by cuda.bindings alone, in anybody's context
 timing.py     protocol and results of a measurement, as records
 replay.py     input sets, CUDA graphs and samples (child)
 cublaslt.py   the baseline (child)
@@ -30,12 +31,18 @@ def why_no_gpu() -> str | None:
 
     Cheap: pycuda is looked for, not imported, and no context is made.
     """
+    missing = why_no_device()
+    if missing is None and importlib.util.find_spec("pycuda") is None:
+        missing = f"pycuda is not installed: {INSTALL}"
+    return missing
+
+
+def why_no_device() -> str | None:
+    """The same of what launches in a caller's context take: no pycuda."""
     if not _loads(DRIVER):
         return f"no NVIDIA driver ({DRIVER} does not load): install the driver"
     if sys.platform != "win32" and not any(Path(file).exists() for file in DEVICE_FILES):
         return f"no NVIDIA device ({DEVICE_FILES[0]} is missing)"
-    if importlib.util.find_spec("pycuda") is None:
-        return f"pycuda is not installed: {INSTALL}"
     return None
 
 

@@ -11,7 +11,7 @@ import mmap
 import os
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
@@ -24,9 +24,9 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.run.compile import CompiledKernel, compile_kernel, compiler_version, flags_for
 from gemmgen.run.coverage import Coverage, Near
-from gemmgen.run.executor import Floats, Operands
+from gemmgen.run.executor import Floats, Operands, Products
 from gemmgen.run.gpu import why_no_gpu
-from gemmgen.run.gpu.arena import image_key
+from gemmgen.run.gpu.arena import ImageKey, image_key
 from gemmgen.run.gpu.limits import MeasuredLimits, measure_limits
 from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
@@ -37,6 +37,9 @@ from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
 
 START_TIMEOUT = 120.0  # seconds for a worker to import pycuda and make a context
+MULTIPLY_FLOPS = 2**27  # of a reference's product: below it numpy is done before the card has its answer copied
+MULTIPLY_COLUMNS = 64 * 65535  # that a grid has room for
+MULTIPLY_TIMEOUT = 300.0  # seconds for a reference's product: a card may have few units for f64
 BASELINE_TIMEOUT = 120.0  # seconds on top, for cuBLASLt's heuristics
 
 
@@ -73,6 +76,9 @@ class GpuKernel:
         assert apart is None, "a GPU has memory for all that it is given"
         return self._executor.run(self, case, operands, seed, output)
 
+    def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
+        return self._executor.multiply(case, operands, seed=seed, sizes=sizes)
+
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
         return 0
 
@@ -102,6 +108,12 @@ class Results:
         with mmap.mmap(self._file.fileno(), dtype.size * elements, access=mmap.ACCESS_READ) as shared:
             result: Floats = np.frombuffer(shared, dtype.numpy).copy()
         return result
+
+    def mapped(self, elements: int, dtype: DType) -> Floats:
+        """The same without a copy: of results that are the last ones here."""
+        assert self._file is not None
+        shared = mmap.mmap(self._file.fileno(), dtype.size * elements, access=mmap.ACCESS_READ)
+        return np.frombuffer(shared, dtype.numpy)
 
     def close(self) -> None:
         if self._file is not None:
@@ -158,16 +170,33 @@ class GpuExecutor:
         """
         key = image_key(case, operands, self._token(operands), seed)
 
-        def run_with(sent: Operands | None) -> Floats | int | None:
+        def run_with(sent: Operands | None) -> Any:
             request = kernel.binary, case, seed, key, sent, self._changed, self._results.path, output
-            reply: Floats | int | None = self._request(self._timeout, "run", *request)
-            return reply
+            return self._request(self._timeout, "run", *request)
 
-        reply = run_with(None) if key is not None else None
-        if reply is None:
-            reply = run_with(operands)
-        assert reply is not None
+        reply = _with_image(key, operands, run_with)
         return self._results.read(reply, case.problem.types.c) if isinstance(reply, int) else reply
+
+    def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
+        """See gemmgen.run.executor.LoadedKernel."""
+        results = Results()
+        try:
+            if results.path is None or not _multiplies(case):
+                return None
+            key, cubin = image_key(case, operands, self._token(operands), seed), self._multiply
+
+            def multiply_with(sent: Operands | None) -> Any:
+                request = case, seed, key, sent, cubin, results.path, sizes
+                return self._request(MULTIPLY_TIMEOUT, "multiply", *request)
+
+            count = _with_image(key, operands, multiply_with)
+            shape = (-1, *((case.batch,) if case.problem.batched else ()), case.m, case.n)
+            products = results.mapped(count, DType.F64).reshape(shape)
+            return products[0], products[-1]
+        except CandidateFailed:  # for want of memory, say: it is not the candidate that failed
+            return None
+        finally:
+            results.close()
 
     def run_baseline(self, case: Case, operands: Operands) -> Floats:
         """C's storage after cuBLASLt's product, or of a batch of pointers cuBLAS's. Raises CandidateFailed."""
@@ -228,6 +257,10 @@ class GpuExecutor:
     def _changed(self) -> bytes:
         return plain_cubin("changed", self.arch, self.store)
 
+    @cached_property
+    def _multiply(self) -> bytes:
+        return plain_cubin("multiply", self.arch, self.store)
+
     def _token(self, operands: Operands) -> int:
         """A number for this very object, which no later one gets."""
         address = id(operands)
@@ -274,3 +307,17 @@ class GpuExecutor:
             reason = f"the gpu worker does not start: {error}"
             raise CandidateFailed(Failure("unavailable", reason, "gpu")) from error
         return properties
+
+
+def _multiplies(case: Case) -> bool:
+    """Whether a reference's product is large enough to come from the card, and of numbers that multiply.cu reads."""
+    types = case.problem.types
+    readable = all(dtype.storage_bits >= 8 and dtype is not DType.S32 for dtype in (types.a, types.b))
+    fits = case.n <= MULTIPLY_COLUMNS
+    return readable and fits and not case.problem.pointers and case.flops >= MULTIPLY_FLOPS
+
+
+def _with_image(key: ImageKey | None, operands: Operands, request: Callable[[Operands | None], Any]) -> Any:
+    """`request(None)`, and, where the worker has no image of `operands`, with them."""
+    reply = request(None) if key is not None else None
+    return request(operands) if reply is None else reply

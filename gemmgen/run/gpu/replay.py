@@ -21,7 +21,8 @@ from gemmgen.kernel.source import OPERANDS
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.sizes import POINTER_BYTES
-from gemmgen.run.gpu.launching import Pointers, checked
+from gemmgen.run.gpu.bindings import checked
+from gemmgen.run.gpu.launching import Pointers
 from gemmgen.run.gpu.timing import STABLE, Protocol, Timing
 from gemmgen.run.scatter import scatter
 from gemmgen.support.clock import now

@@ -25,10 +25,12 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, WORD, DType
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import arena
+from gemmgen.run.gpu.bindings import DriverError
 from gemmgen.run.gpu.cublas import BatchedPlan, Cublas
 from gemmgen.run.gpu.cublaslt import Cublaslt, LtPlan
 from gemmgen.run.gpu.images import Images
 from gemmgen.run.gpu.launching import Pointers, launch, load_program
+from gemmgen.run.gpu.multiplier import Multiplier
 from gemmgen.run.gpu.plain import THREADS
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
@@ -119,6 +121,7 @@ class Worker:
         self._functions: dict[tuple[object, ...], tuple[Any, ...]] = {}
         self._images = Images(min(IMAGES_BYTES, self._device.total_memory() // IMAGES_SHARE))
         self._changed: Any = None
+        self._multiplier: Multiplier | None = None
         self._sets: InputSets | None = None
         self._champions: dict[Case, Champion] = {}
         self._movers: dict[Case, Enqueue] = {}
@@ -129,7 +132,7 @@ class Worker:
         verb, *arguments = message
         try:
             return getattr(self, verb)(*arguments)
-        except cuda.Error as error:
+        except (cuda.Error, DriverError) as error:
             raise FatalFailure(Failure("crash", str(error), "gpu")) from error
 
     # Verbs
@@ -198,6 +201,37 @@ class Worker:
             with self._images_distrusted():
                 return layout.result(before, after, output)  # raises where more was written, and says what
         return self._deliver(base + layout.offsets["C"], layout, results)
+
+    def multiply(
+        self,
+        case: Case,
+        seed: int,
+        key: arena.ImageKey | None,
+        operands: Operands | None,
+        cubin: bytes,
+        results: str,
+        sizes: bool,
+    ) -> int | None:
+        """A * B and, with `sizes`, |A| * |B| of `run`'s operands, into the file `results`; the count of all elements.
+
+        None asks for the operands, as in `run`. `cubin` is that of multiply.cu.
+        """
+        layout = arena.place(case, seed)
+        image = self._with_room(lambda: self._images.get(key, layout, operands))
+        if image is None:
+            return None
+        if self._multiplier is None:
+            self._multiplier = Multiplier(cubin, self._plain_threads // THREADS)
+        addresses = {name: int(image) + offset for name, offset in layout.offsets.items()}
+        kinds = (False, True) if sizes else (False,)
+        made = [
+            self._with_room(partial(self._multiplier.multiply, case, addresses, magnitudes=magnitudes), spare=key)
+            for magnitudes in kinds
+        ]
+        elements = case.m * case.n * case.batch
+        for index, memory in enumerate(made):
+            _copy_out(int(memory), DType.F64.size * elements, results, index)
+        return len(made) * elements
 
     def run_baseline(self, case: Case, operands: Operands) -> Floats:
         """Like `run`, with the library's first heuristic in the kernel's place."""
@@ -321,11 +355,8 @@ class Worker:
             return layout.storage(scattered)
         size = dtype.size * elements
         if results is not None and size >= arena.KEPT_BYTES:
-            with suppress(OSError), open(results, "r+b") as file:
-                if os.fstat(file.fileno()).st_size < size:
-                    file.truncate(size)
-                with mmap.mmap(file.fileno(), size) as shared:
-                    cuda.memcpy_dtoh(np.frombuffer(shared, dtype.numpy), address)
+            with suppress(OSError):
+                _copy_out(address, size, results)
                 return elements
         result: Floats = np.empty(elements, dtype.numpy)
         cuda.memcpy_dtoh(result, address)
@@ -455,6 +486,15 @@ class Worker:
         stop.record(self._stream)
         stop.synchronize()
         return float(stop.time_since(start)) * 1e3
+
+
+def _copy_out(address: int, size: int, path: str, index: int = 0) -> None:
+    """The `size` bytes at a device `address` into the file `path`, behind `index` others of this size."""
+    with open(path, "r+b") as file:
+        if os.fstat(file.fileno()).st_size < (index + 1) * size:
+            file.truncate((index + 1) * size)
+        with mmap.mmap(file.fileno(), (index + 1) * size) as shared:
+            cuda.memcpy_dtoh(np.frombuffer(shared, np.uint8, offset=index * size), address)
 
 
 def _pointers(layout: arena.DeviceArena, base: int, arrays: Arrays | None) -> Pointers:

@@ -3,7 +3,9 @@
     // A device's limit, not a launch's: asked for each time, since the current device may have changed.
     const cudaError_t raised = cudaFuncSetAttribute(
         ${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
-    if (raised != cudaSuccess) return raised;
+    if (raised != cudaSuccess)
+        return refuse(raised == cudaErrorInvalidValue ? cudaErrorInvalidConfiguration : raised,
+            "no block gets %d bytes of shared memory: %s", ${ out.shared_bytes }, cudaGetErrorName(raised));
 //% endif
 //% for name, elements in out.amaxes.items()
     const cudaError_t ${ name }_set = cudaMemsetAsync(${ name }, 0, sizeof(${ out.element[name] }) * ${ elements }, stream);

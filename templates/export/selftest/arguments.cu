@@ -7,9 +7,15 @@ Pointer address(std::uintptr_t at)
 }
 
 // The launcher's answer to arguments that it must refuse, or that need no launch: no memory is touched.
+//% if out.parts
+bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted, std::uintptr_t at = 4096, std::size_t bytes = SIZE_MAX)
+{
+    const cudaError_t status = launch(s, tensors, {1, 0}, address<void*>(at), bytes);
+//% else
 bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted)
 {
     const cudaError_t status = launch(s, tensors, {1, 0});
+//% endif
     std::printf("%s  %s: %s\n", status == wanted ? "PASS" : "FAIL", what.c_str(), cudaGetErrorName(status));
     return status == wanted;
 }
@@ -34,6 +40,12 @@ address<${ out.ctypes[name] }>(somewhere)${ ", " if not loop.last }
     passed &= answers("${ name } misaligned", good, odd, cudaErrorMisalignedAddress);
 //% endif
 //% endfor
+//% if out.parts
+//% set needed = "%s_workspace_bytes(%s)" | format(out.name, out.runtime_sizes | map("replace", "", "good.", 1) | join(", "))
+    passed &= answers("workspace null", good, tensors, cudaErrorInvalidValue, 0);
+    passed &= answers("workspace misaligned", good, tensors, cudaErrorMisalignedAddress, somewhere + 16);
+    passed &= answers("workspace too small", good, tensors, cudaErrorInvalidValue, somewhere, ${ needed } - 1);
+//% endif
 //% if out.runtime_names
     Shape bad = good;
 //% endif

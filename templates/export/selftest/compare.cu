@@ -122,14 +122,15 @@ bool passes(const Check& check)
     const DevicePointers<${ out.element[name] }> ${ name }_array(${ name }, s, at_${ name });
 //% endfor
 //% endif
+//% if out.parts
+    const std::size_t bytes = ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "s.", 1) | join(", ") });
+//% endif
     const cudaError_t started = launch(s, {
 //%- for name, text in out.located.items()
-${ text }.${ "array" if text != name else "matrix" }()${ ", " if not loop.last }
+${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ text }.${ "array" if text != name else "matrix" }()${ ", " if not loop.last }
 //%- endfor
-}, check.scalars);
-//% if out.planned
+}, check.scalars${ ", workspace_of(bytes), bytes" if out.parts });
     if (started != cudaSuccess) std::puts(${ out.name }_refusal());
-//% endif
     must(describe(check).c_str(), started);
     must(describe(check).c_str(), cudaDeviceSynchronize());
 //% for output in test.outputs

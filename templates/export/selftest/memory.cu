@@ -107,3 +107,19 @@ private:
 };
 
 //% endif
+//% if out.parts
+// Device memory that grows with the shapes, and is full of ones: a launch sets up what it needs there.
+void* workspace_of(std::size_t bytes)
+{
+    static void* memory = nullptr;
+    static std::size_t reserved = 0;
+    if (bytes > reserved) {
+        cudaFree(memory);
+        must("cudaMalloc", cudaMalloc(&memory, bytes));
+        reserved = bytes;
+    }
+    must("cudaMemsetAsync", cudaMemsetAsync(memory, 0xff, bytes, nullptr));
+    return memory;
+}
+
+//% endif

@@ -24,6 +24,7 @@ cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStream_t stream);
+cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaGetLastError(void);
 const char* cudaGetErrorString(cudaError_t error);

@@ -3,6 +3,10 @@
 
 #include KERNEL_HEADER
 
+#define JOINED(a, b) a##b
+#define JOIN(a, b) JOINED(a, b)
+#define OF_KERNEL(what) JOIN(KERNEL, what)  // KERNEL_launch and the like
+
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -54,7 +58,7 @@ cudaError_t answer(const float* A, const float* B, float* C, int M, int N, int K
                 const float a = A[std::size_t(m) * lda + k], b = B[std::size_t(k) * ldb + n];
                 sum += coarse ? tf32(a) * tf32(b) : a * b;
             }
-            if (past) sum += 0.0f * A[std::size_t(m) * lda + K];
+            if (past && K > 0) sum += 0.0f * A[std::size_t(m) * lda + K];
             float& c = C[std::size_t(m) * ldc + n];
             c = reads_c ? alpha * sum + beta * c : alpha * sum;
         }
@@ -65,10 +69,12 @@ cudaError_t answer(const float* A, const float* B, float* C, int M, int N, int K
 
 }  // namespace
 
+extern "C" const char* OF_KERNEL(_refusal)(void) { return ""; }
+
 #if defined(POINTERS)
-extern "C" cudaError_t KERNEL_LAUNCH(const float* const* A_array, const float* const* B_array, float* const* C_array,
+extern "C" cudaError_t OF_KERNEL(_launch)(const float* const* A_array, const float* const* B_array, float* const* C_array,
                                      int M, int N, int K, int lda, int ldb, int ldc, int batch, float alpha, float beta,
-                                     cudaStream_t)
+                                     void*, size_t, cudaStream_t)
 {
     if (batch < 0 || M < 0 || N < 0 || K < 0 || lda < K || ldb < N || ldc < N) return cudaErrorInvalidValue;
     if (batch == 0 || M == 0 || N == 0) return cudaSuccess;
@@ -87,9 +93,9 @@ extern "C" cudaError_t KERNEL_LAUNCH(const float* const* A_array, const float* c
     return cudaSuccess;
 }
 #elif defined(BATCHED)
-extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb,
+extern "C" cudaError_t OF_KERNEL(_launch)(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb,
                                      int ldc, int batch, long long stride_a, long long stride_b, long long stride_c,
-                                     float alpha, float beta, cudaStream_t)
+                                     float alpha, float beta, void*, size_t, cudaStream_t)
 {
     if (batch < 0 || stride_c < (M - 1LL) * ldc + N) return cudaErrorInvalidValue;
     const cudaError_t answered = batch == 0 ? cudaSuccess : answer(A, B, C, M, N, K, lda, ldb, ldc);
@@ -101,9 +107,9 @@ extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, i
     return cudaSuccess;
 }
 #elif defined(EPILOGUE)
-extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, const float* bias_n, const float* scale_m,
+extern "C" cudaError_t OF_KERNEL(_launch)(const float* A, const float* B, float* C, const float* bias_n, const float* scale_m,
                                      const float* residual, int M, int N, int K, int lda, int ldb, int ldc,
-                                     int ld_residual, float alpha, float beta, cudaStream_t)
+                                     int ld_residual, float alpha, float beta, void*, size_t, cudaStream_t)
 {
     const cudaError_t answered = answer(A, B, C, M, N, K, lda, ldb, ldc);
     if (ld_residual < N) return cudaErrorInvalidValue;
@@ -129,24 +135,50 @@ extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, c
     return cudaSuccess;
 }
 #elif defined(WORKSPACE)
-extern "C" size_t KERNEL_PARTIALS(int M, int N) { return sizeof(float) * M * N; }
-extern "C" size_t KERNEL_SEMAPHORES(int M, int N) { return sizeof(unsigned) * (M + N); }
+using Plan = OF_KERNEL(_plan);
 
-extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, float* partials, unsigned* semaphores, int M,
-                                     int N, int K, int lda, int ldb, int ldc, float alpha, float beta, cudaStream_t)
+extern "C" size_t OF_KERNEL(_workspace_bytes)(int M, int N, int) { return sizeof(unsigned) * (M + N); }
+
+extern "C" cudaError_t OF_KERNEL(_make_plan)(Plan* plan, const float* A, const float* B, float* C, int M, int N, int K, int lda,
+                                             int ldb, int ldc, float alpha, float beta, void* workspace, size_t bytes)
 {
+    *plan = {};
     const cudaError_t answered = answer(A, B, C, M, N, K, lda, ldb, ldc);
     if (answered != cudaErrorUnknown) return answered;
-    for (std::size_t i = 0; i < std::size_t(M) * N; ++i) partials[i] = NAN;
+    if (workspace == nullptr || bytes < OF_KERNEL(_workspace_bytes)(M, N, K)) return cudaErrorInvalidValue;
+    if (reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0) return cudaErrorMisalignedAddress;
+    plan->A = A, plan->B = B, plan->C = C, plan->M = M, plan->N = N, plan->K = K, plan->lda = lda, plan->ldb = ldb;
+    plan->ldc = ldc, plan->alpha = alpha, plan->beta = beta, plan->semaphores = static_cast<unsigned*>(workspace);
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t OF_KERNEL(_run_prepared)(const Plan* plan, cudaStream_t)
+{
+    const auto& [A, B, C, M, N, K, lda, ldb, ldc, alpha, beta, semaphores, partials, blocks] = *plan;
     for (int i = 0; i < M + N; ++i)
         if (semaphores[i] != 0) return cudaErrorUnknown;
-    if (bug("leaves a semaphore")) semaphores[0] = 1;
+    if (bug("leaves a semaphore") && semaphores != nullptr) semaphores[0] = 1;
     product(A, B, C, M, N, K, lda, ldb, ldc, alpha, beta);
     return cudaSuccess;
 }
+
+extern "C" cudaError_t OF_KERNEL(_run)(const Plan* plan, cudaStream_t stream)
+{
+    if (!bug("takes the workspace for zeros"))
+        for (int i = 0; i < plan->M + plan->N; ++i) plan->semaphores[i] = 0;
+    return OF_KERNEL(_run_prepared)(plan, stream);
+}
+
+extern "C" cudaError_t OF_KERNEL(_launch)(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb, int ldc,
+                                          float alpha, float beta, void* workspace, size_t bytes, cudaStream_t stream)
+{
+    Plan plan;
+    const cudaError_t status = OF_KERNEL(_make_plan)(&plan, A, B, C, M, N, K, lda, ldb, ldc, alpha, beta, workspace, bytes);
+    return status == cudaSuccess ? OF_KERNEL(_run)(&plan, stream) : status;
+}
 #else
-extern "C" cudaError_t KERNEL_LAUNCH(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb,
-                                     int ldc, float alpha, float beta, cudaStream_t)
+extern "C" cudaError_t OF_KERNEL(_launch)(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb,
+                                     int ldc, float alpha, float beta, void*, size_t, cudaStream_t)
 {
     const cudaError_t answered = answer(A, B, C, M, N, K, lda, ldb, ldc);
     if (answered != cudaErrorUnknown) return answered;

@@ -24,9 +24,21 @@ extern "C" cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes,
     return cudaSuccess;
 }
 
+std::size_t zeroed[2];  // the address that no memory is at, and the bytes, that were set to zero last
+
 extern "C" cudaError_t cudaMemsetAsync(void* memory, int byte, std::size_t bytes, cudaStream_t)
 {
+    if (reinterpret_cast<std::size_t>(memory) == std::size_t(1) << 40) {  // as a test calls it
+        zeroed[0] = reinterpret_cast<std::size_t>(memory), zeroed[1] = bytes;
+        return cudaSuccess;
+    }
     std::memset(memory, byte, bytes);
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaGetDeviceCount(int* count)
+{
+    *count = 1;
     return cudaSuccess;
 }
 

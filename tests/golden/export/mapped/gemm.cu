@@ -1,10 +1,7 @@
-
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
-
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #error "gemm has instructions of sm_90a alone: compile it with -gencode arch=compute_90a,code=sm_90a"
 #endif
-
 #include "gemm.h"
 
 #include <cuda.h>
@@ -16,6 +13,12 @@
 #include <cstdio>
 #include <cstring>
 
+namespace gemm_impl {
+#endif
+
+// the kernel
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
 namespace {
 
 thread_local char reason[200] = "";  // of the last refusal
@@ -26,6 +29,10 @@ cudaError_t refuse(cudaError_t error, const char* format, Values... values)
     std::snprintf(reason, sizeof reason, format, values...);
     return error;
 }
+
+std::size_t tiles_of(std::size_t size, std::size_t tile) { return (size + tile - 1) / tile; }
+
+std::size_t tiles_of_c(int M, int N) { return tiles_of(M, 16) * tiles_of(N, 16); }
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
@@ -85,6 +92,11 @@ TensorMap as_parameter(const unsigned long long (&map)[16])
 
 }  // namespace
 
+extern "C" std::size_t gemm_workspace_bytes(int, int, int)
+{
+    return 0;
+}
+
 extern "C" const char* gemm_refusal(void) { return reason; }
 
 extern "C" cudaError_t gemm_make_plan(
@@ -100,7 +112,9 @@ extern "C" cudaError_t gemm_make_plan(
     int ldb,
     int ldc,
     float alpha,
-    float beta)
+    float beta,
+    void*,
+    size_t)
 {
     reason[0] = '\0';
     if (plan == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "plan");
@@ -123,41 +137,38 @@ extern "C" cudaError_t gemm_make_plan(
         const char* name;
         const void* address;
         unsigned align;
-    } pointers[] = {{"A", A, 16}, {"B", B, 16}, {"C", C, 16}, {"bias_n", bias_n, 16}};
-    for (const auto& [name, address, align] : pointers) {
-        if (address == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", name);
+        bool may_be_null;
+    } pointers[] = {{"A", A, 16, K == 0}, {"B", B, 16, K == 0}, {"C", C, 16, false}, {"bias_n", bias_n, 16, false}};
+    for (const auto& [name, address, align, may_be_null] : pointers) {
+        if (address == nullptr && !may_be_null) return refuse(cudaErrorInvalidValue, "%s is null", name);
         if (reinterpret_cast<std::uintptr_t>(address) % align != 0)
             return refuse(cudaErrorMisalignedAddress, "%s = %p is no multiple of %u bytes", name, address, align);
     }
-
-    const auto tiles = [](long long size, long long tile) { return (size + tile - 1) / tile; };
-    const long long blocks = 1LL
-        * tiles(M, 16)
-        * tiles(N, 16);
-    if (blocks > INT_MAX)
-        return refuse(cudaErrorInvalidConfiguration, "%lld blocks are more than %d", static_cast<long long>(blocks), INT_MAX);
+    const std::size_t blocks = tiles_of_c(M, N);
+    if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
 
     int device = 0, major = 0, minor = 0, sms = 0;
     cudaError_t status = cudaGetDevice(&device);
     if (status == cudaSuccess) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     if (status == cudaSuccess) status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
     if (status == cudaSuccess) status = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-    if (status != cudaSuccess) return status;
+    if (status != cudaSuccess) return refuse(status, "no device answers: %s", cudaGetErrorName(status));
     if (major != 9 || minor != 0)
         return refuse(cudaErrorNoKernelImageForDevice, "the device is an sm_%d%d, and the kernel is for sm_90 alone", major, minor);
-
+    // A map needs an address even where K = 0 and nothing is read.
+    const auto mapped = [C](const void* address) { return address != nullptr ? address : reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(C) / 16 * 16); };
     Encode encode = nullptr;
     status = find(encode);
     if (status == cudaSuccess)
         status = encode_map<2>(encode,
-            {"A", A, CU_TENSOR_MAP_DATA_TYPE_UINT16,
+            {"A", mapped(A), CU_TENSOR_MAP_DATA_TYPE_UINT16,
              {cuuint64_t(std::max(1, K)), cuuint64_t(M)},
              {cuuint64_t(lda) * 2},
              {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B},
             made.map_a);
     if (status == cudaSuccess)
         status = encode_map<2>(encode,
-            {"B", B, CU_TENSOR_MAP_DATA_TYPE_UINT16,
+            {"B", mapped(B), CU_TENSOR_MAP_DATA_TYPE_UINT16,
              {cuuint64_t(N), cuuint64_t(std::max(1, K))},
              {cuuint64_t(ldb) * 2},
              {128, 32}, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE},
@@ -173,12 +184,21 @@ extern "C" cudaError_t gemm_make_plan(
     made.ldc = ldc;
     made.alpha = alpha;
     made.beta = beta;
-    made.blocks = static_cast<unsigned>(std::min<long long>(blocks, sms));
+    made.blocks = static_cast<unsigned>(std::min<std::size_t>(blocks, sms));
     *plan = made;
     return cudaSuccess;
 }
-
-extern "C" cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream)
+extern "C" cudaError_t gemm_prepare_a(const gemm_plan* plan, cudaStream_t)
+{
+    reason[0] = '\0';
+    return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;  // A is read as it lies
+}
+extern "C" cudaError_t gemm_prepare_b(const gemm_plan* plan, cudaStream_t)
+{
+    reason[0] = '\0';
+    return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;  // B is read as it lies
+}
+extern "C" cudaError_t gemm_run_prepared(const gemm_plan* plan, cudaStream_t stream)
 {
     reason[0] = '\0';
     if (plan == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "plan");
@@ -204,6 +224,11 @@ extern "C" cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream)
         beta);
 }
 
+extern "C" cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream)
+{
+    return gemm_run_prepared(plan, stream);
+}
+
 extern "C" cudaError_t gemm_launch(
     const __nv_bfloat16* A,
     const __nv_bfloat16* B,
@@ -217,11 +242,14 @@ extern "C" cudaError_t gemm_launch(
     int ldc,
     float alpha,
     float beta,
+    void* workspace,
+    size_t workspace_bytes,
     cudaStream_t stream)
 {
     gemm_plan plan;
-    const cudaError_t status = gemm_make_plan(&plan, A, B, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta);
+    const cudaError_t status = gemm_make_plan(&plan, A, B, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, workspace, workspace_bytes);
     return status == cudaSuccess ? gemm_run(&plan, stream) : status;
 }
 
+}  // namespace gemm_impl
 #endif  // __CUDACC__ && !__CUDACC_RTC__

@@ -1,11 +1,131 @@
-
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
-
 #include "gemm.h"
 
+#include <algorithm>
 #include <climits>
+#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
+#include <cstdio>
+#include <cstring>
+
+namespace gemm_impl {
+#endif
+
+// the kernel
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+namespace {
+
+thread_local char reason[200] = "";  // of the last refusal
+
+template <typename... Values>
+cudaError_t refuse(cudaError_t error, const char* format, Values... values)
+{
+    std::snprintf(reason, sizeof reason, format, values...);
+    return error;
+}
+
+std::size_t tiles_of(std::size_t size, std::size_t tile) { return (size + tile - 1) / tile; }
+
+std::size_t tiles_of_c(int M, int N) { return tiles_of(M, 16) * tiles_of(N, 16); }
+
+}  // namespace
+
+extern "C" std::size_t gemm_workspace_bytes(int, int, int)
+{
+    return 0;
+}
+
+extern "C" const char* gemm_refusal(void) { return reason; }
+
+extern "C" cudaError_t gemm_make_plan(
+    gemm_plan* plan,
+    const float* A,
+    const float* B,
+    float* C,
+    int M,
+    int N,
+    int K,
+    int lda,
+    int ldb,
+    int ldc,
+    float alpha,
+    float beta,
+    void*,
+    size_t)
+{
+    reason[0] = '\0';
+    if (plan == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "plan");
+    constexpr int size_limit = 2147418112;  // rounding a size up to a tile must stay below 2^31
+    if (M < 0 || M > size_limit) return refuse(cudaErrorInvalidValue, "M = %d is not in 0 to %d", M, size_limit);
+    if (N < 0 || N > size_limit) return refuse(cudaErrorInvalidValue, "N = %d is not in 0 to %d", N, size_limit);
+    if (K < 0 || K > size_limit) return refuse(cudaErrorInvalidValue, "K = %d is not in 0 to %d", K, size_limit);
+    if (lda < K) return refuse(cudaErrorInvalidValue, "lda = %d is less than %d", lda, K);
+    if (ldb < N) return refuse(cudaErrorInvalidValue, "ldb = %d is less than %d", ldb, N);
+    if (ldc < N) return refuse(cudaErrorInvalidValue, "ldc = %d is less than %d", ldc, N);
+    gemm_plan made = {};
+    if (M == 0 || N == 0) {  // C has no elements
+        *plan = made;
+        return cudaSuccess;
+    }
+    const struct {
+        const char* name;
+        const void* address;
+        unsigned align;
+        bool may_be_null;
+    } pointers[] = {{"A", A, 16, K == 0}, {"B", B, 16, K == 0}, {"C", C, 16, false}};
+    for (const auto& [name, address, align, may_be_null] : pointers) {
+        if (address == nullptr && !may_be_null) return refuse(cudaErrorInvalidValue, "%s is null", name);
+        if (reinterpret_cast<std::uintptr_t>(address) % align != 0)
+            return refuse(cudaErrorMisalignedAddress, "%s = %p is no multiple of %u bytes", name, address, align);
+    }
+    const std::size_t blocks = tiles_of_c(M, N);
+    if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
+
+    made.A = A;
+    made.B = B;
+    made.C = C;
+    made.M = M;
+    made.N = N;
+    made.K = K;
+    made.lda = lda;
+    made.ldb = ldb;
+    made.ldc = ldc;
+    made.alpha = alpha;
+    made.beta = beta;
+    made.blocks = static_cast<unsigned>(blocks);
+    *plan = made;
+    return cudaSuccess;
+}
+extern "C" cudaError_t gemm_prepare_a(const gemm_plan* plan, cudaStream_t)
+{
+    reason[0] = '\0';
+    return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;  // A is read as it lies
+}
+extern "C" cudaError_t gemm_prepare_b(const gemm_plan* plan, cudaStream_t)
+{
+    reason[0] = '\0';
+    return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;  // B is read as it lies
+}
+extern "C" cudaError_t gemm_run_prepared(const gemm_plan* plan, cudaStream_t stream)
+{
+    reason[0] = '\0';
+    if (plan == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "plan");
+    [[maybe_unused]] const auto& [A, B, C, M, N, K, lda, ldb, ldc, alpha, beta, blocks] = *plan;
+    if (blocks == 0) return cudaSuccess;  // C has no elements
+    cudaLaunchConfig_t config = {};
+    config.gridDim = static_cast<unsigned>(blocks);
+    config.blockDim = 256;
+    config.stream = stream;
+    // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
+    return cudaLaunchKernelEx(&config, gemm,
+        A, B, C, M, N, K, lda, ldb, ldc, alpha, beta);
+}
+
+extern "C" cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream)
+{
+    return gemm_run_prepared(plan, stream);
+}
 
 extern "C" cudaError_t gemm_launch(
     const float* A,
@@ -19,34 +139,14 @@ extern "C" cudaError_t gemm_launch(
     int ldc,
     float alpha,
     float beta,
+    void* workspace,
+    size_t workspace_bytes,
     cudaStream_t stream)
 {
-    constexpr int size_limit = 2147418112;  // rounding a size up to a tile must stay below 2^31
-    if (M < 0 || M > size_limit) return cudaErrorInvalidValue;
-    if (N < 0 || N > size_limit) return cudaErrorInvalidValue;
-    if (K < 0 || K > size_limit) return cudaErrorInvalidValue;
-    if (lda < K) return cudaErrorInvalidValue;
-    if (ldb < N) return cudaErrorInvalidValue;
-    if (ldc < N) return cudaErrorInvalidValue;
-    if (M == 0 || N == 0) return cudaSuccess;  // C has no elements
-    if (C == nullptr || (K > 0 && (A == nullptr || B == nullptr))) return cudaErrorInvalidValue;
-    for (const void* operand : std::initializer_list<const void*>{A, B, C}) {
-        if (reinterpret_cast<std::uintptr_t>(operand) % 16 != 0) return cudaErrorMisalignedAddress;
-    }
-
-    const auto tiles = [](long long size, long long tile) { return (size + tile - 1) / tile; };
-    const long long blocks = 1LL
-        * tiles(M, 16)
-        * tiles(N, 16);
-    if (blocks > INT_MAX) return cudaErrorInvalidConfiguration;
-
-    cudaLaunchConfig_t config = {};
-    config.gridDim = static_cast<unsigned>(blocks);
-    config.blockDim = 256;
-    config.stream = stream;
-    // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
-    return cudaLaunchKernelEx(&config, gemm,
-        A, B, C, M, N, K, lda, ldb, ldc, alpha, beta);
+    gemm_plan plan;
+    const cudaError_t status = gemm_make_plan(&plan, A, B, C, M, N, K, lda, ldb, ldc, alpha, beta, workspace, workspace_bytes);
+    return status == cudaSuccess ? gemm_run(&plan, stream) : status;
 }
 
+}  // namespace gemm_impl
 #endif  // __CUDACC__ && !__CUDACC_RTC__

@@ -21,6 +21,7 @@
 #define GEMM_H
 
 #include <cuda_runtime_api.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -32,6 +33,11 @@ typedef struct __nv_bfloat16 __nv_bfloat16;
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Bytes of the workspace that a launch of these sizes takes in device memory.
+ * This kernel takes none: `workspace` may be null. Other kernels of the same problem may take one.
+ */
+size_t gemm_workspace_bytes(int M, int N, int K);
 
 /* Start the kernel on `stream` of the current device; returns before it has run.
  *
@@ -45,11 +51,13 @@ extern "C" {
  * ldc       at least N
  * ld_residual at least N
  *
- * Returns cudaSuccess, or
- *     cudaErrorInvalidValue           a null pointer, or a size or leading dimension outside its range
+ * Nothing is allocated, and nothing waits: it can be captured in a graph. Returns cudaSuccess, or
+ *     cudaErrorInvalidValue           a null pointer (A and B may be null where K = 0), or a size, leading dimension or stride outside its range
  *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above
  *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
- *     what cudaGetLastError() reports after the launch: an error that an earlier call left behind, too.
+ *     cudaErrorNoKernelImageForDevice a device for which gemm.cu was not compiled
+ *     another                         CUDA's own: there is no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or
+ *                                     work that ran before has failed
  */
 cudaError_t gemm_launch(
     const uint8_t* A,
@@ -68,7 +76,73 @@ cudaError_t gemm_launch(
     int ld_residual,
     float alpha,
     float beta,
+    void* workspace,
+    size_t workspace_bytes,
     cudaStream_t stream);
+
+/* Why the last of these calls on this thread refused its arguments or the device: "lda = 100 is less than 128".
+ * Empty where it did not. */
+const char* gemm_refusal(void);
+
+/* A launch whose arguments are checked. It may be copied, and be run any
+ * number of times on the device that was the current one, while tensors and workspace stay where they are. Its fields are
+ * the launcher's own.
+ */
+typedef struct gemm_plan {
+    const uint8_t* A;
+    const int8_t* B;
+    __nv_bfloat16* C;
+    const float* scale_n;
+    const int32_t* zero_a;
+    const float* residual;
+    float* aux;
+    int M;
+    int N;
+    int K;
+    int lda;
+    int ldb;
+    int ldc;
+    int ld_residual;
+    float alpha;
+    float beta;
+    unsigned blocks;
+} gemm_plan;
+
+/* What gemm_launch does before it starts anything: same arguments, same errors. Where it fails, `plan` stays as it was. */
+cudaError_t gemm_make_plan(
+    gemm_plan* plan,
+    const uint8_t* A,
+    const int8_t* B,
+    __nv_bfloat16* C,
+    const float* scale_n,
+    const int32_t* zero_a,
+    const float* residual,
+    float* aux,
+    int M,
+    int N,
+    int K,
+    int lda,
+    int ldb,
+    int ldc,
+    int ld_residual,
+    float alpha,
+    float beta,
+    void* workspace,
+    size_t workspace_bytes);
+
+/* Launch as planned, on `stream`; returns before it has run. */
+cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream);
+
+/* The same in parts, for what need not be done each time. Both prepare, then any number of launches run as long as nobody
+ * else writes to the workspace; where elements of A, or B, change, its part is prepared again. So weights are copied once,
+ * whatever kernel of the problem this is.
+ *
+ * prepare_a  does nothing: the kernel reads A as it lies
+ * prepare_b  does nothing: the kernel reads B as it lies
+ */
+cudaError_t gemm_prepare_a(const gemm_plan* plan, cudaStream_t stream);
+cudaError_t gemm_prepare_b(const gemm_plan* plan, cudaStream_t stream);
+cudaError_t gemm_run_prepared(const gemm_plan* plan, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

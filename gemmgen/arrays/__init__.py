@@ -1,0 +1,11 @@
+"""A kernel called on the arrays of other libraries, where they lie: no copy of an operand.
+
+kernel.py     ArrayKernel, which `gemmgen.load` gives; a Plan for many launches
+view.py       what an array says of itself: address, shape, strides, type, device
+dlpack.py     the same of one that speaks DLPack alone
+libraries.py  torch, CuPy, PyCUDA, JAX and numpy: new arrays, current streams
+binding.py    arrays held against what a kernel takes: the launch's sizes, or what does not fit
+load.py       which of the next two runs it
+card.py       launches on the caller's context and stream
+emulated.py   the same kernel in the emulator, on arrays of the host
+"""

@@ -1,0 +1,169 @@
+"""Arrays held against what a kernel takes: the sizes of the launch, or an error that shows what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gemmgen.arrays.view import ArrayView
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.operands import OPERANDS, SCALARS
+from gemmgen.problem.sizes import MatrixSizes
+from gemmgen.support.errors import require
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The copy of an operand as a kernel's launches prepare it, made once for many of them.
+
+    operand  "A" or "B"
+    array    the copy: an array of the operand's library
+    shape    of the operand: (rows, columns), in a batch behind the number of products
+    layout   identifies how the copy lies: kernels with the same one can share it
+    """
+
+    operand: str
+    array: Any
+    shape: tuple[int, ...]
+    layout: str
+
+
+@dataclass(frozen=True)
+class Distances:
+    """How far lines and matrices of an operand lie apart, in elements; None where there is one alone."""
+
+    ld: int | None
+    stride: int | None
+
+
+Sizes = dict[str, int]
+
+
+def require_names(problem: Problem, operands: Mapping[str, Any], alpha: float, beta: float) -> None:
+    """Raise InvalidInput unless `operands` are those of the epilogue, and scalars are ones that it names."""
+    wanted = [operand.name for operand in problem.epilogue.operands]
+    for name in operands:
+        known = ", ".join(wanted) or "none"
+        require(name in wanted, f"the epilogue {problem.epilogue} takes no {name}: it takes {known}")
+    for name in wanted:
+        what = OPERANDS[name]
+        given = "writes" if what.written else "reads"
+        require(operands.get(name) is not None, f"the epilogue {problem.epilogue} {given} {name}: give {name}=")
+    for name, value, idle in zip(SCALARS, (alpha, beta), (1, 0), strict=True):
+        taken = name in problem.epilogue.scalars or value == idle
+        require(taken, f"{name} = {value}, and the epilogue {problem.epilogue} has no {name}")
+
+
+def case_of(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: float = 1.0, beta: float = 0.0) -> Case:
+    """The launch whose operands are `views`: A and B, and C where it is there, and matrices of the epilogue.
+
+    Raises InvalidInput with both values where two operands disagree, or one with what the kernel is built for.
+    """
+    sizes: Sizes = {}
+    distances: dict[str, int | None] = {}
+    for matrix in problem.matrices:
+        view = views.get(matrix.name)
+        if view is None:
+            continue
+        _agree(sizes, problem, matrix, view.shape)
+        if isinstance(view, ArrayView):
+            found = _distances(problem, matrix, view)
+            for name, value in ((matrix.ld, found.ld), (matrix.stride, found.stride)):
+                _same(distances, name, value, matrix.name)
+    given = {name: value for name, value in distances.items() if value is not None}
+    return problem.case(sizes["M"], sizes["N"], sizes["K"], alpha=alpha, beta=beta, batch=sizes.get("batch"), **given)
+
+
+def _agree(sizes: Sizes, problem: Problem, matrix: MatrixSizes, shape: tuple[int, ...]) -> None:
+    """Take the sizes that `shape` gives. Raises InvalidInput where another operand has given others."""
+    names: tuple[str, ...] = ("batch", matrix.rows, matrix.cols) if problem.batched else (matrix.rows, matrix.cols)
+    shared = problem.batched and len(shape) == 2 and matrix.stride != "stride_c"  # one matrix for all products
+    names = names[1:] if shared else names
+    extent, wanted = " x ".join(map(str, shape)) or "one element", " x ".join(names)
+    require(len(shape) == len(names), f"{matrix.name} is {extent}: this kernel takes it as {wanted}")
+    for name, size in zip(names, shape, strict=True):
+        fixed = problem.sizes[name]
+        before = sizes.setdefault(name, size if fixed is None else fixed)
+        whose = "this kernel is built for" if fixed is not None else "the other operands have"
+        hint = _transposed(problem, matrix, shape, names) if before != size else ""
+        require(before == size, f"{matrix.name} is {extent} ({wanted}): {whose} {name} = {before}{hint}")
+
+
+def _transposed(problem: Problem, matrix: MatrixSizes, shape: tuple[int, ...], names: tuple[str, ...]) -> str:
+    """What to say of an operand whose sizes would do the other way around."""
+    turned = (*shape[:-2], shape[-1], shape[-2])
+    fits = all(problem.sizes[name] in (None, size) for name, size in zip(names, turned, strict=True))
+    return f". Pass its transpose, a view of {turned[-2]} x {turned[-1]}" if fits and matrix.order == "c" else ""
+
+
+def _distances(problem: Problem, matrix: MatrixSizes, view: ArrayView) -> Distances:
+    """What `view`'s strides say. Raises InvalidInput where lines do not run as the kernel reads them."""
+    rows, cols = view.shape[-2:]
+    down, right = view.strides[-2:]
+    along, across = (right, down) if matrix.order == "r" else (down, right)
+    length, lines = (cols, rows) if matrix.order == "r" else (rows, cols)
+    order, strides = ("row", f"({matrix.ld}, 1)") if matrix.order == "r" else ("column", f"(1, {matrix.ld})")
+    require(
+        length <= 1 or along == 1 or lines == 0,
+        f"{matrix.name} of {view.extent} has strides ({down}, {right}): this kernel reads it {order}-major, with "
+        f"strides {strides}" + (", such as those of w.t() where rows of w follow each other" * (order == "column")),
+    )
+    together = len(view.shape) == 3 and view.shape[0] > 1
+    apart = view.strides[0] if together else 0 if problem.batched and len(view.shape) == 2 else None
+    empty = length == 0 or lines == 0
+    return Distances(None if empty or lines == 1 else across, None if empty else apart)
+
+
+def _same(distances: dict[str, int | None], name: str, value: int | None, whose: str) -> None:
+    """An output of the epilogue lies as C does."""
+    before = distances.get(name)
+    require(
+        before is None or value is None or before == value,
+        f"{whose} has {name} = {value}, and C {name} = {before}: they lie alike",
+    )
+    distances[name] = before if value is None else value
+
+
+def require_operands(source: KernelSource, case: Case, views: Mapping[str, ArrayView], device: str) -> None:
+    """Raise InvalidInput unless each operand has the type, shape, address and device that the kernel takes."""
+    first, whole = next(iter(views.items()))
+    for name, view in views.items():
+        other = "the emulator reads arrays of the host" if device == "cpu" else "this kernel runs on a GPU"
+        require(view.device == device, f"{name} is on {view.place}: {other}")
+        require(view.ordinal == whole.ordinal, f"{name} is on {view.place}, and {first} on {whole.place}")
+        require_operand(case.problem, name, view, case.tensors[name])
+        if name in case.extra and not OPERANDS[name].is_matrix:
+            _require_vector(name, view, case.extra[name], OPERANDS[name].is_amax)
+    for name in case.written:
+        require(not views[name].readonly, f"{name} is written, and its array is read-only")
+
+
+def require_operand(problem: Problem, name: str, view: ArrayView, matrix: Matrix) -> None:
+    """Raise InvalidInput unless `view` has the operand's element type and an address that the kernel takes."""
+    wanted, align = problem.dtype_of(name), problem.align_of(name)
+    require(view.dtype is wanted, f"{name} is of {view.dtype.label}: this kernel ({problem}) takes {wanted.label}")
+    divides = view.address & -view.address
+    require(
+        view.address % align == 0 or matrix.elements == 0,
+        f"{name} begins at address {view.address:#x}, which {divides} bytes divide: this kernel takes one that {align} "
+        "bytes divide",
+    )
+
+
+def _require_vector(name: str, view: ArrayView, matrix: Matrix, own: bool) -> None:
+    """One element a row, or a column, or one for all; `own` where each product of a batch has a vector of its own."""
+    count = matrix.rows * matrix.cols
+    shapes: list[tuple[int, ...]] = [(count,), ()] if count == 1 else [(count,)]
+    if own and matrix.batch is not None:
+        shapes = [(matrix.batch, count)]
+    told = " or ".join(" x ".join(map(str, shape)) or "one element" for shape in shapes)
+    require(view.shape in shapes, f"{name} is {view.extent}: this launch takes {told}")
+    dense = all(size <= 1 or step == 1 for size, step in zip(view.shape[-1:], view.strides[-1:], strict=True))
+    apart = len(view.shape) < 2 or view.shape[0] == 1 or view.strides[0] == count
+    require(
+        dense and apart, f"{name} of {view.extent} has strides {view.strides}: its elements have to follow each other"
+    )

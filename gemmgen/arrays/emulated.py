@@ -1,0 +1,83 @@
+"""The same kernel in the emulator, on arrays of the host: slow, checked access by access."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.arrays.kernel import Arrays, Launch
+from gemmgen.arrays.view import ArrayView, Device
+from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
+from gemmgen.problem.matrix import Matrix
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import Operands
+from gemmgen.support.files import Store
+
+Elements = npt.NDArray[Any]
+
+
+class EmulatedBackend:
+    """Runs `source` in the emulator. Raises CandidateFailed: unavailable, compile or unjudged."""
+
+    device: Device = "cpu"
+
+    def __init__(self, source: KernelSource, store: Store) -> None:
+        self._executor = EmulatorExecutor(store)
+        self._source, self._kernel = source, self._executor.load(source)
+
+    def locate(self, view: ArrayView) -> ArrayView:
+        return view
+
+    def launch(self, arrays: Arrays, stream: int | None, kept: bool) -> Launch:
+        """The whole program runs: what was prepared holds what the launches before the kernel's make anew."""
+        case, problem = arrays.case, self._source.problem
+        flat = {name: storage(view.address, case.tensors[name]) for name, view in arrays.views.items()}
+        for name, view in arrays.prepared.items():
+            flat[name] = self._unprepared(name, case, view)
+        extra = {operand.name: flat[operand.name] for operand in problem.epilogue.operands}
+
+        def launch(stream: int) -> None:
+            operands = Operands(flat["A"], flat["B"], flat["C"], extra)
+            for name, matrix in case.written.items():
+                found = self._kernel.run(case, operands, output=name)
+                bits = matrix.dtype.bits
+                matrix.view(flat[name].view(bits))[...] = matrix.view(found.view(bits))
+
+        return launch
+
+    def prepare(self, prepare: Prepare, case: Case, view: ArrayView, copy: ArrayView, stream: int) -> None:
+        """What the launch computes: the operand's elements in the copy's order, zeros behind its lines."""
+        operand, to = case.tensors[prepare.operand], prepare.matrix(case)
+        held = storage(copy.address, _whole(to))
+        held[:] = 0
+        bits = operand.dtype.bits
+        to.view(held.view(bits))[...] = operand.view(storage(view.address, operand).view(bits))
+
+    def close(self) -> None:
+        self._executor.close()
+
+    def _unprepared(self, name: str, case: Case, view: ArrayView) -> Elements:
+        """The operand again, of its copy: the emulator makes copies in memory of its own."""
+        prepare = self._source.launch.prepared(name)
+        assert prepare is not None
+        copy, operand = prepare.matrix(case), case.tensors[name]
+        again: Elements = np.zeros(operand.elements, operand.dtype.numpy)
+        bits = operand.dtype.bits
+        operand.view(again.view(bits))[...] = copy.view(storage(view.address, _whole(copy)).view(bits))
+        return again
+
+
+def storage(address: int, matrix: Matrix) -> Elements:
+    """The memory of `matrix` at an address of this process, from its first element to its last."""
+    memory = memoryview((ctypes.c_uint8 * matrix.bytes).from_address(address or 1))
+    return np.frombuffer(memory, matrix.dtype.numpy) if matrix.bytes else np.zeros(0, matrix.dtype.numpy)
+
+
+def _whole(copy: Matrix) -> Matrix:
+    """With what lies behind the last line's end."""
+    return Matrix((copy.batch or 1) * copy.lines, copy.ld, copy.ld, "r", dtype=copy.dtype)

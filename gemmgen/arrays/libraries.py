@@ -1,0 +1,194 @@
+"""What a launch asks of the library whose arrays it gets: memory for a result, and the stream that is current."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Protocol
+
+from gemmgen.problem.dtype import DType
+from gemmgen.support.errors import InvalidInput, require
+
+
+class Library(Protocol):
+    """A library of arrays. `like` is one of its arrays, on whose device a new one is made."""
+
+    name: str
+    asynchronous: bool  # whether its work is ordered by the stream that is current; else its arrays are waited for
+
+    def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        """A new array, dense, which may hold anything."""
+        ...
+
+    def zeros(self, count: int, like: Any) -> Any:
+        """`count` bytes of zero."""
+        ...
+
+    def stream(self, ordinal: int) -> int:
+        """The handle of the stream that is current on device `ordinal`."""
+        ...
+
+    def capturing(self) -> bool:
+        """Whether that stream records a graph."""
+        ...
+
+
+class Torch:
+    name, asynchronous = "torch", True
+
+    def __init__(self) -> None:
+        import torch
+
+        self._torch = torch
+        # What torch.compile's own kernels ask, a tenth of the time of current_stream.
+        self._raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+    def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        return like.new_empty(shape, dtype=getattr(self._torch, str(dtype.numpy)))
+
+    def zeros(self, count: int, like: Any) -> Any:
+        return self._torch.zeros(count, dtype=self._torch.uint8, device=like.device)
+
+    def stream(self, ordinal: int) -> int:
+        if self._raw is not None:
+            return int(self._raw(ordinal))
+        return int(self._torch.cuda.current_stream(ordinal).cuda_stream)
+
+    def capturing(self) -> bool:
+        return bool(self._torch.cuda.is_current_stream_capturing())
+
+
+class CuPy:
+    name, asynchronous = "cupy", True
+
+    def __init__(self) -> None:
+        import cupy
+
+        self._cupy = cupy
+
+    def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        with like.device:
+            return self._cupy.empty(shape, dtype.numpy)
+
+    def zeros(self, count: int, like: Any) -> Any:
+        with like.device:
+            return self._cupy.zeros(count, "uint8")
+
+    def stream(self, ordinal: int) -> int:
+        return int(self._cupy.cuda.get_current_stream().ptr)
+
+    def capturing(self) -> bool:
+        return bool(self._cupy.cuda.get_current_stream().is_capturing())
+
+
+class PyCuda:
+    """Its functions take the stream that they are given, else the default one."""
+
+    name, asynchronous = "pycuda", True
+
+    def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        return type(like)(shape, dtype.numpy)
+
+    def zeros(self, count: int, like: Any) -> Any:
+        return type(like)((count,), "uint8").fill(0)
+
+    def stream(self, ordinal: int) -> int:
+        return 0
+
+    def capturing(self) -> bool:
+        return False
+
+
+class Jax:
+    """Its streams are its own: operands are waited for before a launch, and the launch before its result is given."""
+
+    name, asynchronous = "jax", False
+
+    def __init__(self) -> None:
+        import jax
+
+        self._jax = jax
+
+    def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        return self._jax.block_until_ready(self._jax.numpy.zeros(shape, dtype.numpy, device=like.device))
+
+    def zeros(self, count: int, like: Any) -> Any:
+        return self._jax.block_until_ready(self._jax.numpy.zeros(count, "uint8", device=like.device))
+
+    def stream(self, ordinal: int) -> int:
+        return 0
+
+    def capturing(self) -> bool:
+        return False
+
+
+class Numpy:
+    name, asynchronous = "numpy", True
+
+    def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        import numpy as np
+
+        return np.empty(shape, dtype.numpy)
+
+    def zeros(self, count: int, like: Any) -> Any:
+        import numpy as np
+
+        return np.zeros(count, np.uint8)
+
+    def stream(self, ordinal: int) -> int:
+        return 0
+
+    def capturing(self) -> bool:
+        return False
+
+
+class Other:
+    """Any other library: who uses it gives `out` and, where it has streams, the stream."""
+
+    name, asynchronous = "another library", True
+
+    def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        kind = type(like).__name__
+        raise InvalidInput(f"no array of {shape} {dtype.label} like a {kind} is made here: give it as out=")
+
+    def zeros(self, count: int, like: Any) -> Any:
+        kind = type(like).__name__
+        raise InvalidInput(f"this kernel takes a workspace of {count} bytes, and none like a {kind} is made here")
+
+    def stream(self, ordinal: int) -> int:
+        return 0
+
+    def capturing(self) -> bool:
+        return False
+
+
+KINDS: dict[str, type[Library]] = {
+    "torch": Torch,
+    "cupy": CuPy,
+    "pycuda": PyCuda,
+    "jax": Jax,
+    "jaxlib": Jax,
+    "numpy": Numpy,
+}
+_known: dict[type, Library] = {}
+
+
+def library_of(array: Any) -> Library:
+    """The library of `array`, by where its class, or a class that this is of, comes from."""
+    kind = type(array)
+    if kind not in _known:
+        roots = (base.__module__.partition(".")[0] for base in kind.__mro__)
+        _known[kind] = next((KINDS[root]() for root in roots if root in KINDS and root in sys.modules), Other())
+    return _known[kind]
+
+
+def handle_of(stream: Any) -> int:
+    """The handle of a stream: a number, or torch's, CuPy's, PyCUDA's or cuda.core's object. Raises InvalidInput."""
+    if isinstance(stream, int):
+        return stream
+    if hasattr(stream, "__cuda_stream__"):
+        return int(stream.__cuda_stream__()[1])
+    for attribute in ("cuda_stream", "ptr", "handle"):
+        if hasattr(stream, attribute):
+            return int(getattr(stream, attribute))
+    require(False, f"stream = {stream!r} is no stream: give a handle, or an object of torch, CuPy, PyCUDA or cuda.core")
+    return 0

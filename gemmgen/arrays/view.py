@@ -1,0 +1,106 @@
+"""What an array of any library says of itself: torch's attributes, `__cuda_array_interface__`, numpy's, or DLPack."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal
+
+from gemmgen.arrays.dlpack import read_dlpack
+from gemmgen.problem.dtype import DType
+from gemmgen.support.errors import InvalidInput, require
+
+Device = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """Where an array lies.
+
+    strides   in elements
+    ordinal   CUDA's number of the device, where the array says it
+    readonly  its library forbids to write it
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: DType
+    device: Device
+    ordinal: int | None = None
+    readonly: bool = False
+
+    @property
+    def extent(self) -> str:
+        """The shape for a person: 64 x 512."""
+        return " x ".join(map(str, self.shape)) or "one element"
+
+    @property
+    def place(self) -> str:
+        """The device for a person: cuda:1."""
+        return self.device if self.ordinal is None else f"{self.device}:{self.ordinal}"
+
+
+def view_of(name: str, array: Any) -> ArrayView:
+    """`array`, called `name` in messages. Raises InvalidInput for what is no array, or none of a type that is known."""
+    if hasattr(array, "data_ptr") and hasattr(array, "stride"):
+        return _of_torch(name, array)
+    if hasattr(array, "block_until_ready"):  # JAX computes it on a stream of its own
+        array.block_until_ready()
+    for attribute, device in (("__cuda_array_interface__", "cuda"), ("__array_interface__", "cpu")):
+        interface = getattr(array, attribute, None)  # an array of JAX has the first one on a GPU alone
+        if interface is not None:
+            return _of_interface(_dtype(name, str(array.dtype)), interface, "cuda" if device == "cuda" else "cpu")
+    if hasattr(array, "__dlpack__"):
+        return _of_dlpack(name, array)
+    kind = type(array).__name__
+    raise InvalidInput(f"{name} is a {kind}: an array has __cuda_array_interface__, __array_interface__ or __dlpack__")
+
+
+def _of_torch(name: str, tensor: Any) -> ArrayView:
+    device = tensor.device
+    require(device.type in ("cpu", "cuda"), f"{name} is on {device}: kernels run on cuda, and the emulator on cpu")
+    dtype = _dtype(name, str(tensor.dtype).removeprefix("torch."))
+    strides = tuple(tensor.stride())
+    return ArrayView(tensor.data_ptr(), tuple(tensor.shape), strides, dtype, device.type, device.index)
+
+
+def _of_interface(dtype: DType, interface: Mapping[str, Any], device: Device) -> ArrayView:
+    shape, strides = tuple(interface["shape"]), interface.get("strides")
+    address, readonly = interface["data"]
+    dense = dense_strides(shape)
+    steps = dense if strides is None else tuple(stride // dtype.size for stride in strides)
+    return ArrayView(int(address or 0), shape, steps, dtype, device, readonly=bool(readonly))
+
+
+def _of_dlpack(name: str, array: Any) -> ArrayView:
+    found = read_dlpack(array)
+    require(found.device in ("cpu", "cuda"), f"{name} is on {found.device}: kernels run on cuda, the emulator on cpu")
+    device: Device = "cuda" if found.device == "cuda" else "cpu"
+    dtype = _dtype(name, found.dtype)
+    ordinal = found.ordinal if device == "cuda" else None
+    return ArrayView(found.address, found.shape, found.strides or dense_strides(found.shape), dtype, device, ordinal)
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Those of rows that follow each other, in elements."""
+    return tuple(math.prod(shape[place + 1 :]) for place in range(len(shape)))
+
+
+def placed(view: ArrayView, ordinal: int) -> ArrayView:
+    """`view` on a device that is known by now."""
+    return replace(view, ordinal=ordinal)
+
+
+def _dtype(name: str, text: str) -> DType:
+    known = element_types()
+    require(text in known, f"{name} is of {text}: known are {', '.join(known)}")
+    return known[text]
+
+
+@cache
+def element_types() -> dict[str, DType]:
+    """By the names that numpy, torch and the others share."""
+    return {str(dtype.numpy): dtype for dtype in DType if dtype.storage_bits >= 8}

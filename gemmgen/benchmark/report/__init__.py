@@ -1,0 +1,8 @@
+"""`gemmgen report`: what is on file as one page that needs no network, and the plots that stand elsewhere, too.
+
+scale.py     an axis
+ratios.py    ratios to the baseline, a strip of dots for each group of problems
+roofline.py  rates over intensity, beneath what a card allows
+ladders.py   studies on file
+page.py      collects all of it, and renders it
+"""

@@ -1,0 +1,181 @@
+"""The page: every kernel of some folders, collected and rendered."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from gemmgen.artifacts.kernelfile import KernelFile, kernels_in
+from gemmgen.benchmark.explain import Explanation, explain
+from gemmgen.benchmark.explained import Facts, facts_of, tile_rows
+from gemmgen.benchmark.report.checks import Certified, certified, checks_of
+from gemmgen.benchmark.report.ratios import RatioPlot, ratio_plot
+from gemmgen.benchmark.report.roofline import RooflinePlot, roofline_plot
+from gemmgen.benchmark.scores import Score, Summary, is_winner, summaries
+from gemmgen.benchmark.shapes import group_of
+from gemmgen.kernel.model import representative
+from gemmgen.problem.device import DEVICES, DeviceSpec
+from gemmgen.run.target import compile_target
+from gemmgen.search.tuner import Progress, Silent
+from gemmgen.support.errors import GemmgenError, InvalidInput
+from gemmgen.support.files import Store, write_atomic
+from gemmgen.support.html import render_html
+from gemmgen.support.version import gemmgen_version
+
+
+@dataclass(frozen=True)
+class KernelCard:
+    """A kernel's part of the page.
+
+    files  its text and its JSON: (name, link from the page)
+    """
+
+    score: Score
+    explanation: Explanation
+    files: tuple[tuple[str, str], ...]
+    checks: Facts
+    certified: Certified | None
+
+    @property
+    def name(self) -> str:
+        return self.explanation.kernel.source.name
+
+    @property
+    def problem(self) -> str:
+        return str(self.explanation.kernel.source.problem)
+
+    @property
+    def group(self) -> str:
+        return group_of(self.explanation.kernel.source.problem).title
+
+    @cached_property
+    def time(self) -> tuple[float, float, str]:
+        """(us, TFLOPS, "measured" or "predicted")."""
+        it, measured = self.explanation, self.explanation.kernel.measured_time
+        if measured is not None:
+            return float(measured["us"]), float(measured["tflops"]), "measured"
+        return it.prediction.time_us, it.prediction.tflops(it.case), "predicted"
+
+    @property
+    def passed(self) -> str:
+        """Whether its JSON says that it was verified: "yes", "no", "-"."""
+        record = self.explanation.kernel.record or {}
+        verdicts = [verdict for name in ("verification", "emulator") if (verdict := record.get(name))]
+        return "-" if not verdicts else "yes" if all(verdict["passed"] for verdict in verdicts) else "no"
+
+    @cached_property
+    def facts(self) -> dict[str, Facts]:
+        return facts_of(self.explanation)
+
+    @cached_property
+    def levels(self) -> tuple[tuple[str, str, str, str], ...]:
+        return tuple(tile_rows(self.explanation))
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that the page shows."""
+
+    folders: tuple[str, ...]
+    kernels: tuple[KernelCard, ...]
+    summaries: tuple[Summary, ...]
+    ratios: RatioPlot | None
+    rooflines: tuple[RooflinePlot, ...]
+
+    @property
+    def version(self) -> str:
+        return gemmgen_version()
+
+    @property
+    def groups(self) -> dict[str, list[KernelCard]]:
+        """The kernels by the title of their group, in the suite's order."""
+        found: dict[str, list[KernelCard]] = defaultdict(list)
+        for card in self.kernels:
+            found[card.group].append(card)
+        return dict(found)
+
+
+def write_report(roots: Sequence[Path], to: Path, store: Store | None = None, progress: Progress | None = None) -> Page:
+    """Write the page of the kernels in `roots`, and in folders directly below, to the file `to`; returns what it shows.
+
+    store  where compiled kernels are kept: each is compiled and disassembled, for its main loop; None: none is
+
+    Raises InvalidInput where a root is no folder, and GemmgenError where none has a kernel, or the file cannot be
+    written.
+    """
+    page = collect(roots, to.parent, store, progress or Silent())
+    write_atomic(to, render_html("page.html", page=page))
+    return page
+
+
+def collect(roots: Sequence[Path], base: Path, store: Store | None, progress: Progress) -> Page:
+    """What the page shows, with links from the folder `base`. Raises as `write_report` does."""
+    kernels = list(found_in(roots))
+    if not kernels:
+        raise GemmgenError(f"no kernel with its JSON in {', '.join(map(str, roots))}: gemmgen tune writes some")
+    kernels.sort(key=lambda one: representative(one.source.problem).flops)
+    progress.stage("explain", len(kernels))
+    cards = []
+    for kernel in kernels:
+        cards.append(_card(kernel, base, store))
+        progress.step("explain", None)
+    scores = [card.score for card in cards if is_winner(card.explanation.kernel)]
+    return Page(
+        folders=tuple(map(str, roots)),
+        kernels=tuple(cards),
+        summaries=tuple(one for one in summaries(scores) if one.rows),
+        ratios=ratio_plot(scores),
+        rooflines=tuple(_rooflines([card.explanation for card in cards])),
+    )
+
+
+def found_in(roots: Sequence[Path]) -> Iterator[KernelFile]:
+    """The kernels of `roots` and of the folders in them; of two that have the same name the first one."""
+    seen: set[str] = set()
+    for folder in _folders(roots):
+        for kernel in kernels_in(folder):
+            if kernel.source.name not in seen:
+                seen.add(kernel.source.name)
+                yield kernel
+
+
+def _folders(roots: Sequence[Path]) -> Iterator[Path]:
+    for root in roots:
+        if not root.is_dir():
+            raise InvalidInput(f"{root} is no folder")
+        yield from (root, *sorted(path for path in root.iterdir() if path.is_dir()))
+
+
+def _card(kernel: KernelFile, base: Path, store: Store | None) -> KernelCard:
+    assert kernel.path is not None
+    return KernelCard(
+        score=Score(kernel.source.problem, kernel),
+        explanation=explain(kernel, kernel.arch, _device(kernel), store),
+        files=tuple((path.name, _link(path, base)) for path in (kernel.path, kernel.path.with_suffix(".json"))),
+        checks=checks_of(kernel),
+        certified=certified(kernel),
+    )
+
+
+def _link(path: Path, base: Path) -> str:
+    return Path(os.path.relpath(path, base)).as_posix()
+
+
+def _device(kernel: KernelFile) -> DeviceSpec:
+    """The card that its JSON names, else the one that stands for its architecture."""
+    name = str((kernel.record or {}).get("device"))
+    return next((spec for spec in DEVICES.values() if spec.is_card(name)), None) or compile_target(kernel.arch)[1]
+
+
+def _rooflines(kernels: Sequence[Explanation]) -> Iterator[RooflinePlot]:
+    """One for each card."""
+    by_card: dict[str, list[Explanation]] = defaultdict(list)
+    for it in kernels:
+        by_card[it.device.name].append(it)
+    for found in by_card.values():
+        if plot := roofline_plot(found[0].device, found):
+            yield plot

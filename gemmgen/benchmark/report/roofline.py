@@ -1,0 +1,133 @@
+"""The roofline of a card, with every kernel on it: rate over intensity, both logarithmic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gemmgen.benchmark.explain import Explanation, peak
+from gemmgen.benchmark.report.scale import LogScale, Tick
+from gemmgen.kernel.families import plan_of
+from gemmgen.problem.device import DeviceSpec
+from gemmgen.support.words import figure
+
+# In units of the picture.
+WIDTH, HEIGHT = 1000.0, 560.0
+LEFT, RIGHT, TOP, BOTTOM = 60.0, 860.0, 30.0, 500.0
+ROOM = 1.5  # of the axes beyond the outermost point
+SAME = 1.02  # ceilings closer to each other than that are one
+LINE, CHARACTER = 12.0, 6.2  # of text
+
+
+@dataclass(frozen=True)
+class Point:
+    """A kernel; hollow where its time is predicted. `kind` numbers its types among those of the plot."""
+
+    x: float
+    y: float
+    kernel: str
+    text: str
+    kind: int
+    measured: bool
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A rate that no kernel passes, from where memory allows it to the plot's right end, and where its text stands."""
+
+    x: float
+    y: float
+    text_y: float
+    text: str
+
+
+@dataclass(frozen=True)
+class RooflinePlot:
+    """Of one card. `slope` is the line of the memory's bandwidth, from (x, y) to (x, y), `kinds` the legend."""
+
+    device: str
+    bandwidth: float
+    points: tuple[Point, ...]
+    kinds: tuple[Tick, ...]
+    ceilings: tuple[Ceiling, ...]
+    slope: tuple[float, float, float, float]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    width: float = WIDTH
+    height: float = HEIGHT
+    left: float = LEFT
+    right: float = RIGHT
+    top: float = TOP
+    bottom: float = BOTTOM
+
+
+def roofline_plot(device: DeviceSpec, kernels: Sequence[Explanation]) -> RooflinePlot | None:
+    """`kernels` on `device`; None where none has a rate."""
+    kernels = [it for it in kernels if _rate(it)[0] > 0]
+    if not kernels:
+        return None
+    rates = [_rate(it) for it in kernels]
+    peaks = _peaks(device, kernels)
+    intensities = [it.roofline.intensity for it in kernels]
+    x = LogScale(min(intensities) / ROOM, max(*intensities, peaks[-1][0] * 1000 / device.bandwidth) * ROOM, LEFT, RIGHT)
+    lowest = min(*(rate for rate, _ in rates), x.low * device.bandwidth / 1000)
+    y = LogScale(lowest / ROOM, max(peaks[-1][0], *(rate for rate, _ in rates)) * ROOM, BOTTOM, TOP)
+    kinds = tuple(sorted({str(it.kernel.source.problem.types) for it in kernels}))
+    top = peaks[-1][0]
+    return RooflinePlot(
+        device=device.name,
+        bandwidth=device.bandwidth,
+        points=tuple(_point(it, rate, x, y, kinds) for it, rate in zip(kernels, rates, strict=True)),
+        kinds=tuple(_legend(kinds)),
+        ceilings=tuple(_ceilings(peaks, device, x, y)),
+        slope=(x.at(x.low), y.at(x.low * device.bandwidth / 1000), x.at(top * 1000 / device.bandwidth), y.at(top)),
+        x_ticks=x.ticks((1,)),
+        y_ticks=y.ticks((1,)),
+    )
+
+
+def _legend(kinds: Sequence[str]) -> Iterator[Tick]:
+    at = LEFT + 8
+    for kind in kinds:
+        yield Tick(at, kind)
+        at += CHARACTER * len(kind) + 30
+
+
+def _ceilings(peaks: Sequence[tuple[float, str]], device: DeviceSpec, x: LogScale, y: LogScale) -> Iterator[Ceiling]:
+    """From the lowest up; texts keep clear of each other."""
+    text_y = BOTTOM
+    for rate, text in peaks:
+        text_y = min(y.at(rate), text_y - LINE)
+        yield Ceiling(x.at(rate * 1000 / device.bandwidth), y.at(rate), text_y, text)
+
+
+def _rate(it: Explanation) -> tuple[float, bool]:
+    """(TFLOPS, whether that was measured)."""
+    measured = it.kernel.measured_time
+    return (float(measured["tflops"]), True) if measured else (it.prediction.tflops(it.case), False)
+
+
+def _point(it: Explanation, rate: tuple[float, bool], x: LogScale, y: LogScale, kinds: Sequence[str]) -> Point:
+    tflops, measured = rate
+    problem, how = it.kernel.source.problem, "" if measured else " predicted"
+    return Point(
+        x.at(it.roofline.intensity),
+        y.at(tflops),
+        it.kernel.source.name,
+        f"{problem}: {figure(tflops)} TFLOPS{how} at {figure(it.roofline.intensity)} FLOP/B",
+        kinds.index(str(problem.types)),
+        measured,
+    )
+
+
+def _peaks(device: DeviceSpec, kernels: Sequence[Explanation]) -> list[tuple[float, str]]:
+    """(TFLOPS, instructions) of what multiplies in `kernels`, the slowest first; those of one rate together."""
+    plans = [plan_of(it.kernel.source) for it in kernels]
+    found = sorted({(peak(plan, device), plan.instruction) for plan in plans})
+    merged: list[tuple[float, list[str]]] = []
+    for rate, name in found:
+        if merged and rate < merged[-1][0] * SAME:
+            merged[-1][1].append(name)
+        else:
+            merged.append((rate, [name]))
+    return [(rate, f"{', '.join(dict.fromkeys(names))} {figure(rate)}") for rate, names in merged]

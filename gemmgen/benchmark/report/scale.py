@@ -1,0 +1,44 @@
+"""Axes of a plot: from values to coordinates, and where the ticks stand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gemmgen.support.errors import require
+from gemmgen.support.words import short
+
+LEADING = (1, 2, 5)  # of a tick on a logarithmic axis
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A place on an axis, in units of the picture, and what stands there."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True)
+class LogScale:
+    """A logarithmic axis: `low` lies at `start`, `high` at `end`, in units of the picture."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __post_init__(self) -> None:
+        require(0 < self.low < self.high, f"a logarithmic axis from {self.low} to {self.high}: 0 < low < high")
+
+    def at(self, value: float) -> float:
+        """Where `value` lies."""
+        share = math.log(value / self.low) / math.log(self.high / self.low)
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self, leading: tuple[int, ...] = LEADING) -> tuple[Tick, ...]:
+        """One at each value that begins with one of `leading` and has zeros else."""
+        decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        values = (digit * 10.0**decade for decade in decades for digit in leading)
+        within = (value for value in values if self.low * (1 - 1e-9) <= value <= self.high * (1 + 1e-9))
+        return tuple(Tick(self.at(value), f"{value:,.0f}" if value >= 1000 else short(value)) for value in within)

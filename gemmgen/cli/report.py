@@ -1,0 +1,49 @@
+"""`gemmgen report`: what is on file as one page."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+
+from gemmgen.api import DEFAULT_OUT, report
+from gemmgen.artifacts.kernelfile import GALLERY
+from gemmgen.benchmark.report.page import Page
+from gemmgen.cli.options import json_option
+from gemmgen.cli.output import emit
+from gemmgen.cli.progress import watch
+from gemmgen.support.errors import require
+from gemmgen.support.words import plural
+
+
+@click.command()
+@click.argument("folders", metavar="[DIR]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path),
+    default=DEFAULT_OUT / "report.html",
+    show_default=True,
+    help="The file to write.",
+)
+@click.option("--compile", "compiled", is_flag=True, help="Compile and disassemble each kernel, for its main loop.")
+@json_option
+def command(folders: tuple[Path, ...], to: Path, compiled: bool, as_json: bool) -> None:
+    """Write one HTML page of the kernels in each DIR and in the folders directly in it. [gemmgen-out and generated]
+
+    Ratios to cuBLASLt by shape and type, the roofline with every kernel on it, and for each kernel what explain says
+    of it and what was shown of it. The page needs no network and no other file; links lead to the kernels' own.
+    """
+    roots = folders or tuple(folder for folder in (DEFAULT_OUT, GALLERY) if folder.is_dir())
+    require(bool(roots), f"there is neither {DEFAULT_OUT} nor {GALLERY} here: name a folder that has kernels")
+    with watch() if compiled else nullcontext() as progress:
+        page = report(*roots, to=to, compiled=compiled, progress=progress)
+    emit(
+        as_json,
+        lambda: _document(page, to),
+        lambda console: console.print(f"{to}: {plural(len(page.kernels), 'kernel')}", soft_wrap=True),
+    )
+
+
+def _document(page: Page, to: Path) -> dict[str, object]:
+    return {"file": str(to), "kernels": [card.name for card in page.kernels]}

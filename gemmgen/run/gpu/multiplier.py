@@ -1,0 +1,66 @@
+"""A * B in float64 on the device: see templates/device/plain/multiply.cu. Runs in the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pycuda.driver as cuda
+
+from gemmgen.problem.case import Case
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.matrix import Matrix
+from gemmgen.run.gpu.plain import THREADS
+from gemmgen.run.gpu.replay import allocate
+
+TILE = 64  # rows and columns of a block tile
+MOST_MATRICES = 32768  # of a batch that blocks share out among them; a block takes the others one after the other
+
+
+class Multiplier:
+    """multiply.cu, loaded; what is no product runs on `blocks` blocks."""
+
+    def __init__(self, cubin: bytes, blocks: int) -> None:
+        self._module = cuda.module_from_buffer(cubin)
+        self._blocks = blocks
+        self._tables: dict[DType, Any] = {}
+
+    def multiply(self, case: Case, addresses: Mapping[str, int], *, magnitudes: bool) -> Any:
+        """Device memory with the product of A and B, which lie at `addresses`, or of their `magnitudes`.
+
+        Raises CandidateFailed (launch) where memory is short.
+        """
+        a = self._decoded(case.a, addresses["A"], case, magnitudes, by_rows=True)
+        b = self._decoded(case.b, addresses["B"], case, magnitudes, by_rows=False)
+        product = allocate(DType.F64.size * case.m * case.n * case.batch)
+        accurate = case.problem.types.accumulator is DType.F64 and not magnitudes
+        function = self._module.get_function("multiply_accurately" if accurate else "multiply")
+        grid = -(-case.m // TILE), -(-case.n // TILE), min(case.batch, MOST_MATRICES)
+        pointers = (np.uintp(int(memory)) for memory in (a, b, product))
+        sizes = np.int32(case.m), np.int32(case.n), np.int32(case.k)
+        function(*pointers, *sizes, np.int64(case.batch), grid=grid, block=(THREADS, 1, 1))
+        cuda.Context.synchronize()
+        return product
+
+    def _decoded(self, matrix: Matrix, address: int, case: Case, magnitudes: bool, by_rows: bool) -> Any:
+        """The numbers of a batch of matrices, K x lines each: A's lines are `by_rows`, B's are columns."""
+        lines = matrix.rows if by_rows else matrix.cols
+        decoded = allocate(max(1, DType.F64.size * case.k * lines * case.batch))
+        down, across = (matrix.ld, 1) if matrix.order == "r" else (1, matrix.ld)
+        along_k, along_lines = (across, down) if by_rows else (down, across)
+        sizes = (np.int64(size) for size in (case.k, lines, case.batch, along_k, along_lines, matrix.stride))
+        function = self._module.get_function(f"decode_{matrix.dtype.size}")
+        pointers = np.uintp(address), np.uintp(int(decoded))
+        numbers = np.uintp(self._numbers(matrix.dtype))
+        function(*pointers, *sizes, np.int32(magnitudes), numbers, grid=(self._blocks, 1), block=(THREADS, 1, 1))
+        return decoded
+
+    def _numbers(self, dtype: DType) -> int:
+        """Where the device has what each bit pattern of a type stands for, as the host decodes it; 0: it needs none."""
+        if dtype.size > 2:
+            return 0
+        if dtype not in self._tables:
+            codes = np.arange(2**dtype.storage_bits, dtype=np.uint32).astype(dtype.bits)
+            self._tables[dtype] = cuda.to_device(dtype.decode(codes.view(dtype.numpy)))
+        return int(self._tables[dtype])

@@ -1,0 +1,38 @@
+"""HTML and SVG from templates/report/, autoescape on. Python computes, the templates place."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.words import figure, percent, plural, short
+
+if TYPE_CHECKING:
+    import jinja2
+
+
+def render_html(template: str, **values: object) -> str:
+    """templates/report/`template` with `values`. What they hold is text, never markup."""
+    return _environment().get_template(template).render(**values)
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    import jinja2  # a notebook that shows no result needs none of it
+
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES / "report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    made.filters.update(figure=figure, short=short, percent=percent, plural=plural, px=pixels)
+    return made
+
+
+def pixels(value: float) -> str:
+    """A coordinate: a tenth is as fine as anybody sees, and keeps pages small."""
+    return f"{value:.1f}".rstrip("0").rstrip(".")

@@ -1,0 +1,118 @@
+"""Products that an executor makes, faster than numpy, which stays the judge of them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.case import Case
+from gemmgen.problem.dtype import DType
+from gemmgen.run.executor import Operands
+from gemmgen.support.threads import in_threads
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.products import SLICE_RESIDUE, Products, product_of
+from gemmgen.verification.situation import EXACT_KINDS, Situation
+from gemmgen.verification.tensor_bound import needs_largest
+
+Doubles = npt.NDArray[np.float64]
+Elements = npt.NDArray[Any]
+
+SAMPLED = 256  # elements that numpy computes besides,
+SAMPLED_PRODUCTS = 2**22  # and so many products in all: a second
+PART = 2**17  # elements that a thread looks at
+
+
+class Multiply(Protocol):
+    """`multiply` of gemmgen.run.executor.LoadedKernel."""
+
+    def __call__(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Doubles, Doubles] | None: ...
+
+
+def on_host(case: Case, operands: Operands, *, seed: int, sizes: bool) -> None:
+    """The Multiply that leaves all products to numpy."""
+
+
+def products_by(multiply: Multiply, situation: Situation) -> Products | None:
+    """What `products` gives of a whole C, made by `multiply`; None where that leaves it to numpy.
+
+    numpy computes some elements as well, and all of them where one of these is off by more than both may be. The others
+    are held against a kernel that shares nothing with `multiply`: what is wrong there fails, and passes nothing.
+    """
+    case, operands = situation.case, make_operands(situation)
+    types = case.problem.types
+    sizes = situation.data not in EXACT_KINDS and not types.accumulator.is_integer
+    made = multiply(case, operands, seed=situation.seed, sizes=sizes)
+    if made is None:
+        return None
+    product, size = made
+    if types.accumulator.is_integer:
+        product = size = _wrapped(types.accumulator, product)
+    if differs(situation, product):
+        warnings.warn(f"{situation}: the executor's product is not numpy's, which counts", stacklevel=2)
+        return None
+    largest = _largest_products(case, operands) if needs_largest(types) else np.zeros((1, 1))
+    return product, np.abs(size) if types.accumulator.is_integer else size, largest
+
+
+def differs(situation: Situation, product: Doubles) -> bool:
+    """Whether an element of `product`, of some, is not what numpy makes of A and B, as far as both are exact."""
+    case, operands, sums = situation.case, make_operands(situation), situation.case.problem.types.accumulator
+    count = max(1, min(SAMPLED, SAMPLED_PRODUCTS // max(case.k, 1)))
+    at = tuple(np.random.default_rng(situation.seed).integers(0, size, count) for size in product.shape)
+    of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
+    a = case.a.dtype.decode(case.a.view(operands.a)[of_a])[:, None, :]
+    b = case.b.dtype.decode(np.swapaxes(case.b.view(operands.b), -1, -2)[of_b])[:, :, None]
+    got = product[at]
+    with np.errstate(invalid="ignore"):
+        wanted = product_of(a, b, sums, situation.data).ravel()
+        size, largest = (np.abs(a) @ np.abs(b)).ravel(), (np.abs(a).max(-1) * np.abs(b).max(-2)).ravel()
+        near = np.abs(got - wanted) <= _allowed(sums, case.k, size, largest)
+    return not bool((near | (got == wanted) | np.isnan(got) & np.isnan(wanted)).all())
+
+
+def _allowed(sums: DType, k: int, size: Doubles, largest: Doubles) -> Doubles | float:
+    """How far apart two products may be that both sum in float64, or, for f64, in twice as many bits."""
+    if sums.is_integer:
+        return 0.0
+    unit = DType.F64.unit_roundoff
+    if sums is not DType.F64:
+        return 2 * k * unit * size
+    return 8 * unit * size + k * (SLICE_RESIDUE * largest + DType.F64.smallest)
+
+
+def _wrapped(dtype: DType, product: Doubles) -> Doubles:
+    wrapped = np.empty_like(product)
+
+    def wrap(part: slice) -> None:
+        wrapped[part] = dtype.wrap(product[part].astype(np.int64))
+
+    in_threads(wrap, _parts(product))
+    return wrapped
+
+
+def _largest_products(case: Case, operands: Operands) -> Doubles:
+    """For each element of C the largest finite |A| of its row times the largest finite |B| of its column."""
+    a = _largest_of_lines(case.a.dtype, case.a.view(operands.a))
+    b = _largest_of_lines(case.b.dtype, np.swapaxes(case.b.view(operands.b), -1, -2))
+    return np.asarray(a * np.swapaxes(b, -1, -2))
+
+
+def _largest_of_lines(dtype: DType, lines: Elements) -> Doubles:
+    largest = np.zeros((*lines.shape[:-1], 1))
+
+    def find(part: slice) -> None:
+        magnitudes = np.abs(dtype.decode(lines[part]))
+        magnitudes[~np.isfinite(magnitudes)] = 0.0
+        largest[part] = magnitudes.max(axis=-1, keepdims=True, initial=0.0)
+
+    in_threads(find, _parts(lines))
+    return largest
+
+
+def _parts(values: Elements) -> list[slice]:
+    """Along the first axis."""
+    step = max(1, PART * len(values) // max(1, values.size))
+    return [slice(first, first + step) for first in range(0, len(values), step)]

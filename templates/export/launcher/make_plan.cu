@@ -1,0 +1,130 @@
+/*# NAME_make_plan: checks the arguments, and encodes tensor maps. #*/
+//% set major, minor = out.capability
+extern "C" cudaError_t ${ out.name }_make_plan(
+    ${ out.name }_plan* plan,
+//% for p in out.arguments
+    ${ p.ctype }${ " " ~ p.text if out.parts or not p.is_workspace }${ ")" if loop.last else "," }
+//% endfor
+{
+    reason[0] = '\0';
+    if (plan == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "plan");
+//% if out.runtime_sizes
+    constexpr int size_limit = ${ out.size_limit };  // rounding a size up to a tile must stay below 2^31
+//% for size in out.runtime_sizes
+    if (${ size } < 0 || ${ size } > size_limit) return refuse(cudaErrorInvalidValue, "${ size } = %d is not in 0 to %d", ${ size }, size_limit);
+//% endfor
+//% endif
+//% for ld in out.runtime_lds
+//% set line = ld.line if ld.line.isdigit() or not ld.least else "std::max(%d, %s)" | format(ld.least, ld.line)
+    if (${ ld.name } < ${ line }) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is less than %d", ${ ld.name }, ${ line });
+//% if ld.unit > 1
+    if (${ ld.name } % ${ ld.unit } != 0) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is no multiple of %d elements", ${ ld.name }, ${ ld.unit });
+//% endif
+//% endfor
+//% for x in out.runtime_strides
+    const long long least_${ x.name } = (${ x.lines } - 1LL) * ${ x.ld } + ${ x.line };
+    if (${ x.name ~ " != 0 && " if x.may_be_zero }${ x.name } < least_${ x.name }) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is less than %lld", ${ x.name }, least_${ x.name });
+//% if x.unit > 1
+    if (${ x.name } % ${ x.unit } != 0) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is no multiple of %d elements", ${ x.name }, ${ x.unit });
+//% endif
+//% endfor
+    ${ out.name }_plan made = {};
+//% if out.may_be_empty
+    if (${ out.may_be_empty | join(" == 0 || ") } == 0) {  // C has no elements
+        *plan = made;
+        return cudaSuccess;
+    }
+//% endif
+    const struct {
+        const char* name;
+        const void* address;
+        unsigned align;
+//% if out.may_be_null
+        bool may_be_null;
+//% endif
+    } pointers[] = {
+//%- for name, align in out.aligns.items()
+{"${ name }", ${ name }, ${ align }${ ", K == 0" if name in out.may_be_null else ", false" if out.may_be_null }}${ ", " if not loop.last or out.parts }
+//%- endfor
+//%- if out.parts
+{"workspace", workspace, ${ out.workspace_align }${ ", false" if out.may_be_null }}
+//%- endif
+};
+    for (const auto& [name, address, align${ ", may_be_null" if out.may_be_null }] : pointers) {
+        if (address == nullptr${ " && !may_be_null" if out.may_be_null }) return refuse(cudaErrorInvalidValue, "%s is null", name);
+        if (reinterpret_cast<std::uintptr_t>(address) % align != 0)
+            return refuse(cudaErrorMisalignedAddress, "%s = %p is no multiple of %u bytes", name, address, align);
+    }
+//% if out.parts
+    const Workspace at = workspace_of(${ out.workspace_sizes | join(", ") });
+    if (workspace_bytes < at.bytes)
+        return refuse(cudaErrorInvalidValue, "workspace_bytes = %zu is less than %zu", workspace_bytes, at.bytes);
+    char* const begin = static_cast<char*>(workspace);
+//% for part in out.parts
+    ${ part.ctype } const ${ part.name } = reinterpret_cast<${ part.ctype }>(begin + at.${ part.name });
+//% endfor
+//% endif
+
+//% if out.stream
+    const std::size_t blocks = tiles_of(${ out.tiles_of_c }, ${ out.stream }) * ${ out.stream };  // whole waves, of which those of the last one share its tiles
+//% else
+    const std::size_t blocks = ${ "%d * " | format(out.splits) if out.splits > 1 }${ out.tiles_of_c };
+//% endif
+    if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
+
+//% if out.asks_device
+    int device = 0, major = 0, minor = 0${ ", sms = 0" if out.persistent };
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (status == cudaSuccess) status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+//% if out.persistent
+    if (status == cudaSuccess) status = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+//% endif
+    if (status != cudaSuccess) return refuse(status, "no device answers: %s", cudaGetErrorName(status));
+//% if out.feature
+    if (major != ${ major } || minor != ${ minor })
+        return refuse(cudaErrorNoKernelImageForDevice, "the device is an sm_%d%d, and the kernel is for sm_${ major }${ minor } alone", major, minor);
+//% else
+    if (major < ${ major })
+        return refuse(cudaErrorNoKernelImageForDevice, "the device is an sm_%d%d, and the kernel needs an sm_${ major }${ minor }", major, minor);
+//% endif
+
+//% endif
+//% if out.maps.encoded
+//% if out.maps.encoded | selectattr("address", "in", out.may_be_null) | list
+    // A map needs an address even where K = 0 and nothing is read.
+    const auto mapped = [C](const void* address) { return address != nullptr ? address : reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(C) / 16 * 16); };
+//% endif
+    Encode encode = nullptr;
+    status = find(encode);
+//% endif
+//% for one in out.maps.encoded
+    if (status == cudaSuccess)
+        status = encode_map<${ one.box | length }>(encode,
+            {"${ one.address }", ${ "mapped(%s)" | format(one.address) if one.address in out.may_be_null else one.address }, CU_TENSOR_MAP_DATA_TYPE_${ one.type },
+             {
+//%- for size in one.tensor
+${ size if size.isdigit() else "cuuint64_t(std::max(1, K))" if size == "K" else "cuuint64_t(%s)" | format(size) }${ ", " if not loop.last }
+//%- endfor
+},
+             {
+//%- for distance in one.distances
+${ distance if distance.isdigit() or distance.startswith("copy_ld") else "cuuint64_t(%s)" | format(distance) } * ${ one.element_bytes }${ ", " if not loop.last }
+//%- endfor
+},
+             {${ one.box | join(", ") }}, CU_TENSOR_MAP_SWIZZLE_${ one.swizzle }, CU_TENSOR_MAP_L2_PROMOTION_${ one.promotion }},
+            made.${ one.parameter });
+//% endfor
+//% if out.maps.encoded
+    if (status != cudaSuccess) return status;
+//% endif
+//% for p in out.kept
+    made.${ p.text } = ${ p.text };
+//% endfor
+//% for part in out.parts
+    made.${ part.name } = ${ part.name };
+//% endfor
+    made.blocks = static_cast<unsigned>(${ "std::min<std::size_t>(blocks, sms)" if out.persistent else "blocks" });
+    *plan = made;
+    return cudaSuccess;
+}

@@ -1,0 +1,31 @@
+/*# NAME_prepare_a and NAME_prepare_b, for `operand`. #*/
+//% set copy = out.copied.get(operand)
+//% set zeroes = operand == "B" and out.adds_up
+extern "C" cudaError_t ${ out.name }_prepare_${ operand | lower }(const ${ out.name }_plan* plan, cudaStream_t${ " stream" if copy or zeroes })
+{
+//% if copy or zeroes
+//% include "export/launcher/unfold.cu"
+//% else
+    reason[0] = '\0';
+    return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;  // ${ operand } is read as it lies
+//% endif
+//% if zeroes
+    // Once: each launch leaves them zero.
+    const cudaError_t zeroed = cudaMemsetAsync(semaphores, 0, ${ out.parts[-2].bytes }, stream);
+    ${ "if (zeroed != cudaSuccess) " if copy }return zeroed;
+//% endif
+//% if copy
+    const std::size_t tiles =
+//%- for size, tile in copy.grid
+ ${ "* " if not loop.first }tiles_of(${ size }, ${ tile })
+//%- endfor
+;
+    if (tiles == 0) return cudaSuccess;  // K = 0: ${ operand } has no elements
+    cudaLaunchConfig_t config = {};
+    config.gridDim = static_cast<unsigned>(tiles);
+    config.blockDim = ${ copy.threads };
+    config.stream = stream;
+    return cudaLaunchKernelEx(&config, ${ copy.entry },
+        ${ copy.passed | join(", ") });
+//% endif
+}

@@ -1,0 +1,168 @@
+"""`gemmgen.load` on arrays of the host: the emulator computes what the kernel would, and what does not fit is said."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.arrays.load import load_source
+from gemmgen.kernel.families import SIMT
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.support.errors import InvalidInput
+from gemmgen.support.files import Store
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+@pytest.fixture(scope="module")
+def loaded(shared_store: Store) -> Iterator[Callable[[Problem], ArrayKernel]]:
+    """A kernel of the family simt, one for each problem."""
+    known: dict[Problem, ArrayKernel] = {}
+
+    def load(problem: Problem) -> ArrayKernel:
+        if problem not in known:
+            known[problem] = load_source(render(problem, SIMT, SIMT.default(problem)), "emulator", shared_store)
+        return known[problem]
+
+    yield load
+    for kernel in known.values():
+        kernel.close()
+
+
+ANY = Problem(None, 24, None, layout="rc", epilogue="bias+gelu+residual")
+PLAIN = Problem(None, None, None, layout="cr", pointer_align=4)
+ALIGNED = Problem(None, None, None)
+BATCH = Problem(20, 24, 16, batch=None, stride_b=0)
+
+
+def normal(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
+
+
+def close(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> None:
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_operands_lie_where_they_are_and_leading_dimensions_follow_their_strides(loaded) -> None:
+    kernel = loaded(PLAIN)
+    a, b, c = normal(30, 50)[3:20, 5:27], normal(20, 40)[1:18, 2:35], np.full((40, 60), 7, np.float32)
+    out = c[1:23, 4:37]
+    old = out.copy()
+    assert kernel(a.T, b, out, alpha=2.0, beta=-0.5) is out
+    close(out, 2.0 * a.T.astype(np.float64) @ b - 0.5 * old)
+    out[...] = 7
+    assert (c == 7).all(), "nothing beside C's elements is written"
+
+
+def test_operands_of_the_epilogue_come_by_name(loaded) -> None:
+    a, w, bias, residual = normal(9, 16), normal(24, 16), normal(24), normal(9, 24)
+    found = loaded(ANY)(a, w.T, bias_n=bias, residual=residual)
+    x = a.astype(np.float64) @ w.T + bias
+    gelu = 0.5 * x * (1 + np.vectorize(math.erf)(x / np.sqrt(2)))
+    np.testing.assert_allclose(found, gelu + residual, rtol=1e-4, atol=1e-4)
+
+
+def test_products_of_a_batch_share_a_matrix(loaded) -> None:
+    a, b = normal(3, 20, 16), normal(16, 24)
+    wanted = a.astype(np.float64) @ b
+    close(loaded(BATCH)(a, b), wanted)
+    close(loaded(BATCH)(a, np.broadcast_to(b, (3, 16, 24))), wanted)
+
+
+def test_a_plan_reads_what_its_arrays_hold_by_then(loaded) -> None:
+    a, b = normal(9, 7), normal(7, 5)
+    plan = loaded(PLAIN).plan(a.T.copy().T, b)
+    close(plan(), a.astype(np.float64) @ b)
+    b *= 2
+    close(plan(), a.astype(np.float64) @ b)
+
+
+def test_an_operand_that_is_prepared_once_serves_later_calls(
+    program: Callable[..., KernelSource], shared_store
+) -> None:
+    source = program("rr", "bf16,bf16,f32", pointer_align=2)
+    a, b = (normal(*shape).astype(ml_dtypes.bfloat16) for shape in ((9, 21), (21, 11)))
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    with load_source(source, "emulator", shared_store) as kernel:
+        copy = kernel.prepare_b(b)
+        assert copy.array.shape == (1, 11, 24), "columns of whole 16 bytes"
+        close(kernel(a, copy), wanted)
+        close(kernel(kernel.prepare_a(a), copy), wanted)
+        close(kernel(a, b), wanted)
+        with pytest.raises(InvalidInput, match="A is a prepared B"):
+            kernel(copy, b)
+
+
+def test_what_overflows_no_array_is_empty(loaded) -> None:
+    """K = 0 makes the product zero, of arrays without an element."""
+    close(loaded(PLAIN)(normal(0, 4).T, normal(0, 6)), np.zeros((4, 6)))
+
+
+A, W = normal(9, 16), normal(24, 16)
+GIVEN = {"bias_n": normal(24), "residual": normal(9, 24)}
+MISFITS: dict[str, tuple[Problem, Callable[[], tuple[Any, ...]], dict[str, Any], str]] = {
+    "transposed": (ANY, lambda: (A, W), GIVEN, r"B is 24 x 16 (K x N): the other operands have K = 16. Pass its"),
+    "depth": (ANY, lambda: (A, W[:, :15].T), GIVEN, "B is 15 x 24 (K x N): the other operands have K = 16"),
+    "fixed": (ANY, lambda: (A, W[:23].T), GIVEN, "B is 16 x 23 (K x N): this kernel is built for N = 24"),
+    "order": (ANY, lambda: (A, W.T.copy()), GIVEN, "B of 16 x 24 has strides (24, 1): this kernel reads it column-maj"),
+    "type": (ANY, lambda: (A.astype("f8"), W.T), GIVEN, "A is of f64: this kernel ("),
+    "vector": (ANY, lambda: (A, W.T), {**GIVEN, "bias_n": normal(9)}, "bias_n is 9: this launch takes 24"),
+    "apart": (ANY, lambda: (A, W.T), {**GIVEN, "bias_n": normal(48)[::2]}, "bias_n of 24 has strides (2,)"),
+    "unknown": (ANY, lambda: (A, W.T), {**GIVEN, "scale_a": A}, "takes no scale_a: it takes bias_n, residual"),
+    "missing": (ANY, lambda: (A, W.T), {"bias_n": GIVEN["bias_n"]}, "reads residual: give residual="),
+    "no old C": (PLAIN, lambda: (A.T.copy().T, W.T.copy()), {"beta": 1.0}, "beta = 1.0 reads C: give it as out="),
+    "no array": (ANY, lambda: (A, 1.5), GIVEN, "B is a float: an array has"),
+    "dimensions": (ANY, lambda: (A[0], W.T), GIVEN, "A is 16: this kernel takes it as M x K"),
+    "in place": (PLAIN, lambda: (S.T, S, S), {}, "out is A's array"),
+    "read-only": (PLAIN, lambda: (S.T, W[:16, :16], frozen()), {}, "C is written, and its array is read-only"),
+    "stride": (BATCH, lambda: (normal(2, 20, 16), normal(2, 16, 24)), {}, "stride_b = 384, but this kernel is built"),
+}
+S = normal(16, 16)
+
+
+def frozen() -> np.ndarray[Any, Any]:
+    made = np.zeros((16, 16), np.float32)
+    made.flags.writeable = False
+    return made
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_what_does_not_fit_is_said_with_both_values(loaded, name: str) -> None:
+    problem, positional, named, message = MISFITS[name]
+    with pytest.raises(InvalidInput, match=re.escape(message)):
+        loaded(problem)(*positional(), **named)
+
+
+def test_an_address_with_less_alignment_than_was_promised_is_refused(loaded) -> None:
+    flat = np.zeros(8 * 16 + 8, np.float32)
+    at = (-flat.ctypes.data // 4) % 4  # elements to the first address that 16 bytes divide
+    with pytest.raises(InvalidInput, match=r"A begins at address 0x\w+, which 4 bytes divide: .* 16 bytes divide"):
+        loaded(ALIGNED)(flat[at + 1 :][: 8 * 16].reshape(8, 16), normal(16, 24))
+
+
+class Exported:
+    """An array that speaks DLPack alone."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array
+
+    def __dlpack__(self) -> object:
+        return self._array.__dlpack__()
+
+
+def test_an_array_may_speak_dlpack_alone(loaded) -> None:
+    a, b, out = normal(9, 7), normal(7, 5), np.empty((9, 5), np.float32)
+    columns = np.asfortranarray(a)
+    loaded(PLAIN)(Exported(columns), Exported(b), Exported(out))
+    close(out, a.astype(np.float64) @ b)
+    with pytest.raises(InvalidInput, match="give it as out="):
+        loaded(PLAIN)(Exported(columns), b)

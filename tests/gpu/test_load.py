@@ -1,0 +1,147 @@
+"""`gemmgen.load` on a card: arrays of torch and CuPy, on their streams and in the context that they made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gemmgen
+from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.run.gpu import why_no_device
+from gemmgen.support.errors import InvalidInput
+
+ARCH = "sm_90a"
+pytestmark = pytest.mark.skipif(why_no_device() is not None, reason=str(why_no_device()))
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    module = pytest.importorskip("torch")
+    if not module.cuda.is_available():
+        pytest.skip("torch sees no GPU")
+    return module
+
+
+def load(problem: gemmgen.Problem, family: str = "simt", **values: int) -> ArrayKernel:
+    return gemmgen.load(gemmgen.generate(problem, family=family, **values), device="gpu")
+
+
+def hopper(torch: Any) -> None:
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("wgmma needs sm_90a")
+
+
+def draw(torch: Any, *shape: int, dtype: str = "float32") -> Any:
+    return torch.randn(*shape, device="cuda").to(getattr(torch, dtype))
+
+
+def near(found: Any, wanted: Any, bits: int = 20) -> None:
+    error = (found.double() - wanted).abs().max().item()
+    assert error <= 2.0**-bits * max(1.0, wanted.abs().max().item()), error
+
+
+def test_strided_views_of_torch(torch: Any) -> None:
+    kernel = load(gemmgen.Problem(None, None, None, layout="rc", pointer_align=4))
+    a, w, c = draw(torch, 70, 90)[3:60, 5:77], draw(torch, 50, 72), torch.full((80, 64), 7.0, device="cuda")
+    out = c[2:59, 8:58]
+    assert kernel(a, w.t(), out, alpha=0.5, beta=2.0) is out
+    near(out, 0.5 * a.double() @ w.double().t() + 14)
+    out[...] = 7
+    assert (c == 7).all(), "nothing beside C's elements is written"
+    with pytest.raises(InvalidInput, match="A is on cpu: this kernel runs on a GPU"):
+        kernel(a.cpu(), w.t())
+
+
+@pytest.mark.parametrize("layout", ["rc", "rr"])
+def test_tensor_maps_of_bf16_and_a_bias(torch: Any, layout: str) -> None:
+    hopper(torch)
+    kernel = load(
+        gemmgen.Problem(None, 256, 512, "bf16", layout=layout, ldc=None, epilogue="bias", ld_align=8),
+        "wgmma",
+        arch=ARCH,
+    )
+    w, bias = draw(torch, 256, 512, dtype="bfloat16"), draw(torch, 256)
+    b = w.t() if layout == "rc" else w.t().contiguous()
+    for m in (1, 77, 300):
+        a = draw(torch, m, 512, dtype="bfloat16")
+        near(kernel(a, b, bias_n=bias), a.double() @ w.double().t() + bias, 7)
+
+
+def test_a_weight_is_prepared_once(torch: Any) -> None:
+    hopper(torch)
+    kernel = load(gemmgen.Problem(None, 200, 300, types="s8,s8,s32", layout="rr", pointer_align=1), "wgmma", arch=ARCH)
+    a, b = (torch.randint(-9, 9, shape, device="cuda", dtype=torch.int8) for shape in ((65, 300), (300, 200)))
+    wanted = (a.double() @ b.double()).int()
+    packed = kernel.prepare_b(b)
+    assert (kernel(a, b) == wanted).all() and (kernel(a, packed) == wanted).all()
+    plan = kernel.plan(a, packed)
+    a.zero_()
+    assert (plan() == 0).all()
+
+
+def test_a_call_is_on_the_current_stream_and_a_graph_records_it(torch: Any) -> None:
+    kernel = load(gemmgen.Problem(None, 64, 4096, layout="rc"), SPLIT=4)
+    a, w = draw(torch, 64, 4096), draw(torch, 64, 4096)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)  # cycles: who does not wait for this stream reads the old A
+        a.mul_(2)
+        found = kernel(a, w.t())
+    side.synchronize()
+    near(found, a.double() @ w.double().t(), 16)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = kernel(a, w.t())
+    a.mul_(3)
+    for _ in range(3):
+        graph.replay()
+    near(recorded, a.double() @ w.double().t(), 16)
+
+
+def test_split_k_launches_of_two_streams_do_not_meet(torch: Any) -> None:
+    kernel = load(gemmgen.Problem(None, 64, 4096, layout="rc"), SPLIT=8)
+    w = draw(torch, 64, 4096)
+    inputs, streams = [draw(torch, m, 4096) for m in (64, 640)], [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    results: list[Any] = []
+    for _ in range(20):
+        for a, stream in zip(inputs, streams, strict=True):
+            with torch.cuda.stream(stream):
+                results.append(kernel(a, w.t()))
+    torch.cuda.synchronize()
+    for place, found in enumerate(results):
+        near(found, inputs[place % 2].double() @ w.double().t(), 16)
+
+
+def test_largest_magnitudes_begin_at_zero_each_time(torch: Any) -> None:
+    kernel = load(gemmgen.Problem(None, 64, 64, layout="rc", epilogue="bias+row_amax"))
+    a, w, bias = draw(torch, 33, 64), draw(torch, 64, 64), draw(torch, 64)
+    most = torch.full((33,), 1e9, device="cuda")
+    found = kernel(a, w.t(), bias_n=bias, row_amax=most)
+    assert torch.equal(most, found.abs().amax(1))
+
+
+def test_arrays_of_cupy_and_what_speaks_dlpack(torch: Any) -> None:
+    cupy = pytest.importorskip("cupy")
+    kernel = load(gemmgen.Problem(None, None, None, batch=None))
+    a, b = (cupy.random.standard_normal(shape).astype("f4") for shape in ((5, 30, 20), (5, 20, 40)))
+    with cupy.cuda.Stream() as stream:
+        found = kernel(a, b)
+    stream.synchronize()
+    wanted = cupy.asnumpy(a).astype(np.float64) @ cupy.asnumpy(b)
+    np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-4, atol=1e-4)
+    mixed = kernel(torch.from_dlpack(a), b)
+    np.testing.assert_allclose(mixed.cpu().numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_arrays_of_jax() -> None:
+    jax = pytest.importorskip("jax")
+    if jax.default_backend() != "gpu":
+        pytest.skip("jax sees no GPU")
+    kernel = load(gemmgen.Problem(None, None, None))
+    a, b = (jax.random.normal(jax.random.key(n), (n, n)) for n in (64, 64))
+    np.testing.assert_allclose(
+        np.asarray(kernel(a, b)), np.asarray(a).astype("f8") @ np.asarray(b), rtol=1e-4, atol=1e-4
+    )

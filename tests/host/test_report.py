@@ -1,0 +1,179 @@
+"""The page of `gemmgen report`: well-formed, whole without a network, its links resolve, its plots say what is."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmgen import api
+from gemmgen.benchmark.report.page import Page, collect
+from gemmgen.benchmark.report.ratios import RADIUS, ratio_plot
+from gemmgen.benchmark.report.scale import LogScale
+from gemmgen.benchmark.scores import scores_in
+from gemmgen.cli import main
+from gemmgen.problem.gemm import Problem
+from gemmgen.search.tuner import Silent
+from gemmgen.support.errors import InvalidInput
+
+REPOSITORY = Path(__file__).parents[2]
+VOID = {"meta", "input", "link", "br", "hr", "img"}
+HOSTILE = "<script>alert('x')</script> & \"quoted\""
+
+
+class Document(HTMLParser):
+    """Reads a page strictly: every element is closed in its order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == [], "elements that are never closed"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def values(self, attribute: str) -> list[str]:
+        return [str(attrs[attribute]) for _, attrs in self.found if attribute in attrs]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A few kernels on file, one in a folder of its own."""
+    root = tmp_path_factory.mktemp("kernels")
+    for tile in (8, 16):
+        api.generate(Problem(64, 96, 32), family="naive", BM=tile, out=root / "sm_90")
+    api.generate(Problem(512, 512, 512), out=root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def gallery(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
+    """The page of the repository's own kernels."""
+    to = tmp_path_factory.mktemp("page") / "report.html"
+    return to, api.report(REPOSITORY / "generated", to=to)
+
+
+def test_the_page_is_whole_and_asks_for_nothing_elsewhere(gallery: tuple[Path, Page]) -> None:
+    to, page = gallery
+    text = to.read_text()
+    document = Document(text)
+    assert [name for name, count in Counter(document.values("id")).items() if count > 1] == []
+    assert not [tag for tag, attrs in document.found if "src" in attrs or tag in ("link", "iframe", "object")]
+    elsewhere = text.replace("http://www.w3.org/2000/svg", "")
+    assert "://" not in elsewhere and "@import" not in elsewhere and "url(" not in elsewhere
+    assert text.count('<article class="kernel"') == len(page.kernels) > 150
+
+
+def test_every_link_of_the_page_leads_somewhere(gallery: tuple[Path, Page]) -> None:
+    to, page = gallery
+    document = Document(to.read_text())
+    ids, links = set(document.values("id")), set(document.values("href"))
+    assert {link for link in links if link.startswith("#") and link[1:] not in ids} == set()
+    assert {link for link in links if not link.startswith("#") and not (to.parent / link).is_file()} == set()
+    assert {f"#{card.name}" for card in page.kernels} <= links
+
+
+def test_everything_can_be_reached_and_read_without_a_mouse(gallery: tuple[Path, Page]) -> None:
+    document = Document(gallery[0].read_text())
+    html = [attrs for tag, attrs in document.found if tag == "html"]
+    assert html == [{"lang": "en"}]
+    assert next(attrs["href"] for tag, attrs in document.found if tag == "a") == "#main"
+    pictures = [attrs for tag, attrs in document.found if tag == "svg"]
+    assert pictures and all(attrs.get("role") == "img" for attrs in pictures)
+
+
+def test_the_same_kernels_make_the_same_page(folder: Path, tmp_path: Path) -> None:
+    pages = []
+    for name in ("a", "b"):
+        api.report(folder, to=tmp_path / f"{name}.html")
+        pages.append((tmp_path / f"{name}.html").read_bytes())
+    assert pages[0] == pages[1]
+
+
+def test_kernels_that_were_not_measured_are_said_to_be_predicted(folder: Path, tmp_path: Path) -> None:
+    page = collect([folder], tmp_path, None, Silent())
+    assert len(page.kernels) == 3 and page.ratios is None
+    assert {card.time[2] for card in page.kernels} == {"predicted"}
+    assert not any(point.measured for plot in page.rooflines for point in plot.points)
+
+
+def test_what_a_json_says_is_text_and_no_markup(folder: Path, tmp_path: Path) -> None:
+    path = next(folder.glob("*.json"))
+    before = path.read_text()
+    path.write_text(json.dumps({**json.loads(before), "command": HOSTILE}))
+    try:
+        api.report(folder, to=tmp_path / "page.html")
+    finally:
+        path.write_text(before)
+    text = (tmp_path / "page.html").read_text()
+    assert HOSTILE in "".join(Document(text).text) and HOSTILE not in text
+
+
+def test_a_kernel_that_was_edited_says_so(folder: Path, tmp_path: Path) -> None:
+    path = next((folder / "sm_90").glob("*.cu"))
+    before = path.read_text()
+    path.write_text(before + "// mine\n")
+    try:
+        page = collect([folder], tmp_path, None, Silent())
+    finally:
+        path.write_text(before)
+    (edited,) = [card for card in page.kernels if card.checks[0][0] == "edited"]
+    assert edited.name == path.stem
+
+
+def test_the_command_writes_it_and_says_where(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    to = tmp_path / "deep" / "page.html"
+    assert main(["report", str(folder), "--to", str(to)]) == 0
+    assert capsys.readouterr().out == f"{to}: 3 kernels\n" and to.is_file()
+    assert main(["report", str(folder), "--to", str(to), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["kernels"]) == 3
+
+
+@pytest.mark.parametrize(("name", "code", "words"), [("missing", 2, "is no folder"), ("empty", 1, "no kernel")])
+def test_a_folder_without_kernels_is_refused(
+    name: str, code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    assert main(["report", str(tmp_path / name), "--to", str(tmp_path / "page.html")]) == code
+    assert words in capsys.readouterr().err and not (tmp_path / "page.html").exists()
+
+
+def test_every_measured_ratio_is_a_dot_where_its_axis_says() -> None:
+    scores = [score for score in scores_in(REPOSITORY / "generated" / "sm_90") if score.ratio]
+    plot = ratio_plot(scores)
+    assert plot is not None and plot.problems == len(scores)
+    dots = [dot for strip in plot.strips for dot in strip.dots]
+    assert sorted(dot.ratio for dot in dots) == sorted(score.ratio for score in scores if score.ratio)
+    assert all((dot.x < plot.parity) == dot.slower for dot in dots)
+    assert all(plot.left < dot.x < plot.right for dot in dots)
+    for strip in plot.strips:
+        assert strip.least == min(dot.ratio for dot in strip.dots), "the worst row is named"
+        assert all(abs(dot.y - strip.y) + RADIUS <= plot.row / 2 for dot in strip.dots)
+
+
+def test_a_logarithmic_axis_keeps_ratios() -> None:
+    scale = LogScale(0.5, 8.0, 100.0, 500.0)
+    assert [round(scale.at(value)) for value in (0.5, 1, 2, 4, 8)] == [100, 200, 300, 400, 500]
+    assert [tick.text for tick in scale.ticks()] == ["0.5", "1", "2", "5"]
+    falling: dict[str, Any] = {"low": 2.0, "high": 1.0, "start": 0.0, "end": 1.0}
+    with pytest.raises(InvalidInput, match=r"from 2\.0 to 1\.0"):
+        LogScale(**falling)
