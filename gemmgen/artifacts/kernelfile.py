@@ -289,7 +289,8 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
 def _source_from_header(path: Path, text: str) -> KernelSource:
     """What the header's full name says of a kernel that has no JSON; where it has none, as of old, that of the file."""
     config = full_name_in(text)
-    function = re.search(rf"__global__ void __launch_bounds__\([^()]*\)\s+(?!{ENTRY}\()(\w+)\(", text)
+    asked = r"(?:__cluster_dims__\([^()]*\) )?__launch_bounds__\([^()]*\)"
+    function = re.search(rf"__global__ void {asked}\s+(?!{ENTRY}\()(\w+)\(", text)
     try:
         source = render(*parse_name(config or path.stem))
     except (InvalidInput, ZeroDivisionError) as error:

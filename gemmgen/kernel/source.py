@@ -112,7 +112,8 @@ class Launch:
     attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
     summed        elements of workspace that a block writes beside a tile's: sums of A and B
     maps          of the operands that TMA moves, in the order of the kernel's parameters
-    persistent    whether block b does also what blocks b + gridDim.x and so on would: any smaller grid computes the same
+    persistent    whether block b also does what blocks b + gridDim.x and so on would: any smaller grid computes the
+                  same
     prepares      launches that come before it on the same stream, in their order: it takes their copies of operands
     """
 

@@ -13,8 +13,10 @@ from gemmgen.artifacts.kernelfile import KernelFile, kernels_in
 from gemmgen.benchmark.explain import Explanation, explain
 from gemmgen.benchmark.explained import Facts, facts_of, tile_rows
 from gemmgen.benchmark.report.checks import Certified, certified, checks_of
+from gemmgen.benchmark.report.pipeline import Pipeline, pipeline
 from gemmgen.benchmark.report.ratios import RatioPlot, ratio_plot
 from gemmgen.benchmark.report.roofline import RooflinePlot, roofline_plot
+from gemmgen.benchmark.report.tiles import Drawing, drawings
 from gemmgen.benchmark.scores import Score, Summary, is_winner, summaries
 from gemmgen.benchmark.shapes import group_of
 from gemmgen.kernel.model import representative
@@ -70,6 +72,14 @@ class KernelCard:
     @cached_property
     def facts(self) -> dict[str, Facts]:
         return facts_of(self.explanation)
+
+    @cached_property
+    def drawings(self) -> tuple[Drawing, ...]:
+        return drawings(self.explanation)
+
+    @cached_property
+    def pipeline(self) -> Pipeline | None:
+        return pipeline(self.explanation)
 
     @cached_property
     def levels(self) -> tuple[tuple[str, str, str, str], ...]:
