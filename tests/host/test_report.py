@@ -229,3 +229,22 @@ def test_a_stage_is_loaded_again_once_it_has_been_multiplied(folder: Path, tmp_p
     assert len(busy) == len(set(busy)) and {stage for stage, _ in busy} == set(range(plot.stages))
     multiplied = sorted((span.start, span.number) for span in plot.spans if span.computes)
     assert [number for _, number in multiplied] == list(range(len(multiplied)))
+
+
+def test_studies_on_file_lead_to_their_kernels(gallery: tuple[Path, Page]) -> None:
+    _, page = gallery
+    (ladder,) = [one for one in page.ladders if one.title.startswith("1024x1024x1024 f32 rr on H200, one idea")]
+    assert len(page.ladders) == len(list((REPOSITORY / "generated").glob("*/study_*.json")))
+    assert [rung.label for rung in ladder.rungs if rung.kernel is None] == ["cuBLAS"]
+    titles = {card.name: card.explanation.kernel.record or {} for card in page.kernels}
+    assert all(titles[rung.kernel]["rung"]["title"] == rung.label for rung in ladder.rungs if rung.kernel)
+    assert all(0 < rung.length <= ladder.right - ladder.left for rung in ladder.rungs)
+
+
+def test_a_study_that_cannot_be_read_is_passed_over(folder: Path, tmp_path: Path) -> None:
+    path = folder / "study_ladder_f32_rr_8x8x8.json"
+    path.write_text('{"study": "ladder"}')
+    try:
+        assert collect([folder], tmp_path, None, Silent()).ladders == ()
+    finally:
+        path.unlink()
