@@ -12,7 +12,7 @@ from gemmgen.artifacts.elements import ELEMENTS, Element
 from gemmgen.artifacts.maps import Maps
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.prepare import PREPARED
-from gemmgen.kernel.source import OPERANDS, KernelSource, Launch, Parameter, parameters
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, OPERANDS, KernelSource, Launch, Parameter, parameters
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
@@ -410,6 +410,21 @@ class Interface:
     def grid(self) -> tuple[tuple[str, int], ...]:
         """(size, tile): the grid has the product of ceil(size / tile) blocks."""
         return tuple((self.sizes[size], tile) for size, tile in self.source.launch.grid)
+
+    @property
+    def blocks_per_tile(self) -> int:
+        """Blocks that share a tile of the grid: with splits of K, or in a cluster."""
+        return self.source.launch.blocks_per_tile
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.source.launch.cluster
+
+    @property
+    def dependent(self) -> bool:
+        """Whether its start may overlap with the end of the kernel before."""
+        return DEPENDENT_LAUNCH in self.source.launch.attributes
 
     @property
     def splits(self) -> int:

@@ -8,6 +8,7 @@
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/mbarrier.cu" import mbarrier
 //% from "device/cluster.cu" import cluster, mbarrier_arrive_cluster, tma_multicast
+//% from "device/dependent_launch.cu" import dependent_launch
 //% from "device/tma.cu" import tma, tensor_map, fence_proxy_async
 //% from "device/warpgroup.cu" import named_barriers, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
@@ -22,6 +23,7 @@
 //% set loads_c = view.staged and e.reads_c
 //% set matrix = ", matrix" if view.batched
 //% set releases = "threadIdx.x % 128 < CLUSTER" if view.cluster > 1 else "leads"
+//% set leaders = view.cluster == 1 or view.staged
 //% macro release(stage)
 //% if view.cluster > 1
 mbarrier_arrive_cluster(&shared.empty[${ stage }], threadIdx.x % 128)
@@ -84,6 +86,7 @@ ${ mbarrier() }
 ${ mbarrier_arrive_cluster() }
 ${ cluster(split=false) }
 //% endif
+${ dependent_launch() }
 ${ tma((rank,), (rank,) if view.staged else (), written=false) }
 //% if view.cluster > 1
 ${ tma_multicast((rank,)) }
@@ -116,8 +119,13 @@ ${ signature(kernel) }{
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
+//% if view.cluster > 1
+            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+//% else
             mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], ${ "CLUSTER * CONSUMERS" if view.cluster > 1 else "CONSUMERS" });  // one thread of each
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+//% endif
         }
 //% if loads_c
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
@@ -129,6 +137,8 @@ ${ signature(kernel) }{
 //% else
     __syncthreads();
 //% endif
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
 
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
 //% if kernel.drops_alpha
@@ -173,7 +183,9 @@ ${ signature(kernel) }{
     setmaxnreg_inc<CONSUMER_REGISTERS>();
 //% endif
     const int consumer = threadIdx.x / 128;
-    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on${ ", and stores" if view.staged }
+//% if leaders
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that ${ "stores" if view.cluster > 1 else "passes stages on, and stores" if view.staged else "passes stages on" }
+//% endif
     const ThreadOrigin thread = thread_origin();
 //% if loads_c
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
