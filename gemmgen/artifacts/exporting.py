@@ -17,7 +17,7 @@ from gemmgen.artifacts.folder import export, require_exportable
 from gemmgen.artifacts.kernelfile import KernelFile, require_writable
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import CompiledKernel, compile_kernel
-from gemmgen.run.target import DeviceChoice, compile_target, open_target
+from gemmgen.run.target import DeviceChoice, Target, compile_target, open_target
 from gemmgen.search.tuner import Progress
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, GemmgenError
@@ -76,20 +76,32 @@ def _show(source: KernelSource, arch: str, device: DeviceChoice, examples: int, 
     """Compile and verify."""
     store = Store()
     require_memory(source.problem)
-    compiled = _compiled(source, arch, store)
+    compiled = compiled_where_possible(source, arch, store)
     try:
         target = open_target(device, arch, store)
     except CandidateFailed as error:
         raise GemmgenError(f"{error}. {UNVERIFIED}") from error
+    with target.executor:
+        return show_on(target, source, compiled, examples, seed, progress)
+
+
+def show_on(
+    target: Target,
+    source: KernelSource,
+    compiled: CompiledKernel | None,
+    examples: int,
+    seed: int,
+    progress: Progress,
+) -> Shown:
+    """Verify `source`, which was `compiled`, in `examples` situations on `target`."""
     progress.stage("verify", examples)
-    with target.executor as executor:
-        verdict = verify(
-            executor, source, examples=examples, seed=seed, on_example=lambda: progress.step("verify", None)
-        )
-        return Shown(compiled, verdict, executor_document(executor))
+    verdict = verify(
+        target.executor, source, examples=examples, seed=seed, on_example=lambda: progress.step("verify", None)
+    )
+    return Shown(compiled, verdict, executor_document(target.executor))
 
 
-def _compiled(source: KernelSource, arch: str, store: Store) -> CompiledKernel | None:
+def compiled_where_possible(source: KernelSource, arch: str, store: Store) -> CompiledKernel | None:
     """None where there is no NVRTC. Raises CandidateFailed where it refuses the kernel."""
     try:
         return compile_kernel(source, arch, store)

@@ -39,34 +39,34 @@ def export(source: KernelSource, record: Mapping[str, Any], to: Path) -> list[Pa
     require_exportable(source)
     files = {name: text.encode() for name, text in folder_texts(source, record["arch"]).items()}
     certificate = certificate_text(source, record, files)
-    _check_replaceable(source.name, files, to)
+    require_replaceable(source.name, files, to)
     return write_together({**files, certificate_name(source.name): certificate.encode()}, to)
 
 
 def folder_texts(source: KernelSource, arch: str) -> dict[str, str]:
     """The text of each file by name, without the certificate."""
+    rest = {name: _render(source, arch, name) for name in ("CMakeLists.txt", "README.md")}
+    return kernel_texts(source, arch) | {f"{source.name}_selftest.cu": _render(source, arch, "selftest.cu"), **rest}
+
+
+def kernel_texts(source: KernelSource, arch: str) -> dict[str, str]:
+    """Of these files the kernel with its launcher, and its header."""
+    text = _render(source, arch, "prologue.cu") + source.text + _render(source, arch, "launcher.cu")
+    return {f"{source.name}.cu": text, f"{source.name}.h": _render(source, arch, "kernel.h")}
+
+
+def _render(source: KernelSource, arch: str, template: str) -> str:
     out = Interface(source, arch_for(source, arch))
-    test = SelfTest(out)
-
-    def render(template: str) -> str:
-        return environment(source.problem.types).get_template(f"export/{template}").render(out=out, test=test)
-
-    return {
-        f"{source.name}.cu": render("prologue.cu") + source.text + render("launcher.cu"),
-        f"{source.name}.h": render("kernel.h"),
-        f"{source.name}_selftest.cu": render("selftest.cu"),
-        "CMakeLists.txt": render("CMakeLists.txt"),
-        "README.md": render("README.md"),
-    }
+    return environment(source.problem.types).get_template(f"export/{template}").render(out=out, test=SelfTest(out))
 
 
-def _check_replaceable(kernel: str, files: Mapping[str, bytes], folder: Path) -> None:
-    """Raise InvalidInput where writing `files` to `folder` would lose what no export of `kernel` wrote.
+def require_replaceable(kernel: str, files: Mapping[str, bytes], folder: Path) -> None:
+    """Raise InvalidInput where writing `files` to `folder` would lose what no export of `kernel`, or library, wrote.
 
     A file there may be replaced if it holds the same bytes already, or those that the certificate of an earlier
     export names. So nobody loses a README.md, a kernel edited in place or another kernel's build file.
     """
-    earlier = _certified_files(folder / certificate_name(kernel))
+    earlier = certified_files(folder / certificate_name(kernel))
     for name, data in files.items():
         try:
             present = (folder / name).read_bytes()
@@ -80,7 +80,7 @@ def _check_replaceable(kernel: str, files: Mapping[str, bytes], folder: Path) ->
         )
 
 
-def _certified_files(path: Path) -> dict[str, str]:
+def certified_files(path: Path) -> dict[str, str]:
     """SHA-256 by file name as the certificate at `path` states it; nothing where there is none that can be read."""
     try:
         files = json.loads(path.read_bytes())["files"]
