@@ -23,7 +23,7 @@ TYPE_CHECKING = False  # typing's, without importing it: who only asks for `gemm
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 if TYPE_CHECKING:
-    from gemmgen.api import bench, check_model, explain, export, generate, load, report, study, tune, verify
+    from gemmgen.api import bench, check_model, explain, export, export_all, generate, load, report, study, tune, verify
     from gemmgen.arrays.kernel import ArrayKernel
     from gemmgen.artifacts.exporting import Exported
     from gemmgen.artifacts.kernelfile import KernelFile
@@ -49,6 +49,7 @@ else:
             "check_model",
             "explain",
             "export",
+            "export_all",
             "generate",
             "load",
             "report",
@@ -111,6 +112,7 @@ __all__ = [
     "check_model",
     "explain",
     "export",
+    "export_all",
     "generate",
     "load",
     "report",

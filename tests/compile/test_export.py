@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.folder import export
+from gemmgen.artifacts.folder import export, export_all
 from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.families import FAMILIES
@@ -33,7 +33,7 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.compile import compile_text
 from gemmgen.support.errors import GemmgenError, InvalidInput
-from gemmgen.support.files import Store
+from gemmgen.support.files import Store, sha256
 from gemmgen.support.paths import TEMPLATES
 
 HOST_CUDA = Path(__file__).parent / "host_cuda"  # what stands in for CUDA where a test needs no more of it,
@@ -231,10 +231,26 @@ def test_what_no_export_wrote_is_not_lost(tmp_path: Path, name: str, exported_be
     assert snapshot(tmp_path) == before
 
 
-def test_two_kernels_need_two_folders(tmp_path: Path) -> None:
-    export(NAIVE, RECORD, tmp_path)
-    with pytest.raises(InvalidInput, match=r"CMakeLists\.txt exists"):
-        export(FIXED, RECORD, tmp_path)
+def test_kernels_share_a_folder(tmp_path: Path) -> None:
+    together, one_by_one = tmp_path / "together", tmp_path / "one by one"
+    export_all([(NAIVE, RECORD), (FIXED, RECORD)], together)
+    for source in (FIXED, NAIVE, FIXED):
+        export(source, RECORD, one_by_one)
+    assert snapshot(together) == snapshot(one_by_one)
+    build = (together / "CMakeLists.txt").read_text()
+    assert all(f"add_kernel({source.name} 75)" in build for source in (NAIVE, FIXED))
+    for source in (NAIVE, FIXED):
+        files = json.loads((together / f"{source.name}.certificate.json").read_text())["files"]
+        own = {f"{source.name}{suffix}" for suffix in (".cu", ".h", "_selftest.cu")}
+        assert files.keys() == own | {"CMakeLists.txt", "README.md"}
+        assert all(sha256((together / name).read_bytes()) == digest for name, digest in files.items())
+
+
+def test_kernels_that_write_one_file_are_refused(tmp_path: Path) -> None:
+    for one, other in ((NAIVE, FIXED.renamed(NAIVE.name)), (NAIVE, FIXED.renamed(f"{NAIVE.name}_selftest"))):
+        with pytest.raises(InvalidInput, match=r"two of the kernels write .* by --as NAME"):
+            export_all([(one, RECORD), (other, RECORD)], tmp_path)
+        assert not [*tmp_path.iterdir()]
 
 
 @pytest.fixture
