@@ -373,6 +373,50 @@ def test_nvcc_has_no_warning_of_wgmma(shape: str, layout: str, problem: dict[str
     run("nvcc", *NVCC_FLAGS, *SM_90A, "-t0", "-c", *texts, folder=tmp_path)
 
 
+PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+set(CMAKE_CUDA_ARCHITECTURES 80 90a)
+project(user LANGUAGES C CXX CUDA)
+include(FetchContent)
+FetchContent_Declare(kernels SOURCE_DIR ${CMAKE_SOURCE_DIR}/../vendored)
+FetchContent_MakeAvailable(kernels)
+add_executable(user user.c)
+target_link_libraries(user PRIVATE k::k)
+target_compile_options(user PRIVATE -Wall -Wextra -Werror -pedantic)
+"""
+FINDER = """
+cmake_minimum_required(VERSION 3.18)
+project(user LANGUAGES CXX)
+find_package(k REQUIRED)
+add_executable(user user.cpp)
+target_link_libraries(user PRIVATE k::k)
+target_compile_options(user PRIVATE -Wall -Wextra -Werror -pedantic)
+"""
+
+
+@needs_nvcc
+@pytest.mark.soak
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not on the PATH")
+def test_cmake_fetches_builds_installs_and_finds(tmp_path: Path, kernel_of_maps: KernelSource) -> None:
+    export_all([(kernel_of_maps, {**RECORD, "arch": "sm_90a"}), (NAIVE, RECORD)], tmp_path / "vendored")
+    run("cmake", "-S", "vendored", "-B", "build", f"-DCMAKE_INSTALL_PREFIX={tmp_path / 'usr'}", folder=tmp_path)
+    run("cmake", "--build", "build", folder=tmp_path)
+    tested = subprocess.run(["ctest"], cwd=tmp_path / "build", capture_output=True, text=True, check=True).stdout
+    assert "100% tests passed" in tested
+    run("cmake", "--install", "build", folder=tmp_path)
+    program = '#include "k.h"\nint main(void) { return k_run(0, 0) == cudaErrorInvalidValue ? 0 : 1; }\n'
+    for name, text, suffix in (("fetches", PROJECT, "c"), ("finds", FINDER, "cpp")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "CMakeLists.txt").write_text(text)
+        (tmp_path / name / f"user.{suffix}").write_text(program)
+        run("cmake", "-S", name, "-B", f"{name}/b", f"-DCMAKE_PREFIX_PATH={tmp_path / 'usr'}", folder=tmp_path)
+        run("cmake", "--build", f"{name}/b", folder=tmp_path)
+        run(tmp_path / name / "b" / "user", folder=tmp_path)
+    configure = ("cmake", "-S", "vendored", "-B", "other", "-DCMAKE_CUDA_ARCHITECTURES=90")
+    refused = subprocess.run(configure, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0 and "k needs sm_90a: CMAKE_CUDA_ARCHITECTURES is 90" in refused.stderr
+
+
 @needs_nvcc
 def test_launcher_answers_without_a_gpu(tmp_path: Path) -> None:
     source = KERNELS[3]
