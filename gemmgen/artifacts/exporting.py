@@ -20,7 +20,7 @@ from gemmgen.artifacts.records import Document
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import CompiledKernel, compile_kernel
-from gemmgen.run.target import DeviceChoice, compile_target, open_target
+from gemmgen.run.target import DeviceChoice, Target, compile_target, open_target
 from gemmgen.search.tuner import Progress
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, GemmgenError
@@ -94,20 +94,32 @@ def _show(source: KernelSource, arch: str, wish: Wish, examples: int) -> Shown:
     """Compile and verify."""
     store = Store()
     require_memory(source.problem)
-    compiled = _compiled(source, arch, store)
+    compiled = compiled_where_possible(source, arch, store)
     try:
         target = open_target(wish.device, arch, store)
     except CandidateFailed as error:
         raise GemmgenError(f"{error}. {UNVERIFIED}") from error
-    wish.progress.stage("verify", examples)
-    with target.executor as executor:
-        verdict = verify(
-            executor, source, examples=examples, seed=wish.seed, on_example=lambda: wish.progress.step("verify", None)
-        )
-        return Shown(compiled, verdict, executor_document(executor))
+    with target.executor:
+        return show_on(target, source, compiled, examples, wish.seed, wish.progress)
 
 
-def _compiled(source: KernelSource, arch: str, store: Store) -> CompiledKernel | None:
+def show_on(
+    target: Target,
+    source: KernelSource,
+    compiled: CompiledKernel | None,
+    examples: int,
+    seed: int,
+    progress: Progress,
+) -> Shown:
+    """Verify `source`, which was `compiled`, in `examples` situations on `target`."""
+    progress.stage("verify", examples)
+    verdict = verify(
+        target.executor, source, examples=examples, seed=seed, on_example=lambda: progress.step("verify", None)
+    )
+    return Shown(compiled, verdict, executor_document(target.executor))
+
+
+def compiled_where_possible(source: KernelSource, arch: str, store: Store) -> CompiledKernel | None:
     """None where there is no NVRTC. Raises CandidateFailed where it refuses the kernel."""
     try:
         return compile_kernel(source, arch, store)

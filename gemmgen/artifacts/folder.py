@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,13 +76,14 @@ def export_all(kernels: Iterable[tuple[KernelSource, Mapping[str, Any]]], to: Pa
     require_together([source for source, _ in kernels])
     files: dict[str, bytes] = {}
     folder = kernels_in(to)
+    earlier = {item for one in folder.values() for item in one.certificate["files"].items()}
     for source, record in kernels:
-        own = _encoded(kernel_texts(source, record["arch"]))
+        own = _encoded(own_texts(source, record["arch"]))
         files |= own
         out = interface_of(source, record["arch"])
         folder[source.name] = Vendored(out, certificate_of(source, record, own))
     shared = _encoded(shared_texts(one.out for one in folder.values()))
-    _check_replaceable({**files, **shared}, to)
+    require_replaceable({**files, **shared}, earlier, to)
     hashes = {name: sha256(data) for name, data in shared.items()}
     for name, one in folder.items():
         certificate = {**one.certificate, "files": {**one.certificate["files"], **hashes}}
@@ -94,19 +95,20 @@ def _encoded(texts: Mapping[str, str]) -> dict[str, bytes]:
     return {name: text.encode() for name, text in texts.items()}
 
 
-def kernel_texts(source: KernelSource, arch: str) -> dict[str, str]:
+def own_texts(source: KernelSource, arch: str) -> dict[str, str]:
     """The text of each file of a kernel's own by name, without the certificate."""
+    return kernel_texts(source, arch) | {f"{source.name}_selftest.cu": _render(source, arch, "selftest.cu")}
+
+
+def kernel_texts(source: KernelSource, arch: str) -> dict[str, str]:
+    """Of these files the kernel with its launcher, and its header."""
+    text = _render(source, arch, "prologue.cu") + source.text + _render(source, arch, "launcher.cu")
+    return {f"{source.name}.cu": text, f"{source.name}.h": _render(source, arch, "kernel.h")}
+
+
+def _render(source: KernelSource, arch: str, template: str) -> str:
     out = interface_of(source, arch)
-    test = SelfTest(out)
-
-    def render(template: str) -> str:
-        return environment(source.problem.types).get_template(f"export/{template}").render(out=out, test=test)
-
-    return {
-        f"{source.name}.cu": render("prologue.cu") + source.text + render("launcher.cu"),
-        f"{source.name}.h": render("kernel.h"),
-        f"{source.name}_selftest.cu": render("selftest.cu"),
-    }
+    return environment(source.problem.types).get_template(f"export/{template}").render(out=out, test=SelfTest(out))
 
 
 def shared_texts(kernels: Iterable[Interface]) -> dict[str, str]:
@@ -119,7 +121,7 @@ def shared_texts(kernels: Iterable[Interface]) -> dict[str, str]:
 def folder_texts(source: KernelSource, arch: str, folder: Path) -> dict[str, str]:
     """The text of each file that a kernel has in `folder`, where others may be; without the certificates."""
     beside = (one.out for name, one in kernels_in(folder).items() if name != source.name)
-    return {**kernel_texts(source, arch), **shared_texts([interface_of(source, arch), *beside])}
+    return {**own_texts(source, arch), **shared_texts([interface_of(source, arch), *beside])}
 
 
 def interface_of(source: KernelSource, arch: str) -> Interface:
@@ -140,13 +142,12 @@ def kernels_in(folder: Path) -> dict[str, Vendored]:
     return found
 
 
-def _check_replaceable(files: Mapping[str, bytes], folder: Path) -> None:
+def require_replaceable(files: Mapping[str, bytes], earlier: Collection[tuple[str, str]], folder: Path) -> None:
     """Raise InvalidInput where writing `files` to `folder` would lose what no export wrote.
 
     A file there may be replaced if it holds the same bytes already, or those that a certificate of an earlier export
-    names. So nobody loses a README.md, or a kernel edited in place.
+    names: `earlier` has (name, SHA-256). So nobody loses a README.md, or a kernel edited in place.
     """
-    earlier = {item for one in kernels_in(folder).values() for item in one.certificate["files"].items()}
     for name, data in files.items():
         try:
             present = (folder / name).read_bytes()
@@ -158,3 +159,12 @@ def _check_replaceable(files: Mapping[str, bytes], folder: Path) -> None:
             present == data or (name, sha256(present)) in earlier,
             f"{folder / name} exists and is not as an export left it: move it or choose another folder",
         )
+
+
+def certified_files(path: Path) -> dict[str, str]:
+    """SHA-256 by file name as the certificate at `path` states it; nothing where there is none that can be read."""
+    try:
+        files = json.loads(path.read_bytes())["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return dict(files) if isinstance(files, dict) else {}

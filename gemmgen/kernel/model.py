@@ -162,7 +162,7 @@ def representative(problem: Problem) -> Case:
 def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled: int) -> tuple[float, Bound]:
     """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
     work, launch = plan.work, plan.launch
-    blocks = launch.splits * launch.tiles(case)  # as many as there would be without stream-K: their work
+    blocks = launch.blocks_per_tile * launch.tiles(case)  # as many as there would be without stream-K: their work
     steps = math.ceil(max(case.k, 1) / launch.splits / work.depth) * work.passes
     # Stream-K spreads the last wave evenly; without it the busiest SM has one block more than others.
     per_sm = blocks / device.sms if launch.stream else -(-blocks // device.sms)

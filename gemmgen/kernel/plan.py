@@ -122,6 +122,14 @@ class Author(Protocol):
         """The levels of tiling below the block's, the largest first."""
         ...
 
+    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
+        """(row, column) of the first element of C of each thread of the first warp, in the tile that threads divide.
+
+        A thread's TM x TN lie FM x FN together, STEP_M and STEP_N apart. Nothing where threads share elements, or where
+        the hardware keeps to itself which they have.
+        """
+        ...
+
     def prose(self, plan: Plan) -> tuple[str, ...]:
         """Lines for the comment at the kernel's top, each a label and a sentence."""
         ...
@@ -253,6 +261,10 @@ class Plan:
     @property
     def tiles(self) -> tuple[Tile, ...]:
         return self.author.tiles(self)
+
+    @property
+    def origins(self) -> tuple[tuple[int, int], ...]:
+        return self.author.origins(self)
 
     @property
     def prose(self) -> tuple[str, ...]:

@@ -118,7 +118,8 @@ class Kernel:
         if self.launch.stream is not None:
             wave = self.launch.stream.blocks
             return f"ceil(T / {wave}) * {wave}"
-        return self.tiles + (f" * {self.launch.splits}" if self.launch.splits > 1 else "")
+        each = self.launch.blocks_per_tile
+        return self.tiles + (f" * {each}" if each > 1 else "")
 
     @property
     def counted(self) -> str:

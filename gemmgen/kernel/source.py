@@ -102,16 +102,18 @@ class Launch:
     """Launch geometry: a one-dimensional grid of one-dimensional blocks.
 
     threads       threads a block
-    grid          ((size name, tile), ...): C has the product of ceil(size / tile) tiles. The sizes are M, N and
-                  batch; one that is left out is a tile's as a whole
+    grid          ((size name, tile), ...): C has the product of ceil(size / tile) tiles, each of a block or a cluster.
+                  The sizes are M, N and batch; one that is left out is a tile's as a whole
     shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
     splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t
     stream        stream-K: how the blocks of the last wave divide its tiles; None where each tile has blocks of its own
-    cluster       blocks of a cluster, which run at once on neighbouring SMs: the grid's next ones
+    cluster       blocks that share a tile, each with its rows of it, and run at once on neighbouring SMs: blocks
+                  t * cluster and the next ones have tile t
     attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
     summed        elements of workspace that a block writes beside a tile's: sums of A and B
     maps          of the operands that TMA moves, in the order of the kernel's parameters
-    persistent    whether block b does tiles b, b + gridDim.x and so on: any smaller grid computes the same
+    persistent    whether block b also does what blocks b + gridDim.x and so on would: any smaller grid computes the
+                  same
     prepares      launches that come before it on the same stream, in their order: it takes their copies of operands
     """
 
@@ -148,6 +150,7 @@ class Launch:
             known = ", ".join(LAUNCH_ATTRIBUTES)
             require(name in LAUNCH_ATTRIBUTES, f"unknown launch attribute {name!r}: known are {known}")
         require(not self.persistent or not self.adds_up, "blocks that share tiles are not persistent")
+        require(self.cluster == 1 or not self.adds_up, "the blocks of a cluster do not share a part of K")
         mapped = [one.operand for one in self.maps]
         require(len(set(mapped)) == len(mapped), f"two tensor maps of one operand: {', '.join(mapped)}")
         prepared = [one.operand for one in self.prepares]
@@ -167,7 +170,12 @@ class Launch:
         """Blocks of the grid for `case`, at most."""
         if self.stream is not None:
             return self.schedule(self.stream, case).grid
-        return self.splits * self.tiles(case)
+        return self.blocks_per_tile * self.tiles(case)
+
+    @property
+    def blocks_per_tile(self) -> int:
+        """Blocks that share a tile, where there is no `stream`."""
+        return self.splits * self.cluster
 
     def schedule(self, stream: Stream, case: Case) -> Schedule:
         """Which block does which k tiles for `case`."""
@@ -181,13 +189,13 @@ class Launch:
         """The blocks that compute `tiles`, in their order; by `stream` some compute k tiles of others, too."""
         numbers = np.array(tiles, np.int64)
         if self.stream is None:
-            return (numbers[:, None] * self.splits + np.arange(self.splits)).ravel()
+            return (numbers[:, None] * self.blocks_per_tile + np.arange(self.blocks_per_tile)).ravel()
         return self.schedule(self.stream, case).blocks_of(numbers)
 
     def tiles_of(self, case: Case, blocks: Numbers) -> Numbers:
         """The tiles that `blocks` alone complete. Without `stream` they must be whole tiles' blocks."""
         if self.stream is None:
-            return np.unique(blocks // self.splits)
+            return np.unique(blocks // self.blocks_per_tile)
         schedule = self.schedule(self.stream, case)
         arrived, needed = schedule.arrivals(blocks)
         complete = schedule.data_parallel + np.flatnonzero(arrived == needed)

@@ -14,6 +14,7 @@ import re
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -148,6 +149,8 @@ def _compile_in(child: Child, text: str, arch: str, store: Store, timeout: float
 
 def compiler_process() -> Callable[[tuple[str, str]], CompiledKernel]:
     """What a child of `compile_many` answers with."""
+    with suppress(CandidateFailed):  # which each request meets
+        _nvrtc()
     return lambda request: _run_nvrtc(*request)
 
 

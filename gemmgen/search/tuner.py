@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol
 
@@ -31,8 +34,9 @@ from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import Failure, GemmgenError
 from gemmgen.support.files import Store, code_digest, content_key, sha256
+from gemmgen.support.threads import thread_pool
 from gemmgen.verification.data import LARGE_EFFORT, effort
-from gemmgen.verification.verifier import RUNS, Verdict, verdict_from, verify
+from gemmgen.verification.verifier import RUNS, Verdict, make_data, verdict_from, verify
 
 Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
 
@@ -108,6 +112,7 @@ class TuneResult:
     spaces   of the families that were searched
     trials   all candidates: the fastest first, then those that are out
     pick     indices into `finalists`
+    seconds  that each phase of the search took
     """
 
     problem: Problem
@@ -118,6 +123,7 @@ class TuneResult:
     trials: tuple[Trial, ...]
     finalists: tuple[Trial, ...]
     pick: Pick
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def winner(self) -> Trial:
@@ -155,14 +161,19 @@ def tune(
 
     Raises GemmgenError where no config is accepted or none survives.
     """
-    with crew(compiler_processes()) as compilers:
-        tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, start)
+    with crew(compiler_processes()) as compilers, thread_pool() as helpers:
+        tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, start, helpers)
         return tuner.run(budget or DEFAULT_BUDGET[target.executor.name])
 
 
 @dataclass
 class Tuner:
-    """The stages of one search, sharing what they all need."""
+    """The stages of one search, sharing what they all need.
+
+    compilers  processes that compile, from search to search
+    helpers    threads for what nobody waits for yet
+    seconds    that each phase took so far
+    """
 
     problem: Problem
     target: Target
@@ -172,10 +183,26 @@ class Tuner:
     progress: Progress
     compilers: Sequence[Child] = ()
     start: Sequence[tuple[Family, Config]] = ()
+    helpers: ThreadPoolExecutor | None = None
     trials: list[Trial] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+    _data: Future[None] | None = None  # what verification will ask for
     bodies: set[str] = field(default_factory=set)  # of all that was rendered
 
     def run(self, budget: int) -> TuneResult:
+        self._start_helpers(budget)
+        with self._phase("explore"):
+            spaces, search = self._explore()
+        for batch in self._batches(search, min(budget, len(search.ranked))):
+            with self._phase("compile"):
+                compiled = self.compile(self.render(batch))
+            with self._phase("measure"):
+                self.trials += self.measure(compiled)
+        with self._phase("verify"):
+            self.trials = self.verify_fastest(self.trials)
+        return self._result(spaces)
+
+    def _explore(self) -> tuple[tuple[Space, ...], Search]:
         self.progress.stage("explore", 1)
         explored = [explore(family, self.problem, self.target.spec) for family in self.families]
         spaces = tuple(space for space in explored if space.accepted)
@@ -183,10 +210,25 @@ class Tuner:
             raise GemmgenError("; ".join(self._unsuited(space) for space in explored))
         search = Search(spaces, self.target.spec)
         self.progress.step("explore", None)
-        for batch in self._batches(search, min(budget, len(search.ranked))):
-            self.trials += self.measure(self.compile(self.render(batch)))
-        self.trials = self.verify_fastest(self.trials)
-        return self._result(spaces)
+        return spaces, search
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+    def _start_helpers(self, budget: int) -> None:
+        """What is needed soon starts beside the search through the space. Without a GPU its cores have enough to do."""
+        if self.target.gpu is not None and self.helpers is not None:
+            self.helpers.submit(self.target.gpu.prepare)
+            for compiler in self.compilers[:budget]:
+                compiler.start()
+
+    def _make_data(self) -> None:
+        """While kernels are timed, which takes one core."""
+        if self.helpers is not None and self._data is None:
+            self._data = self.helpers.submit(make_data, self.problem, examples_for(self.problem), self.seed)
 
     def _unsuited(self, space: Space) -> str:
         reasons = "; ".join(f"{rule.expression}: {rule.because}" for rule, _ in space.rejected[:3])
@@ -243,6 +285,8 @@ class Tuner:
         if self.target.gpu is None:
             return self.verify(trials)
         self.progress.stage("verify", FINALISTS)
+        if self._data is not None:
+            self._data.result()
         right = 0
 
         def judged(trial: Trial) -> Trial:
@@ -303,6 +347,8 @@ class Tuner:
         alive = [trial for trial in trials if trial.failure is None]
         self.progress.stage("measure", len(alive))
         unknown = [trial for trial in alive if self._known_timing(trial) is None]
+        if unknown:
+            self._make_data()
         fresh = dict(zip((trial.source.name for trial in unknown), self._time_together(unknown, QUICK), strict=True))
         return [trial if trial.failure else self._measured(trial, fresh.get(trial.source.name)) for trial in trials]
 
@@ -351,7 +397,8 @@ class Tuner:
             raise GemmgenError(f"none of {len(out)} candidates survived: {reasons}")
         # Predictions cost nothing: all that are right stand for the choice.
         contenders = len(alive) if self.target.gpu is None else FINALISTS
-        retimed = self.compare(alive[:contenders])
+        with self._phase("compare"):
+            retimed = self.compare(alive[:contenders])
         finalists = [trial for trial in retimed if trial.failure is None]
         if not finalists:
             raise GemmgenError("none of the finalists could be timed again")
@@ -370,6 +417,7 @@ class Tuner:
             (*alive, *out),
             tuple(finalists),
             pick,
+            {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
         )
 
     def compare(self, trials: list[Trial]) -> list[Trial]:

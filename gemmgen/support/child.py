@@ -59,6 +59,10 @@ class Child:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    def start(self) -> None:
+        """Start now what would start with the first request: imports take a while."""
+        self._started()
+
     def request(self, message: object, timeout: float | None = None) -> Any:
         """The child's answer to `message`, within `timeout` seconds.
 

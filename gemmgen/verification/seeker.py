@@ -192,7 +192,7 @@ def _sample_aims(case: Case, launch: Launch, near: Near, there: int) -> Iterator
     if tiles <= 2 * SAMPLE_TILES or there < 0 or TILES.isdisjoint(_words(near.text)):
         return
     columns = -(-case.n // dict(launch.grid).get("N", case.n))
-    for step, tile in enumerate((there // launch.splits, there, there + 1, there - 1, there * columns)):
+    for step, tile in enumerate((there // launch.blocks_per_tile, there, there + 1, there - 1, there * columns)):
         if 0 <= tile < tiles:
             yield Aim(IS_SAMPLED, step, A_TILE, tile)
 

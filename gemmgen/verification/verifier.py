@@ -239,6 +239,17 @@ def _elements(case: Case) -> int:
     return sum(matrix.elements for matrix in case.matrices)
 
 
+def make_data(problem: Problem, examples: int, seed: int) -> None:
+    """Make, and keep, the operands that `verify` of a kernel of `problem` will ask for, where all sizes are fixed."""
+    if None in (problem.m, problem.n, problem.k, problem.batch):
+        return
+
+    def make(situation: Situation) -> None:
+        make_operands(situation)
+
+    stratified_test(make, problem, FAR_SIZES[-1], examples, seed)
+
+
 Words = npt.NDArray[np.unsignedinteger[Any]]
 
 

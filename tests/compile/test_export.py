@@ -248,7 +248,7 @@ def test_kernels_share_a_folder(tmp_path: Path) -> None:
 
 def test_kernels_that_write_one_file_are_refused(tmp_path: Path) -> None:
     for one, other in ((NAIVE, FIXED.renamed(NAIVE.name)), (NAIVE, FIXED.renamed(f"{NAIVE.name}_selftest"))):
-        with pytest.raises(InvalidInput, match=r"two of the kernels write .* by --as NAME"):
+        with pytest.raises(InvalidInput, match=r"two of the kernels write .* with --as NAME"):
             export_all([(one, RECORD), (other, RECORD)], tmp_path)
         assert not [*tmp_path.iterdir()]
 

@@ -299,7 +299,7 @@ CLUSTER = """{
 def test_a_launch_in_clusters(cluster: int, gpu: GpuExecutor) -> None:
     if gpu.properties.arch < "sm_90":
         pytest.skip("clusters came with sm_90")
-    source = kernel(CLUSTER, tile=1)
+    source = kernel(CLUSTER, tile=cluster)
     source = replace(source, launch=replace(source.launch, cluster=cluster))
     case = replace(PADDED, m=64)
     result = gpu.load(source).run(case, operands_of(case))
@@ -309,8 +309,10 @@ def test_a_launch_in_clusters(cluster: int, gpu: GpuExecutor) -> None:
 
 
 def test_a_grid_of_no_whole_clusters_is_refused(gpu: GpuExecutor) -> None:
+    if gpu.properties.arch < "sm_90":
+        pytest.skip("clusters came with sm_90")
     source = kernel(BODY, tile=1)  # 70 blocks
-    failure = failure_of(gpu, replace(source, launch=replace(source.launch, cluster=4)))
+    failure = failure_of(gpu, replace(source, text=source.text.replace("void ", "void __cluster_dims__(4, 1, 1) ", 1)))
     assert failure.kind == "launch", failure
     assert_works(gpu)
 

@@ -17,11 +17,12 @@ from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import generator_digest
+from gemmgen.verification import data
 from gemmgen.verification.domain import QUANTILES, SAMPLED_RATIOS
 from gemmgen.verification.reference import expected
 from gemmgen.verification.scalars import SIMPLE_SCALARS
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.verifier import RUNS, Verdict, compare_runs, verdict_from, verify
+from gemmgen.verification.verifier import RUNS, Verdict, compare_runs, make_data, verdict_from, verify
 from gemmgen.verification.window import Window
 
 FREE = Problem(None, None, None)
@@ -109,6 +110,16 @@ def test_the_same_bits_in_ten_runs_of_one_launch():
     assert len({seed for _, seed, _ in repeated}) == RUNS == 10, "each in a schedule of its own"
     assert verdict.determinism is not None and verdict.determinism.runs == RUNS
     assert verdict.determinism.blocks == verdict.determinism.grid == SOURCE.launch.blocks(repeated[0][0])
+
+
+def test_data_that_is_made_ahead_is_what_verification_asks_for(monkeypatch):
+    problem, made = Problem(21, 33, 17), []
+    fresh = data._fresh
+    monkeypatch.setattr(data, "_fresh", lambda *of: made.append(of) or fresh(*of))
+    make_data(problem, 20, 5)
+    ahead = len(made)
+    verdict = verify(Summing(), render(problem, NAIVE, NAIVE.default(problem)), examples=20, seed=5, runs=1)
+    assert verdict.passed and ahead >= 10 and len(made) == ahead
 
 
 def test_bits_that_differ_fail_with_both_values():

@@ -14,14 +14,20 @@ from gemmgen import api
 from gemmgen.benchmark.report.page import Page, collect
 from gemmgen.benchmark.report.ratios import RADIUS, ratio_plot
 from gemmgen.benchmark.report.scale import LogScale
+from gemmgen.benchmark.report.tiles import patches
 from gemmgen.benchmark.scores import scores_in
 from gemmgen.cli import main
+from gemmgen.kernel.families import family_named
+from gemmgen.kernel.families.base import check
+from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Types
 from gemmgen.search.tuner import Silent
 from gemmgen.support.errors import InvalidInput
 
 REPOSITORY = Path(__file__).parents[2]
 VOID = {"meta", "input", "link", "br", "hr", "img"}
+PROBLEM = Problem(512, 512, 512)
 HOSTILE = "<script>alert('x')</script> & \"quoted\""
 
 
@@ -61,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("kernels")
     for tile in (8, 16):
         api.generate(Problem(64, 96, 32), family="naive", BM=tile, out=root / "sm_90")
-    api.generate(Problem(512, 512, 512), out=root)
+    api.generate(PROBLEM, out=root)
     return root
 
 
@@ -177,3 +183,68 @@ def test_a_logarithmic_axis_keeps_ratios() -> None:
     falling: dict[str, Any] = {"low": 2.0, "high": 1.0, "start": 0.0, "end": 1.0}
     with pytest.raises(InvalidInput, match=r"from 2\.0 to 1\.0"):
         LogScale(**falling)
+
+
+OWNERS = {
+    "naive": ("naive", PROBLEM, {"BM": 8, "BN": 4}),
+    "simt": ("simt", PROBLEM, {}),
+    "simt without warp tiles": ("simt", PROBLEM, {"WM": 0, "WN": 0, "BM": 32, "BN": 64, "TM": 8, "TN": 8}),
+    "batched": ("batched", Problem(16, 16, 16, batch=64), {}),
+    "batchedmma": ("batchedmma", Problem(16, 16, 16, batch=64, types=Types.parse("bf16")), {}),
+    "mma": ("mma", Problem(512, 512, 512, types=Types.parse("bf16")), {}),
+    "wgmma": ("wgmma", Problem(512, 512, 512, types=Types.parse("bf16"), layout="rc"), {}),
+}
+
+
+@pytest.mark.parametrize("kind", OWNERS)
+def test_lanes_share_out_their_tile(kind: str) -> None:
+    name, problem, settings = OWNERS[kind]
+    family = family_named(name)
+    config = family.default(problem).with_values(**settings)
+    check(family, problem, config, ARCHS["sm_90"].limits)
+    plan = family.plan(problem, config)
+    owned = [
+        (row + i, col + j)
+        for lane in range(len(plan.origins))
+        for row, col, rows, cols in patches(plan, lane)
+        for i in range(rows)
+        for j in range(cols)
+    ]
+    rows, cols = (max(place[i] for place in owned) + 1 for i in range(2))
+    assert sorted(owned) == [(row, col) for row in range(rows) for col in range(cols)], "each element once, and all"
+    above = (plan.tile[0], plan.tile[1], *(n for tile in plan.tiles[:-1] for n in (tile.rows, tile.cols)))[-2:]
+    assert rows <= above[0] and cols <= above[1]
+
+
+def test_families_whose_lanes_share_elements_say_nothing_of_origins() -> None:
+    problem = Problem(4, 512, 512)
+    skinny = family_named("skinny")
+    assert skinny.plan(problem, skinny.default(problem)).origins == ()
+
+
+def test_a_stage_is_loaded_again_once_it_has_been_multiplied(folder: Path, tmp_path: Path) -> None:
+    page = collect([folder], tmp_path, None, Silent())
+    (plot,) = [card.pipeline for card in page.kernels if card.pipeline is not None]  # naive kernels have none
+    busy = [(span.stage, span.start + i) for span in plot.spans for i in range(span.length)]
+    assert len(busy) == len(set(busy)) and {stage for stage, _ in busy} == set(range(plot.stages))
+    multiplied = sorted((span.start, span.number) for span in plot.spans if span.computes)
+    assert [number for _, number in multiplied] == list(range(len(multiplied)))
+
+
+def test_studies_on_file_lead_to_their_kernels(gallery: tuple[Path, Page]) -> None:
+    _, page = gallery
+    (ladder,) = [one for one in page.ladders if one.title.startswith("1024x1024x1024 f32 rr on H200, one idea")]
+    assert len(page.ladders) == len(list((REPOSITORY / "generated").glob("*/study_*.json")))
+    assert [rung.label for rung in ladder.rungs if rung.kernel is None] == ["cuBLAS"]
+    titles = {card.name: card.explanation.kernel.record or {} for card in page.kernels}
+    assert all(titles[rung.kernel]["rung"]["title"] == rung.label for rung in ladder.rungs if rung.kernel)
+    assert all(0 < rung.length <= ladder.right - ladder.left for rung in ladder.rungs)
+
+
+def test_a_study_that_cannot_be_read_is_passed_over(folder: Path, tmp_path: Path) -> None:
+    path = folder / "study_ladder_f32_rr_8x8x8.json"
+    path.write_text('{"study": "ladder"}')
+    try:
+        assert collect([folder], tmp_path, None, Silent()).ladders == ()
+    finally:
+        path.unlink()

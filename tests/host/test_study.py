@@ -318,10 +318,16 @@ def test_a_teaching_study_keeps_its_kernels(machine: Machine, tmp_path: Path, mo
     library = StudyRow(LADDER.points[-1], failure=Failure("unavailable", "it needs a GPU", "gpu"))
     result = result_of(LADDER, [machine.row(point, H200, 450.0), library])
     kernel, record = write_study(result, "gemmgen study ladder", tmp_path).paths[-2:]
+    assert f"| [double buffer]({kernel.name}) |" in (tmp_path / "study_ladder_f32_rr_2048x2048x2048.md").read_text()
     assert kernel.suffix == ".cu" and json.loads(record.read_text())["rung"]["title"] == "double buffer"
 
 
 # Plots
+
+
+def test_figures_stand_at_their_own_bars() -> None:
+    assert plotting.figure_starts(20.5, 66.5, 0.0) == plotting.figure_starts(20.5, 66.5, 38.0) == 20.5
+    assert plotting.figure_starts(20.5, 66.5, 21.0) == 21.0, "clear of a mark that would lie on it"
 
 
 def test_plots_are_the_same_each_time(sweep: StudyResult) -> None:

@@ -61,5 +61,7 @@ def test_a_family_may_need_the_instructions_of_one_architecture(monkeypatch: pyt
 def test_clusters_and_attributes_are_checked() -> None:
     with pytest.raises(InvalidInput, match="17 blocks a cluster"):
         Launch(64, (("M", 1),), cluster=17)
+    with pytest.raises(InvalidInput, match="the blocks of a cluster do not share a part of K"):
+        Launch(64, (("M", 1),), cluster=2, splits=2)
     with pytest.raises(InvalidInput, match="unknown launch attribute 'fast': known are cooperative, programmatic"):
         replace(SOURCE.launch, attributes=("fast",))

@@ -13,8 +13,11 @@ from gemmgen.artifacts.kernelfile import KernelFile, kernels_in
 from gemmgen.benchmark.explain import Explanation, explain
 from gemmgen.benchmark.explained import Facts, facts_of, tile_rows
 from gemmgen.benchmark.report.checks import Certified, certified, checks_of
+from gemmgen.benchmark.report.ladders import Ladder, ladders_in
+from gemmgen.benchmark.report.pipeline import Pipeline, pipeline
 from gemmgen.benchmark.report.ratios import RatioPlot, ratio_plot
 from gemmgen.benchmark.report.roofline import RooflinePlot, roofline_plot
+from gemmgen.benchmark.report.tiles import Drawing, drawings
 from gemmgen.benchmark.scores import Score, Summary, is_winner, summaries
 from gemmgen.benchmark.shapes import group_of
 from gemmgen.kernel.model import representative
@@ -72,6 +75,14 @@ class KernelCard:
         return facts_of(self.explanation)
 
     @cached_property
+    def drawings(self) -> tuple[Drawing, ...]:
+        return drawings(self.explanation)
+
+    @cached_property
+    def pipeline(self) -> Pipeline | None:
+        return pipeline(self.explanation)
+
+    @cached_property
     def levels(self) -> tuple[tuple[str, str, str, str], ...]:
         return tuple(tile_rows(self.explanation))
 
@@ -85,6 +96,7 @@ class Page:
     summaries: tuple[Summary, ...]
     ratios: RatioPlot | None
     rooflines: tuple[RooflinePlot, ...]
+    ladders: tuple[Ladder, ...]
 
     @property
     def version(self) -> str:
@@ -130,6 +142,7 @@ def collect(roots: Sequence[Path], base: Path, store: Store | None, progress: Pr
         summaries=tuple(one for one in summaries(scores) if one.rows),
         ratios=ratio_plot(scores),
         rooflines=tuple(_rooflines([card.explanation for card in cards])),
+        ladders=tuple(ladders_in([*_folders(roots)], kernels)),
     )
 
 

@@ -29,6 +29,7 @@ FORMATS = ("svg", "png")
 WIDTH, ROW_HEIGHT, FRAME_HEIGHT, DPI = 11.0, 0.36, 2.0, 160  # inches; dots an inch of the PNG
 CHECK_SIZE = 7.0  # inches, either way
 ROOM = 1.16  # of the rate's axis, where 1 is the limit
+FIGURE_ROOM = 0.22  # of the same, that a bar's figure takes
 LONGEST_REASON = 78  # characters
 SETTINGS = {
     "svg.hashsalt": "gemmgen",  # the same ids each time
@@ -121,18 +122,8 @@ def _rates(panel: Any, result: StudyResult) -> None:
         rate = row.tflops(result.case)
         if row.runs:
             _bar(panel, place, rate, _colour(row), solid=result.kind == "measured")
-            end = max(rate, marks.get(place, 0.0))  # the figure stands clear of a mark beyond the bar
-            panel.hlines(place, rate, end, color=FAINT, linestyle=":", linewidth=1)
-            text = f"{figure(rate)}  {percent(rate / limit)}"
-            panel.annotate(
-                text,
-                (end, place),
-                (6, 0),
-                textcoords="offset points",
-                va="center",
-                color=_colour(row),
-                fontweight="bold",
-            )
+            panel.hlines(place, rate, max(rate, marks.get(place, 0.0)), color=FAINT, linestyle=":", linewidth=1)
+            _figure(panel, place, rate, limit, marks.get(place, 0.0), _colour(row))
         else:
             panel.text(limit * 0.008, place, _cannot(row), va="center", style="italic", color=FAINT, fontsize=8)
     panel.axvline(limit, color=INK, linestyle="--", linewidth=1)
@@ -144,6 +135,26 @@ def _rates(panel: Any, result: StudyResult) -> None:
     shares = panel.secondary_xaxis("top", functions=(lambda x: 100 * x / limit, lambda x: x * limit / 100))
     shares.set_xlabel("% of the limit", color=FAINT)
     _legend(panel, result)
+
+
+def figure_starts(rate: float, limit: float, mark: float) -> float:
+    """Where a bar's figure stands: at the bar's own end, and behind a mark only where that would lie on it."""
+    return mark if rate < mark < rate + FIGURE_ROOM * limit else rate
+
+
+def _figure(panel: Any, place: int, rate: float, limit: float, mark: float, colour: str) -> None:
+    clear = {"facecolor": GROUND, "edgecolor": "none", "pad": 0.6}  # of the line to the mark
+    offset = {"xytext": (6, 0), "textcoords": "offset points"}
+    text = f"{figure(rate)}  {percent(rate / limit)}"
+    panel.annotate(
+        text,
+        (figure_starts(rate, limit, mark), place),
+        **offset,
+        va="center",
+        color=colour,
+        fontweight="bold",
+        bbox=clear,
+    )
 
 
 def _bar(panel: Any, place: float, value: float, colour: str, *, solid: bool) -> None:

@@ -52,7 +52,8 @@ def markdown(result: StudyResult, date: str, command: str, plot: str | None) -> 
     lines = [f"# {title(result)}", "", result.study.question, "", limit_sentence(result), ""]
     if plot is not None:
         lines += [f"![{title(result)}]({plot})", ""]
-    lines += [*markdown_table(_columns(result, " "), [_cells(row, result) for row in result.rows]), "", "## Why", ""]
+    cells = [(_linked(row, result), *_cells(row, result)[1:]) for row in result.rows]
+    lines += [*markdown_table(_columns(result, " "), cells), "", "## Why", ""]
     lines += [f"- **{row.point.label}**: {sentence(row)}." for row in result.rows]
     compared = beside(result)
     if compared:
@@ -115,6 +116,12 @@ def _cells(row: StudyRow, result: StudyResult) -> tuple[str, ...]:
         percent(loop.share(loop.fma)) if loop else NONE,
         verified(row.trial.verdict) if row.trial else NONE,
     )
+
+
+def _linked(row: StudyRow, result: StudyResult) -> str:
+    """The row's label, which leads to its kernel where that stands beside the page."""
+    keeps = result.study.keeps and row.runs and row.trial is not None
+    return f"[{row.point.label}]({row.trial.source.name}.cu)" if keeps and row.trial else row.point.label
 
 
 def _reference_sentence(result: StudyResult) -> str:

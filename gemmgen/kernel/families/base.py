@@ -19,8 +19,9 @@ from gemmgen.kernel.expression import assign, count_false, first_false, names_in
 from gemmgen.kernel.plan import Plan, Tile
 from gemmgen.kernel.source import Launch
 from gemmgen.kernel.streamk import Stream
-from gemmgen.problem.device import STATIC_SHARED_BYTES, Limits
+from gemmgen.problem.device import STATIC_SHARED_BYTES, WARP, Limits
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.mma import sum_place
 from gemmgen.problem.types import Compute
 from gemmgen.support.errors import InvalidInput
 
@@ -224,9 +225,22 @@ class Family(ABC):
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         """The levels of tiling below the block's, the largest first."""
 
+    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
+        """The first element of each thread of a warp: see `plan.Author`. Here those of mma.sync and wgmma."""
+        return () if plan.mma is None else tuple(sum_place(lane, 0) for lane in range(WARP))
+
     @abstractmethod
     def prose(self, plan: Plan) -> tuple[str, ...]:
         """Lines for the comment at the kernel's top, each a label and a sentence."""
+
+
+def zigzag(plan: Plan, threads: int, pair: int) -> tuple[tuple[int, int], ...]:
+    """The origins of so many threads of which `pair` neighbours have the same rows: LANES_M of them go down a tile."""
+    value = plan.constants
+    down, rows, columns = value["LANES_M"], value["FM"], value["FN"]
+    return tuple(
+        (lane // pair % down * rows, (lane // (pair * down) * pair + lane % pair) * columns) for lane in range(threads)
+    )
 
 
 @cache

@@ -25,6 +25,7 @@ from gemmgen.kernel.families.base import (
     launch_of,
     sides,
     sizes_of,
+    zigzag,
 )
 from gemmgen.kernel.notes import main_loop
 from gemmgen.kernel.plan import Plan, Tile, Work
@@ -230,6 +231,9 @@ class Batched(Family):
             Tile("product", rows, cols, batched.MB * batched.BATCH_TILES),
             Tile("thread", batched.TM, batched.TN, plan.constants["LANES"]),
         )
+
+    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
+        return zigzag(plan, min(WARP, plan.constants["LANES"]), plan.constants["PAIR"])
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         batched, threads = cast(BatchedConfig, plan.config), plan.launch.threads

@@ -9,6 +9,7 @@ from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import CONVERTS, CUDA_CORES, GRID_FITS, Family, constants, launch_of, tile_grid
 from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.problem.device import WARP
 from gemmgen.problem.gemm import Problem
 
 
@@ -68,6 +69,10 @@ class Naive(Family):
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         return (Tile("thread", 1, 1, plan.launch.threads),)
+
+    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
+        columns = plan.constants["BN"]
+        return tuple((thread // columns, thread % columns) for thread in range(min(WARP, plan.launch.threads)))
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         bound = traffic(plan).bound

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Derived
-from gemmgen.kernel.families.base import Family, constants, elements_of, launch_of, sizes_of, tile_grid
+from gemmgen.kernel.families.base import Family, constants, elements_of, launch_of, sizes_of, tile_grid, zigzag
 from gemmgen.kernel.families.simt_axes import CONSTRAINTS, PRUNING, TILE_THREADS, SimtConfig
 from gemmgen.kernel.families.simt_operands import (
     Operand,
@@ -31,6 +31,7 @@ from gemmgen.kernel.families.simt_operands import (
 from gemmgen.kernel.notes import block, main_loop, shared_tiles
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.kernel.streamk import Stream
+from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 
@@ -196,6 +197,13 @@ class Simt(Family):
             Tile("warp", simt.WM, simt.WN, warps),
             Tile("thread", simt.TM, simt.TN, threads // warps),
         )
+
+    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
+        value = plan.constants
+        if value["WM"]:
+            return zigzag(plan, WARP, 2)
+        lanes = range(min(WARP, value["LANES_M"] * value["LANES_N"]))
+        return tuple((i // value["LANES_N"] * value["FM"], i % value["LANES_N"] * value["FN"]) for i in lanes)
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         shared = f"{plan.shared_bytes} bytes of shared memory"

@@ -306,7 +306,9 @@ def _exports(source: KernelSource, sites: int) -> str:
     variables = device_variables(source.text).items()
     listed = " ".join(f"GEMMGEN_VARIABLE({name}, {str(written).lower()})" for name, written in variables)
     *prepares, kernel = source.program
-    entries = " ".join(f"GEMMGEN_ENTRY({one.name}, ({_most_threads(one)}))" for one in (kernel, *prepares))
+    entries = " ".join(
+        f"GEMMGEN_ENTRY({one.name}, ({_most_threads(one)}), ({_cluster_dims(one)}))" for one in (kernel, *prepares)
+    )
     exported = f"GEMMGEN_ENTRIES({entries}, {_dynamic_alignment(source.text)})"
     return f"{exported}\nGEMMGEN_VARIABLES({listed})\nGEMMGEN_SITES({sites})\n"
 
@@ -315,6 +317,13 @@ def _most_threads(source: KernelSource) -> str:
     """The threads that __launch_bounds__ before the kernel's name allows, as C++; CUDA's own limit without it."""
     bounds = re.search(rf"__launch_bounds__\(([^,()]+)(?:,[^()]*)?\)\s+{source.name}\(", source.text)
     return bounds[1] if bounds else str(MAX_THREADS)
+
+
+def _cluster_dims(source: KernelSource) -> str:
+    """The blocks of a cluster that __cluster_dims__ before the kernel's name asks for, as C++; 0 without it."""
+    bounds = r"(?:\s+__launch_bounds__\([^()]*\))?"
+    found = re.search(rf"__cluster_dims__\(([^()]+)\){bounds}\s+{source.name}\(", source.text)
+    return " * ".join(f"({extent.strip()})" for extent in found[1].split(",")) if found else "0"
 
 
 def _dynamic_alignment(text: str) -> int:

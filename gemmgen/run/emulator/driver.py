@@ -154,12 +154,14 @@ class EmulatedKernel:
     def _blocks(self, case: Case, seed: int, blocks: Sequence[int] | None) -> tuple[Blocks, Blocks, int]:
         """(the blocks of a run in their order, those of them that are watched, how many the grid has)."""
         launch = self.source.launch
-        grid = launch.blocks(case)
+        clusters = launch.blocks(case) // launch.cluster
         if launch.persistent and blocks is None:
-            grid = -(-grid // (1 + seed % MOST_TILES))
-        order = _block_order(grid, seed) if blocks is None else np.array(blocks)
+            clusters = -(-clusters // (1 + seed % MOST_TILES))
+        grid = clusters * launch.cluster
+        order = _block_order(clusters, seed) if blocks is None else _clusters_of(blocks, launch.cluster)
         order = np.sort(order) if self._waits is not None else order
-        flops, threads = case.flops / launch.tiles(case), launch.threads * launch.splits  # of a tile
+        order = _blocks_of_clusters(order, launch.cluster)
+        flops, threads = case.flops / launch.tiles(case), launch.threads * launch.blocks_per_tile  # of a tile
         work = max(_tile_work(launch, case), 1.0)
         affordable = int(min(WATCHED_FLOPS / max(flops, 1.0), WATCHED_WORK / work, WATCHED_THREADS / threads))
         return order, _watched_blocks(launch, case, order, affordable, seed), grid
@@ -267,8 +269,6 @@ class EmulatorExecutor:
 
     def load(self, source: KernelSource) -> EmulatedKernel:
         """Compile, or fetch from the store. Raises CandidateFailed: unjudged, where the emulator lacks what it uses."""
-        if source.launch.cluster > 1:
-            raise failed("unjudged", f"clusters of {source.launch.cluster} blocks are not emulated")
         executables = self._compiler.executables(source, self.store, at_once=self._cores_to_spare)
         kernel = EmulatedKernel(source, executables, self.timeout)
         self._loaded = [*(other for other in self._loaded if not other.closed), kernel]
@@ -297,6 +297,7 @@ def _request(step: KernelSource, layout: ArenaLayout, case: Case, **how: Any) ->
         layout,
         threads=launch.threads,
         shared_bytes=launch.shared_bytes,
+        cluster=launch.cluster,
         arguments=arguments,
         placements=layout.placements,
         **how,
@@ -330,6 +331,17 @@ def _long_work(launch: Launch, case: Case, blocks: int, watched: bool) -> float:
 
 def _block_order(grid: int, seed: int) -> Blocks:
     return np.arange(grid) if seed == 0 else np.random.default_rng(seed).permutation(grid)
+
+
+def _clusters_of(blocks: Sequence[int], size: int) -> Blocks:
+    """The clusters that `blocks` are, which run at once: in the order of their first ones."""
+    clusters = np.fromiter(dict.fromkeys(block // size for block in blocks), np.int64)
+    require(len(clusters) * size == len(blocks), f"blocks {list(blocks)} are no whole clusters of {size}")
+    return clusters
+
+
+def _blocks_of_clusters(clusters: Blocks, size: int) -> Blocks:
+    return (clusters[:, None] * size + np.arange(size)).ravel()
 
 
 def _watched_blocks(launch: Launch, case: Case, order: Blocks, affordable: int, seed: int) -> Blocks:

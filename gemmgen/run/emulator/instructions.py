@@ -12,13 +12,16 @@ from gemmgen.problem.wmma import WMMAS, Wmma
 from gemmgen.support.errors import CandidateFailed, Failure
 
 WMMA = re.compile(r"\bwmma_")
-HOPPER = re.compile(r"\b(?:mbarrier_|tma_|wgmma_|setmaxnreg_|elect_one\b|fence_proxy_async\b|make_descriptor\b)")
+HOPPER = re.compile(
+    r"\b(?:cluster_|mbarrier_|tma_|wgmma_|setmaxnreg_|elect_one\b|fence_proxy_async\b|make_descriptor\b)"
+)
 
 
 def twins(source: KernelSource) -> str:
     """What the emulator compiles for them, a line each (templates/device/host/matrix_instructions.hpp); "" for none.
 
-    Those of mbarriers, TMA and warpgroups are in a file of their own, which it names where the kernel uses any.
+    Those of clusters, mbarriers, TMA and warpgroups are in a file of their own, which it names where the kernel uses
+    any.
 
     Raises CandidateFailed: unjudged, where the kernel's architecture has not got one.
     """

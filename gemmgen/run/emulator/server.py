@@ -41,6 +41,7 @@ KINDS: dict[str, FailureKind] = {  # all others are a crash
 class Request:
     """One launch of `grid` blocks, of which it runs `block_count`: the first ones of the layout's list.
 
+    cluster     blocks of a cluster, which are beside each other in the list
     workers     processes that may share the blocks
     timeout     seconds of processor time, for each process
     quiet       what the kernel prints goes nowhere
@@ -53,6 +54,7 @@ class Request:
     grid: int
     threads: int
     shared_bytes: int
+    cluster: int
     workers: int
     timeout: float
     arguments: tuple[Argument, ...]
@@ -65,10 +67,17 @@ class Request:
         """As launch.hpp lays it out."""
         layout, values = self.layout, packed(self.arguments)
         head = struct.pack(
-            "<QQ12IQQ",
+            "<QQ6I2H5IQQ",
             *(self.seed % 2**64, layout.blocks.offset, self.block_count, self.grid, self.threads),
-            *(self.shared_bytes, self.workers, int(self.timeout * 1000), self.quiet, layout.element_bytes),
-            *(len(self.placements), len(self.arguments), len(values), self.entry, layout.products),
+            *(self.shared_bytes, self.workers, int(self.timeout * 1000), self.quiet, self.cluster),
+            *(
+                layout.element_bytes,
+                len(self.placements),
+                len(self.arguments),
+                len(values),
+                self.entry,
+                layout.products,
+            ),
             layout.matrices.offset,
         )
         operands = b"".join(placement.pack() for placement in self.placements)

@@ -54,6 +54,10 @@ class PlannedLaunch:
         self._addresses = (ctypes.c_void_p * len(self._values))(*map(ctypes.addressof, self._values))
         self._parameters = ctypes.addressof(self._addresses)
 
+    def pass_on(self, place: int, data: bytes) -> None:
+        """Set the bytes of the argument of that place anew."""
+        ctypes.memmove(self._values[place], data, len(data))
+
     def __call__(self, stream: int) -> None:
         """Enqueue it on the stream of this handle."""
         self._config.hStream = driver.CUstream(stream)

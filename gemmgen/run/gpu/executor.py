@@ -37,6 +37,7 @@ from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
 
 START_TIMEOUT = 120.0  # seconds for a worker to import pycuda and make a context
+PLAIN_KERNELS = ("uniform", "move", "changed", "multiply")
 MULTIPLY_FLOPS = 2**27  # of a reference's product: below it numpy is done before the card has its answer copied
 MULTIPLY_COLUMNS = 64 * 65535  # that a grid has room for
 MULTIPLY_TIMEOUT = 300.0  # seconds for a reference's product: a card may have few units for f64
@@ -152,6 +153,11 @@ class GpuExecutor:
     @property
     def environment(self) -> str:
         return content_key(self.description, compiler_version(), *self.flags)
+
+    def prepare(self) -> None:
+        """Compile what runs and measurements need beside kernels, while nobody waits for it."""
+        for name in PLAIN_KERNELS:
+            plain_cubin(name, self.arch, self.store)
 
     def load(self, source: KernelSource) -> GpuKernel:
         """Compile and load. Raises CandidateFailed: compile or launch."""

@@ -214,8 +214,8 @@ def blocks_to_run(source: KernelSource, case: Case, tool: Tool) -> int:
     """All blocks of a small launch, of a large one those of the first tiles."""
     launch = source.launch
     blocks, tiles = launch.blocks(case), launch.tiles(case)
-    few = launch.splits * max(1, min(tiles, int(WATCHED_FLOPS[tool] * tiles / max(case.flops, 1))))
-    return blocks if few >= tiles * launch.splits else few
+    few = launch.blocks_per_tile * max(1, min(tiles, int(WATCHED_FLOPS[tool] * tiles / max(case.flops, 1))))
+    return blocks if few >= tiles * launch.blocks_per_tile else few
 
 
 @cache

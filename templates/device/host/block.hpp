@@ -1,4 +1,4 @@
-// One thread block: its threads as fibers, the barriers where they meet and the order they run in.
+// One thread block, or those of a cluster: their threads as fibers, the barriers where they meet and the order they run in.
 //
 // A thread runs until it has to wait; then the next one of the order runs. The order is the
 // natural one for seed 0 and a fresh permutation after every round for any other.
@@ -16,6 +16,7 @@
 
 #include "async_copy.hpp"
 #include "clocks.hpp"
+#include "cluster.hpp"
 #include "failure.hpp"
 #include "fiber.hpp"
 #include "gemmgen_emulator.hpp"
@@ -36,6 +37,7 @@ enum class State : uint8_t {
   at_warp_barrier,
   at_warpgroup,  // a product of its 128 threads, of which some have not come
   at_mbarrier,
+  at_cluster_barrier,
   at_registers,  // that other warpgroups hold
   exited
 };
@@ -49,6 +51,8 @@ struct alignas(64) Thread {
   Combine combine = nullptr;
   Order order = Order::lanes;
   unsigned votes = 0;    // its own at a barrier of the block, then those of all threads
+  unsigned arrival = 0;  // of the cluster's barrier: one more than the phase that it has arrived in and not waited for, or 0
+  bool syncs = false;    // it waits there since it arrived, and its clock is to be told yet
   AsyncCopies copies;
 };
 
@@ -57,6 +61,15 @@ struct NamedBarrier {
   unsigned threads = 0;           // that complete it; 0 where none has arrived
   std::vector<unsigned> arrived;  // their indices
   Clock clock;                    // what they release
+};
+
+// barrier.cluster.arrive and wait, of all threads of the cluster that have not exited.
+struct ClusterBarrier {
+  unsigned phase = 0;    // that runs
+  unsigned arrived = 0;  // in it
+  unsigned syncs = 0;    // of these
+  Clock released;        // by the others
+  Clock complete;        // of the phase before
 };
 
 // What 128 threads in a row bring to an instruction of theirs, once all have come to it.
@@ -102,7 +115,7 @@ struct Asynchronous {
   virtual void start_block() = 0;
   virtual bool proceed() = 0;  // does something that threads may wait for; whether there was anything
   virtual void exit_thread() = 0;
-  virtual void finish_block() = 0;
+  virtual void finish_block(unsigned rank) = 0;  // all threads of a block have exited
   virtual std::string describe(State state, unsigned number) const = 0;  // what a thread waits for
   virtual ~Asynchronous() = default;
 };
@@ -124,15 +137,16 @@ struct Random {
 
 class Block {
  public:
-  // Runs `entry` (which must end in `exit_thread`) as every thread of block `index`.
-  void run(FiberEntry entry, unsigned index, unsigned threads, uint64_t seed) {
-    start(entry, index, threads, seed);
+  // Runs `entry` (which must end in `exit_thread`) as every thread of the cluster.
+  void run(FiberEntry entry, uint64_t seed) {
+    start(entry, seed);
     while (true) {
       if (seed != 0) shuffle_order();
       const bool progress = run_ready_threads();
-      if (alive_ == 0) return finish_block();
-      if (waiting_ == alive_) release_block_barrier();
-      else if (!progress && !(asynchronous != nullptr && asynchronous->proceed())) report_deadlock();
+      finish_blocks();
+      if (alive_ == 0) return races.finish_block();
+      if (release_block_barriers()) continue;
+      if (!progress && !(asynchronous != nullptr && asynchronous->proceed())) report_deadlock();
     }
   }
 
@@ -141,13 +155,15 @@ class Block {
     if (asynchronous != nullptr) asynchronous->exit_thread();
     become(index(), State::exited);
     --alive_;
+    --own().alive;
     release_warp_barrier(lane_mask());
+    leave_cluster_barrier();
     hand_over();
     std::abort();  // an exited thread is never resumed
   }
 
   void block_barrier(unsigned line) {
-    ++waiting_;
+    ++own().waiting;
     wait(State::at_syncthreads, line);
   }
 
@@ -163,7 +179,7 @@ class Block {
   // The running thread arrives at barrier `number` of `threads`, and may wait there for all of them.
   void named_barrier(unsigned number, unsigned threads, bool waits, unsigned line) {
     check_named_barrier(number, threads, line);
-    NamedBarrier& barrier = barriers_[number];
+    NamedBarrier& barrier = own().barriers[number];
     barrier.threads = threads;
     barrier.arrived.push_back(index());
     clocks.release(barrier.clock);
@@ -172,6 +188,34 @@ class Block {
     running_->line = line;
     if (barrier.arrived.size() == threads) release_named_barrier(number);
     if (states_[index()] != State::ready) wait(State::at_named_barrier, line);
+  }
+
+  // The running thread arrives at the cluster's barrier, and goes on.
+  void cluster_arrive(unsigned line) {
+    arrive_at_cluster(line);
+    clocks.release(cluster_barrier_.released);
+    release_cluster_barrier();
+  }
+
+  // It waits there for all threads to have arrived.
+  void cluster_wait(unsigned line) {
+    if (running_->arrival == 0)
+      fail("crash", {line}, "%s waits at the cluster's barrier, where it has not arrived", where().c_str());
+    if (cluster_barrier_.phase < running_->arrival) wait(State::at_cluster_barrier, line);
+    running_->arrival = 0;
+    clocks.acquire(index(), cluster_barrier_.complete);
+  }
+
+  // Both at once.
+  void cluster_sync(unsigned line) {
+    arrive_at_cluster(line);
+    ++cluster_barrier_.syncs;
+    running_->syncs = true;
+    running_->line = line;
+    become(index(), State::at_cluster_barrier);
+    release_cluster_barrier();
+    if (states_[index()] != State::ready) hand_over();
+    running_->arrival = 0;
   }
 
   // The lanes of `mask` meet; `combine` sees what each of them brings as `operand` and leaves it changed.
@@ -193,9 +237,10 @@ class Block {
   // The threads of the running one's warpgroup come to an instruction; the last one makes them `act`.
   void warpgroup_collective(void* operand, WarpgroupAct act, unsigned line) {
     const unsigned number = index() / WARPGROUP, first = number * WARPGROUP;
-    if (first + WARPGROUP > count_)
-      fail("crash", {line}, "%s: an instruction of a warpgroup, and threads %u to %u are none", where().c_str(), first,
-           count_ - 1);
+    const unsigned start = cluster.rank_of(index()) * cluster.threads, end = start + cluster.threads;
+    if (first < start || first + WARPGROUP > end)
+      fail("crash", {line}, "%s: an instruction of a warpgroup, and threads %u to %u are none", where().c_str(),
+           std::max(first, start) - start, std::min(first + WARPGROUP, end) - start - 1);
     Warpgroup& group = warpgroups_[number];
     if (group.arrived == 0) {
       group.line = line;
@@ -223,7 +268,7 @@ class Block {
       if (states_[t] == state && threads_[t].barrier == number) become(t, State::ready);
   }
 
-  unsigned threads() const { return count_; }
+  bool has_exited(unsigned rank) const { return blocks_[rank].alive == 0; }
   unsigned random(unsigned below) { return unsigned(random_.next() % below); }
 
   bool in_kernel() const { return running_ != nullptr; }
@@ -231,10 +276,21 @@ class Block {
   unsigned index() const { return running_index_; }
   unsigned lane() const { return index() % WARP; }
   bool on_stack(const unsigned char* address) const { return stacks_.near(address); }
-  std::string where() const { return "block " + std::to_string(blockIdx.x) + ", thread " + std::to_string(index()); }
+  std::string where() const { return cluster.where(index()); }
 
  private:
-  void start(FiberEntry entry, unsigned index, unsigned threads, uint64_t seed) {
+  // Of the threads of one block.
+  struct OfBlock {
+    unsigned alive = 0;
+    unsigned waiting = 0;  // at __syncthreads
+    bool finished = false;
+    std::array<NamedBarrier, NAMED_BARRIERS> barriers;
+  };
+
+  OfBlock& own() { return blocks_[rank_]; }
+
+  void start(FiberEntry entry, uint64_t seed) {
+    const unsigned index = cluster.first_block, threads = cluster.ranks * cluster.threads;
     if (stacks_.data == nullptr) stacks_ = map_private("the stack", MAX_THREADS * stack_stride());
     if (threads_.size() < threads) grow(threads);
     if (count_ != threads || !natural_order_) {
@@ -244,23 +300,33 @@ class Block {
     natural_order_ = seed == 0;
     random_ = {seed * 0x2545F4914F6CDD1Du + index};
     count_ = alive_ = threads;
-    waiting_ = 0;
+    rank_ = 0;
     blockIdx = {index, 0, 0};
-    for (NamedBarrier& barrier : barriers_) barrier = {};
+    for (unsigned rank = 0; rank < cluster.ranks; ++rank) {
+      blocks_[rank] = {};
+      blocks_[rank].alive = cluster.threads;
+    }
+    cluster_barrier_ = {};
     for (Warpgroup& group : warpgroups_) group.arrived = 0;
     for (WholeWarp& warp : whole_warps_) warp.arrived = 0;
     races.start_block();
     if (asynchronous != nullptr) asynchronous->start_block();
     for (unsigned t = 0; t < threads; ++t) {
       become(t, State::ready);
-      threads_[t].votes = 0;
+      threads_[t].votes = threads_[t].arrival = 0;
+      threads_[t].syncs = false;
       prepare(threads_[t].fiber, stacks_.data + (t + 1) * stack_stride() - stack_offset(t), entry);
     }
   }
 
-  void finish_block() {
-    if (asynchronous != nullptr) asynchronous->finish_block();
-    races.finish_block();
+  // Those whose threads have exited.
+  void finish_blocks() {
+    for (unsigned rank = 0; rank < cluster.ranks; ++rank) {
+      OfBlock& one = blocks_[rank];
+      if (one.alive > 0 || one.finished) continue;
+      one.finished = true;
+      if (asynchronous != nullptr) asynchronous->finish_block(rank);
+    }
   }
 
   // A stack grows down onto a page of its own that no access survives.
@@ -296,9 +362,20 @@ class Block {
       running_index_ = t;
       clocks.run(t);
       threadIdx.x = t;
+      if (cluster.ranks > 1) enter_block(t);
       return true;
     }
     return false;
+  }
+
+  // That of a thread.
+  void enter_block(unsigned thread) {
+    const unsigned rank = cluster.rank_of(thread);
+    threadIdx.x = cluster.in_block(thread);
+    if (rank == rank_) return;
+    rank_ = rank;
+    blockIdx.x = cluster.block_of(thread);
+    races.select(rank);
   }
 
   // The running thread goes on when its turn has come again: the next one runs, or the round ends.
@@ -322,21 +399,71 @@ class Block {
 
   unsigned lane_mask() const { return 1u << lane(); }
 
-  // CUDA asks that all threads of the block come to the same __syncthreads.
-  void release_block_barrier() {
-    const unsigned line = threads_[order_[0]].line;
-    const bool same = std::all_of(order_.begin(), order_.end(), [this, line](unsigned t) {
-      return states_[t] == State::at_syncthreads && threads_[t].line == line;
-    });
-    if (!same) report_deadlock();
+  // Those of blocks whose threads all wait at a __syncthreads; whether there was one.
+  bool release_block_barriers() {
+    bool released = false;
+    for (unsigned rank = 0; rank < cluster.ranks; ++rank) {
+      OfBlock& one = blocks_[rank];
+      if (one.alive == 0 || one.waiting < one.alive) continue;
+      one.waiting = 0;
+      release_block_barrier(rank * cluster.threads);
+      released = true;
+    }
+    return released;
+  }
+
+  // CUDA asks that all threads of the block come to the same __syncthreads. `first` is the first of them.
+  void release_block_barrier(unsigned first) {
+    const unsigned end = first + cluster.threads, line = threads_[first].line;
+    for (unsigned t = first; t < end; ++t)
+      if (states_[t] != State::at_syncthreads || threads_[t].line != line) report_deadlock();
     unsigned votes = 0;
-    for (unsigned t = 0; t < count_; ++t) {
+    for (unsigned t = first; t < end; ++t) {
       votes += threads_[t].votes;
       become(t, State::ready);
     }
-    for (unsigned t = 0; votes > 0 && t < count_; ++t) threads_[t].votes = votes;
-    waiting_ = 0;
-    races.pass_block_barrier();
+    for (unsigned t = first; votes > 0 && t < end; ++t) threads_[t].votes = votes;
+    if (cluster.ranks == 1) return races.pass_block_barrier();
+    Clock clock;
+    for (unsigned t = first; t < end; ++t) release_for(t, clock);
+    for (unsigned t = first; t < end; ++t) clocks.acquire(t, clock);
+  }
+
+  // What a thread knows that waits.
+  static void release_for(unsigned thread, Clock& clock) {
+    const unsigned running = clocks.thread();
+    clocks.run(thread);
+    clocks.release(clock);
+    clocks.run(running);
+  }
+
+  void arrive_at_cluster(unsigned line) {
+    if (running_->arrival != 0)
+      fail("crash", {line}, "%s arrives at the cluster's barrier once more, before it has waited there", where().c_str());
+    ++cluster_barrier_.arrived;
+    running_->arrival = cluster_barrier_.phase + 1;
+  }
+
+  // The running thread exits: nobody waits for it.
+  void leave_cluster_barrier() {
+    if (running_->arrival == cluster_barrier_.phase + 1) --cluster_barrier_.arrived;
+    if (alive_ > 0) release_cluster_barrier();
+  }
+
+  // Where all have arrived.
+  void release_cluster_barrier() {
+    ClusterBarrier& barrier = cluster_barrier_;
+    if (barrier.arrived < alive_) return;
+    const bool all_sync = barrier.syncs == alive_;
+    if (all_sync) races.pass_block_barrier();
+    for (unsigned t = 0; !all_sync && t < count_; ++t)
+      if (threads_[t].syncs) release_for(t, barrier.released);
+    for (unsigned t = 0; t < count_; ++t) {
+      if (threads_[t].syncs && !all_sync) clocks.acquire(t, barrier.released);
+      threads_[t].syncs = false;
+      if (states_[t] == State::at_cluster_barrier) become(t, State::ready);
+    }
+    barrier = {barrier.phase + 1, 0, 0, {}, std::move(barrier.released)};
   }
 
   void check_named_barrier(unsigned number, unsigned threads, unsigned line) const {
@@ -347,8 +474,8 @@ class Block {
       refuse("of 1 to " + std::to_string(NAMED_BARRIERS - 1) + ": 0 is that of __syncthreads");
     const std::string of_threads = "of " + std::to_string(threads) + " threads";
     if (threads == 0 || threads % WARP != 0) refuse(of_threads + ", which are no whole warps");
-    if (threads > count_) refuse(of_threads + " in a block of " + std::to_string(count_));
-    const NamedBarrier& barrier = barriers_[number];
+    if (threads > cluster.threads) refuse(of_threads + " in a block of " + std::to_string(cluster.threads));
+    const NamedBarrier& barrier = blocks_[rank_].barriers[number];
     if (barrier.threads != 0 && barrier.threads != threads)
       refuse(of_threads + ", where others came to one of " + std::to_string(barrier.threads));
     if (std::find(barrier.arrived.begin(), barrier.arrived.end(), index()) != barrier.arrived.end())
@@ -356,7 +483,7 @@ class Block {
   }
 
   void release_named_barrier(unsigned number) {
-    const NamedBarrier barrier = std::exchange(barriers_[number], {});
+    const NamedBarrier barrier = std::exchange(own().barriers[number], {});
     for (unsigned t : barrier.arrived) {
       if (states_[t] != State::at_named_barrier || threads_[t].barrier != number) continue;
       become(t, State::ready);
@@ -401,7 +528,7 @@ class Block {
     if (first->order == Order::lanes) clocks.pass_warp_barrier(warp, arrived);
   }
 
-  using Stop = std::tuple<State, unsigned, unsigned>;  // where threads wait: the line, the barrier's number
+  using Stop = std::tuple<unsigned, State, unsigned, unsigned>;  // where threads of a block wait: the line, the barrier's number
 
   // Threads that can never meet: says how many wait where, with a few of them by number.
   [[noreturn]] void report_deadlock() {
@@ -413,33 +540,38 @@ class Block {
       const bool exited = state == State::exited;
       const bool later = state == State::at_mbarrier || state == State::at_registers;
       const bool named = state == State::at_named_barrier || later;
-      waits |= later;
-      groups[{state, exited ? 0 : thread.line, named ? thread.barrier : 0}].push_back(t);
+      waits |= later || state == State::at_cluster_barrier;
+      groups[{cluster.rank_of(t), state, exited ? 0 : thread.line, named ? thread.barrier : 0}].push_back(cluster.in_block(t));
     }
     std::string text;
     unsigned barrier_line = 0;
     for (const auto& [stop, members] : groups) {
       if (!text.empty()) text += "; ";
-      text += std::to_string(members.size()) + " of " + std::to_string(count_) + " threads " + describe(stop);
+      text += std::to_string(members.size()) + " of " + std::to_string(cluster.threads) + " threads ";
+      if (cluster.ranks > 1) text += "of block " + std::to_string(cluster.first_block + std::get<0>(stop)) + " ";
+      text += describe(stop);
       text += " (" + list_some(members) + ")";
-      if (barrier_line == 0) barrier_line = std::get<1>(stop);
+      if (barrier_line == 0) barrier_line = std::get<2>(stop);
     }
-    fail("crash", {barrier_line}, "%s in block %u: %s", waits ? "deadlock" : "barrier divergence", blockIdx.x,
+    fail("crash", {barrier_line}, "%s in %s: %s", waits ? "deadlock" : "barrier divergence", cluster.text().c_str(),
          text.c_str());
   }
 
   std::string describe(const Stop& stop) const {
-    const auto& [state, number, barrier] = stop;
+    const auto& [rank, state, number, barrier] = stop;
     const std::string line = " of line " + std::to_string(number);
     switch (state) {
       case State::at_syncthreads: return "wait at the __syncthreads" + line;
       case State::at_named_barrier:
         return "wait at barrier " + std::to_string(barrier) + line + ", where " +
-               std::to_string(barriers_[barrier].arrived.size()) + " of " +
-               std::to_string(barriers_[barrier].threads) + " threads have come";
+               std::to_string(blocks_[rank].barriers[barrier].arrived.size()) + " of " +
+               std::to_string(blocks_[rank].barriers[barrier].threads) + " threads have come";
       case State::at_warpgroup: return "wait at the warpgroup's instruction" + line;
       case State::at_mbarrier:
       case State::at_registers: return "wait at line " + std::to_string(number) + " for " + asynchronous->describe(state, barrier);
+      case State::at_cluster_barrier:
+        return "wait at the cluster's barrier" + line + ", where " + std::to_string(cluster_barrier_.arrived) + " of " +
+               std::to_string(alive_) + " threads have arrived";
       case State::at_warp_barrier: return "wait at the warp collective" + line;
       case State::exited: return "have exited";
       case State::ready: break;
@@ -455,9 +587,10 @@ class Block {
     return members.size() > SOME ? text + ", ..." : text;
   }
 
-  std::vector<Thread> threads_;  // of the largest block so far; the first `count_` are this block's
+  std::vector<Thread> threads_;  // of the largest block or cluster so far; the first `count_` are this one's
   std::vector<unsigned> order_;
-  std::array<NamedBarrier, NAMED_BARRIERS> barriers_;
+  std::array<OfBlock, MAX_RANKS> blocks_;
+  ClusterBarrier cluster_barrier_;
   std::array<Warpgroup, MAX_THREADS / WARPGROUP> warpgroups_;
   std::array<WholeWarp, MAX_WARPS> whole_warps_;
   State states_[MAX_THREADS] = {};  // by thread, apart from the rest of them: most of the time nothing else is asked
@@ -467,10 +600,10 @@ class Block {
   Region stacks_;
   Random random_{0};
   uint32_t ready_[MAX_WARPS] = {};  // by warp: the lanes whose state is `ready`
+  unsigned rank_ = 0;  // of the block that runs
   unsigned count_ = 0;
   unsigned alive_ = 0;
   unsigned next_ = 0;  // of the order, in this round
-  unsigned waiting_ = 0;  // at __syncthreads
   bool natural_order_ = false;
 };
 

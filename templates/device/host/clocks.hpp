@@ -1,4 +1,5 @@
-// Which accesses of a block come before which, whatever order its threads run in here: by vector clocks.
+// Which accesses of a block come before which, whatever order its threads run in here: by vector clocks. The blocks of a
+// cluster, which run at once, are one block here.
 //
 // A component of a clock stands for an agent, whose accesses have an order of their own: a thread, or the cp.asyncs of a
 // thread. Time counts synchronisations and is the same for all of them. A thread's clock says of each agent which of its

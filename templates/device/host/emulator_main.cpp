@@ -11,6 +11,7 @@
 #include "async_copy.hpp"
 #include "atomics_runtime.hpp"
 #include "block.hpp"
+#include "cluster.hpp"
 #include "call_filter.hpp"
 #include "copy_runtime.hpp"
 #include "counters.hpp"
@@ -59,15 +60,29 @@ namespace {
 
 int printed = -1;  // standard output
 
+void set_cluster() {
+  const unsigned said = launched().cluster;
+  if (said != 0 && said != request.cluster)
+    fail("launch", {}, "a launch in clusters of %u blocks of a kernel whose __cluster_dims__ are %u: a GPU refuses it",
+         unsigned(request.cluster), said);
+  cluster = {0, request.cluster, request.threads};
+  if (cluster.ranks > MAX_RANKS || (cluster.ranks > 1 && cluster.ranks * cluster.threads > MAX_THREADS))
+    fail("unjudged", {}, "clusters of %u blocks of %u threads are not emulated: %u threads are", cluster.ranks, cluster.threads,
+         MAX_THREADS);
+  if (cluster.ranks > 1 && cluster.threads % WARP != 0)
+    fail("unjudged", {}, "a cluster's blocks of %u threads are not emulated: whole warps are", cluster.threads);
+}
+
 void prepare_launch() {
   check_parameters();
   if (request.threads > launched().most_threads)
     fail("launch", {}, "blocks of %u threads are more than the kernel's __launch_bounds__ of %u: a GPU refuses them",
          request.threads, launched().most_threads);
+  set_cluster();
   map_operands();
   place_pointers();
   shared_memory.resize_dynamic(request.shared_bytes);
-  races.start_launch(request.threads, request.element_bytes);
+  races.start_launch(request.element_bytes);
   blockDim.x = request.threads;
   gridDim.x = request.grid;
   copies_land_late = lands_late(request.seed);

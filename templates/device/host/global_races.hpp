@@ -19,6 +19,7 @@
 
 #include "access.hpp"
 #include "clocks.hpp"
+#include "cluster.hpp"
 #include "failure.hpp"
 #include "gemmgen_emulator.hpp"
 #include "launch.hpp"
@@ -40,7 +41,7 @@ class GlobalRaces {
   }
 
   void start_block() {
-    blocks_.push_back({clocks.start_of_block(), blockIdx.x});
+    blocks_.push_back({clocks.start_of_block(), cluster.first_block});
     fences_.clear();
     found_.clear();
     acquired_.clear();
@@ -82,8 +83,8 @@ class GlobalRaces {
     const Region& operand = operands[number].region;
     shadows_[number].each_cell(std::size_t(address - operand.data), bytes, [&](Cell& cell, std::size_t offset) {
       if (cell.write.time >= start_of_launch_)
-        fail("race", place.location(), "block %u, thread %u: __ldg reads %s, which the same launch wrote at %s: the cache "
-             "that it reads by may hold what was there before", blockIdx.x, clocks.thread(),
+        fail("race", place.location(), "%s: __ldg reads %s, which the same launch wrote at %s: the cache "
+             "that it reads by may hold what was there before", cluster.where(clocks.thread()).c_str(),
              operand.describe(operand.data + offset).c_str(), cell.write.place.text().c_str());
     });
   }
@@ -133,7 +134,7 @@ class GlobalRaces {
 
   struct StartedBlock {
     uint32_t start;
-    unsigned index;
+    unsigned index;  // of a cluster's first
   };
 
   void access_element(Cell& cell, const Operand& operand, const unsigned char* address, Place place, Kind kind) {
@@ -200,22 +201,22 @@ class GlobalRaces {
   [[noreturn]] __attribute__((noinline)) void refuse_unset(const Region& operand, const unsigned char* address, Place place,
                                                            Kind kind) const {
     const bool is_matrix = operand.geometry.element > 0;
-    fail("crash", place.location(), "block %u, thread %u%s%s, which this launch has not written%s", blockIdx.x,
-         clocks.thread(), verb(kind),
+    fail("crash", place.location(), "%s%s%s, which this launch has not written%s",
+         cluster.where(clocks.thread()).c_str(), verb(kind),
          (is_matrix ? operand.name + " at " + operand.place(address) : operand.describe(address)).c_str(),
          operand.name == "C" ? " and may not read: beta is 0, or no input" : "");
   }
 
   [[noreturn]] __attribute__((noinline)) void refuse(const Access& first, const Region& operand, const unsigned char* address,
                                                      Place place, Kind kind) const {
-    unsigned block = 0;
+    Cluster then = cluster;
     for (const StartedBlock& started : blocks_)
-      if (started.start <= first.time) block = started.index;
-    fail("race", {}, "data race on %s: block %u, thread %u%s%s at %s, block %u, thread %u%sit at %s, %s",
-         operand.name.c_str(), block, clocks.thread_of(first), verb(first.kind),
-         operand.describe(address).c_str(), first.place.text().c_str(), blockIdx.x, clocks.thread(),
-         verb(kind), place.text().c_str(),
-         block == blockIdx.x ? "no barrier between" : "and nothing orders blocks");
+      if (started.start <= first.time) then.first_block = started.index;
+    const unsigned thread = clocks.thread_of(first);
+    fail("race", {}, "data race on %s: %s%s%s at %s, %s%sit at %s, %s", operand.name.c_str(), then.where(thread).c_str(),
+         verb(first.kind), operand.describe(address).c_str(), first.place.text().c_str(),
+         cluster.where(clocks.thread()).c_str(), verb(kind), place.text().c_str(),
+         then.block_of(thread) == cluster.block_of(clocks.thread()) ? "no barrier between" : "and nothing orders blocks");
   }
 
   uint32_t start_of_launch_ = 0;

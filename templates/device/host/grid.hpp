@@ -1,4 +1,4 @@
-// The blocks of a launch, by this process and, where they take long, by helpers beside it. Included once.
+// The blocks, or clusters, of a launch, by this process and, where they take long, by helpers beside it. Included once.
 #pragma once
 
 #include <sys/prctl.h>
@@ -42,17 +42,21 @@ inline void run_thread() {
   block.exit_thread();
 }
 
-inline void run_block(uint32_t index) {
+// That of a block, or of the cluster that begins with it.
+inline void run_cluster(uint32_t first) {
+  cluster.first_block = first;
   shared_memory.poison();
-  block.run(run_thread, index, request.threads, request.seed);
+  block.run(run_thread, request.seed);
+  if (cluster.ranks > 1 && !shared_memory.is_static_untouched())
+    fail("unjudged", {}, "static shared arrays of a cluster's blocks are not emulated: dynamic shared memory is");
 }
 
-// Runs the blocks that nobody has taken yet; calls `after_each` after every one.
+// Runs the clusters that nobody has taken yet, whose blocks are beside each other in `blocks`; calls `after_each` after every one.
 template <typename AfterEach>
 void run_blocks(const uint32_t* blocks, AfterEach after_each) {
   uint32_t place;
-  while ((place = next_block->fetch_add(1)) < request.block_count) {
-    run_block(blocks[place]);
+  while ((place = next_block->fetch_add(cluster.ranks)) < request.block_count) {
+    run_cluster(blocks[place]);
     after_each();
   }
 }

@@ -1,4 +1,4 @@
-// What a kernel sees of the twins of templates/device/mbarrier.cu, tma.cu, warpgroup.cu and wgmma.cu. Included where its text
+// What a kernel sees of the twins of templates/device/cluster.cu, mbarrier.cu, tma.cu, warpgroup.cu and wgmma.cu. Included where its text
 // uses them. Those of wgmma are instances of GEMMGEN_WGMMA, which are made from the table of gemmgen/problem/wgmma.py.
 #pragma once
 
@@ -18,13 +18,20 @@ constexpr unsigned MOST_TMA_DIMENSIONS = 3;
 
 void mbarrier_init(unsigned long long* barrier, int arrivals, int line);
 void mbarrier_arrive(unsigned long long* barrier, int expected_bytes, int line);
+void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank, int line);
 void mbarrier_wait(unsigned long long* barrier, unsigned parity, int line);
 void fence_mbarrier_init();
 void fence_proxy_async();
 void tma_load(void* shared, const void* map, unsigned long long* barrier, unsigned rank, const int* start, int line);
+void tma_load_multicast(void* shared, const void* map, unsigned long long* barrier, unsigned rank, const int* start, unsigned blocks,
+                        int line);
 void tma_store(const void* map, const void* shared, unsigned rank, const int* start, int line);
 void tma_store_commit();
 void tma_store_wait(unsigned groups_left, bool read, int line);
+unsigned cluster_rank();
+void cluster_arrive(int line);
+void cluster_wait(int line);
+void cluster_sync(int line);
 bool elect_one(int line);
 void set_registers(unsigned count, bool more, int line);
 void wgmma_fence();
@@ -49,6 +56,10 @@ inline void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes, in
   gemmgen::mbarrier_arrive(barrier, bytes, line);
 }
 
+inline void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank, int line = __builtin_LINE()) {
+  gemmgen::mbarrier_arrive_cluster(barrier, rank, line);
+}
+
 inline void mbarrier_wait(unsigned long long* barrier, unsigned parity, int line = __builtin_LINE()) {
   gemmgen::mbarrier_wait(barrier, parity, line);
 }
@@ -65,6 +76,18 @@ inline void tma_load_3d(void* shared, const void* map, unsigned long long* barri
                         int line = __builtin_LINE()) {
   const int start[] = {c0, c1, c2};
   gemmgen::tma_load(shared, map, barrier, 3, start, line);
+}
+
+inline void tma_load_multicast_2d(void* shared, const void* map, unsigned long long* barrier, int c0, int c1, unsigned short blocks,
+                                  int line = __builtin_LINE()) {
+  const int start[] = {c0, c1};
+  gemmgen::tma_load_multicast(shared, map, barrier, 2, start, blocks, line);
+}
+
+inline void tma_load_multicast_3d(void* shared, const void* map, unsigned long long* barrier, int c0, int c1, int c2,
+                                  unsigned short blocks, int line = __builtin_LINE()) {
+  const int start[] = {c0, c1, c2};
+  gemmgen::tma_load_multicast(shared, map, barrier, 3, start, blocks, line);
 }
 
 inline void tma_store_2d(const void* map, const void* shared, int c0, int c1, int line = __builtin_LINE()) {
@@ -89,6 +112,10 @@ void tma_store_wait(int line = __builtin_LINE()) {
   gemmgen::tma_store_wait(N, false, line);
 }
 
+inline unsigned cluster_rank() { return gemmgen::cluster_rank(); }
+inline void cluster_arrive(int line = __builtin_LINE()) { gemmgen::cluster_arrive(line); }
+inline void cluster_wait(int line = __builtin_LINE()) { gemmgen::cluster_wait(line); }
+inline void cluster_sync(int line = __builtin_LINE()) { gemmgen::cluster_sync(line); }
 inline bool elect_one(int line = __builtin_LINE()) { return gemmgen::elect_one(line); }
 
 template <int COUNT>

@@ -21,11 +21,10 @@ constexpr unsigned WARPGROUPS = MAX_THREADS / WARPGROUP;
 // Registers that the warpgroups of a block give to each other.
 class RegisterPool {
  public:
-  void start_block(unsigned threads) {
-    start_ = std::min(REGISTERS_PER_BLOCK / threads / 8 * 8, MOST_REGISTERS);
-    held_.fill(start_);
+  void start_block() {
+    held_.fill(std::min(REGISTERS_PER_BLOCK / cluster.threads / 8 * 8, MOST_REGISTERS));
     wanted_.fill(0);
-    free_ = 0;
+    free_.fill(0);
   }
 
   // All threads of a warpgroup have come. Whether it has so many by now; else it waits.
@@ -37,7 +36,7 @@ class RegisterPool {
     if (more) {
       wanted_[group] = count;
     } else {
-      free_ += held - count;
+      free_[rank_of(group)] += held - count;
       held = count;
     }
     grant();
@@ -47,14 +46,16 @@ class RegisterPool {
 
   std::string describe(unsigned group) const {
     return std::to_string(wanted_[group]) + " registers a thread, where it has " + std::to_string(held_[group]) +
-           " and others leave " + std::to_string(free_);
+           " and others leave " + std::to_string(free_[rank_of(group)]);
   }
 
  private:
+  static unsigned rank_of(unsigned group) { return cluster.rank_of(group * WARPGROUP); }
+
   void grant() {
     for (unsigned group = 0; group < WARPGROUPS; ++group) {
-      if (wanted_[group] == 0 || wanted_[group] - held_[group] > free_) continue;
-      free_ -= wanted_[group] - held_[group];
+      if (wanted_[group] == 0 || wanted_[group] - held_[group] > free_[rank_of(group)]) continue;
+      free_[rank_of(group)] -= wanted_[group] - held_[group];
       held_[group] = wanted_[group];
       wanted_[group] = 0;
       block.release(State::at_registers, group);
@@ -62,8 +63,7 @@ class RegisterPool {
   }
 
   std::array<unsigned, WARPGROUPS> held_, wanted_;  // of a thread; 0: nothing
-  unsigned start_ = 0;
-  unsigned free_ = 0;  // for each thread of a warpgroup
+  std::array<unsigned, MAX_RANKS> free_;              // of a block, for each thread of a warpgroup
 };
 
 class Hopper final : public Asynchronous {
@@ -76,7 +76,7 @@ class Hopper final : public Asynchronous {
     init_fences.start_block();
     barriers.start_block();
     tma.start_block();
-    registers.start_block(block.threads());
+    registers.start_block();
     for (WarpgroupProducts& group : products) group.start_block();
   }
 
@@ -84,10 +84,14 @@ class Hopper final : public Asynchronous {
 
   void exit_thread() override {
     tma.exit_thread();
+    barriers.exit_thread();
     products[block.index() / WARPGROUP].exit_thread(block.index() % WARPGROUP);
   }
 
-  void finish_block() override { tma.finish_block(barriers); }
+  void finish_block(unsigned rank) override {
+    tma.finish_block(rank, barriers);
+    barriers.finish_block(rank);
+  }
 
   std::string describe(State state, unsigned number) const override {
     return state == State::at_mbarrier ? barriers.describe(number) : registers.describe(number);
@@ -136,6 +140,10 @@ void mbarrier_arrive(unsigned long long* barrier, int expected_bytes, int line) 
   hopper().barriers.arrive(barrier, expected_bytes, unsigned(line));
 }
 
+void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank, int line) {
+  hopper().barriers.arrive_at(rank, barrier, unsigned(line));
+}
+
 void mbarrier_wait(unsigned long long* barrier, unsigned parity, int line) {
   hopper().barriers.wait(barrier, parity, unsigned(line));
 }
@@ -150,6 +158,7 @@ inline Box checked_box(const void* map, const void* shared, unsigned rank, const
   box.shared = static_cast<unsigned char*>(const_cast<void*>(shared));
   box.line = unsigned(line);
   box.stores = stores;
+  box.rank = shared_memory.selected();
   for (unsigned i = 0; i < rank; ++i) box.start[i] = start[i];
   const auto refuse = [&](const std::string& why) {
     fail("crash", {unsigned(line)}, "%s: TMA %s", block.where().c_str(), why.c_str());
@@ -181,6 +190,13 @@ void tma_load(void* shared, const void* map, unsigned long long* barrier, unsign
   all.tma.load(box, barrier, all.barriers, all.initialised(), all.copies_late());
 }
 
+void tma_load_multicast(void* shared, const void* map, unsigned long long* barrier, unsigned rank, const int* start, unsigned blocks,
+                        int line) {
+  Hopper& all = hopper();
+  const Box box = checked_box(map, shared, rank, start, line, false);
+  all.tma.load(box, barrier, blocks, all.barriers, all.initialised(), all.copies_late());
+}
+
 void tma_store(const void* map, const void* shared, unsigned rank, const int* start, int line) {
   Hopper& all = hopper();
   all.tma.store(checked_box(map, shared, rank, start, line, true), all.fences.covered(), all.copies_late());
@@ -188,6 +204,11 @@ void tma_store(const void* map, const void* shared, unsigned rank, const int* st
 
 void tma_store_commit() { hopper().tma.commit(); }
 void tma_store_wait(unsigned groups_left, bool read, int) { hopper().tma.wait(groups_left, read); }
+
+unsigned cluster_rank() { return cluster.rank_of(block.index()); }
+void cluster_arrive(int line) { block.cluster_arrive(unsigned(line)); }
+void cluster_wait(int line) { block.cluster_wait(unsigned(line)); }
+void cluster_sync(int line) { block.cluster_sync(unsigned(line)); }
 
 bool elect_one(int line) {
   const unsigned elected = hopper().elected();

@@ -36,6 +36,7 @@ struct Entry {
   const Parameter* parameters;
   unsigned parameter_count;
   unsigned most_threads;  // of a block: its __launch_bounds__
+  unsigned cluster;       // its __cluster_dims__; 0 without
   void (*call)(const unsigned char* arguments);
 };
 
@@ -107,8 +108,8 @@ void call_entry(const unsigned char* arguments) {
 
 }  // namespace gemmgen
 
-#define GEMMGEN_ENTRY(kernel, most_threads) \
-  {gemmgen::parameters_of(kernel), gemmgen::count_of(kernel), most_threads, gemmgen::call_entry<kernel>},
+#define GEMMGEN_ENTRY(kernel, most_threads, cluster) \
+  {gemmgen::parameters_of(kernel), gemmgen::count_of(kernel), most_threads, cluster, gemmgen::call_entry<kernel>},
 #define GEMMGEN_ENTRIES(list, dynamic_alignment)                        \
   extern "C" const gemmgen::Entry gemmgen_entries[] = {list};           \
   extern "C" const unsigned gemmgen_dynamic_alignment = dynamic_alignment;

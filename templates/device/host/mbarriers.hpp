@@ -1,6 +1,7 @@
 // mbarriers: phases that arrivals and bytes complete.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -9,6 +10,7 @@
 
 #include "block.hpp"
 #include "clocks.hpp"
+#include "cluster.hpp"
 #include "failure.hpp"
 #include "faults.hpp"
 #include "races.hpp"
@@ -34,6 +36,8 @@ struct Mbarrier {
   Clock released;          // in this phase
   Clock complete;          // in those before
   std::vector<uint32_t> landed;  // loads whose bytes came in this phase, by their times
+  unsigned rank = 0;             // of its block
+  std::vector<Access> from_outside;  // arrivals by other blocks, of which no thread of its own that has exited knew
 
   unsigned parity() const { return phase & 1; }
 
@@ -59,7 +63,7 @@ class Mbarriers {
     const uint64_t content = CONTENT + barriers_.size();
     std::memcpy(address, &content, sizeof content);
     barriers_.push_back({address, unsigned(barriers_.size()), agent, count, count,
-                         clocks.now(Place::line(line), Kind::write), 0, 0, 0, {}, {}, {}});
+                         clocks.now(Place::line(line), Kind::write), 0, 0, 0, {}, {}, {}, shared_memory.selected(), {}});
   }
 
   // The running thread arrives, and the phase expects `bytes` more.
@@ -72,6 +76,47 @@ class Mbarriers {
     --barrier.missing;
     expect(barrier, bytes, line);
     settle(barrier);
+  }
+
+  // At the barrier that block `rank` has where that of the running thread has `address`.
+  void arrive_at(unsigned rank, void* address, unsigned line) {
+    check_address(static_cast<unsigned char*>(address), line);
+    check_block(rank, "arrives at an mbarrier", line);
+    void* const there = shared_memory.counterpart(address, rank);
+    const Access now = clocks.now(Place::line(line), Kind::atomic);
+    const bool outside = rank != shared_memory.selected();
+    const Elsewhere elsewhere(rank);
+    arrive(there, 0, line);
+    if (outside) note_from_outside(find(static_cast<unsigned char*>(there))->from_outside, now);
+  }
+
+  // A thread may reach shared memory of blocks of its cluster that have not exited.
+  static void check_block(unsigned rank, const char* what, unsigned line) {
+    if (rank >= cluster.ranks)
+      fail("crash", {line}, "%s %s of rank %u in a cluster of %u blocks", block.where().c_str(), what, rank, cluster.ranks);
+    if (block.has_exited(rank))
+      fail("crash", {line}, "%s %s of block %u, which has exited: its shared memory may be another block's",
+           block.where().c_str(), what, cluster.first_block + rank);
+  }
+
+  // The running thread exits: what it knows of has come before its block ends.
+  void exit_thread() {
+    for (Mbarrier& barrier : barriers_) {
+      if (barrier.from_outside.empty() || barrier.rank != shared_memory.selected()) continue;
+      std::vector<Access>& left = barrier.from_outside;
+      left.erase(std::remove_if(left.begin(), left.end(), [](const Access& one) { return clocks.before(one); }), left.end());
+    }
+  }
+
+  // All threads of a block have exited.
+  void finish_block(unsigned rank) const {
+    for (const Mbarrier& barrier : barriers_)
+      if (barrier.rank == rank && !barrier.from_outside.empty()) {
+        const Access& first = barrier.from_outside.front();
+        fail("crash", first.place.location(), "%s arrives at %s, and nothing orders that before block %u exits: its shared "
+             "memory may be another block's by then", cluster.where(clocks.thread_of(first)).c_str(), barrier.text().c_str(),
+             cluster.first_block + rank);
+      }
   }
 
   // The running thread waits for the end of a phase of that parity.
@@ -115,6 +160,16 @@ class Mbarriers {
   }
 
  private:
+  // The latest of each thread.
+  static void note_from_outside(std::vector<Access>& arrivals, const Access& now) {
+    for (Access& earlier : arrivals)
+      if (earlier.agent == now.agent) {
+        earlier = now;
+        return;
+      }
+    arrivals.push_back(now);
+  }
+
   Mbarrier* find(const unsigned char* address) {
     for (Mbarrier& barrier : barriers_)
       if (barrier.address == address) return &barrier;

@@ -19,6 +19,7 @@
 #include "access.hpp"
 #include "accumulators.hpp"
 #include "clocks.hpp"
+#include "cluster.hpp"
 #include "failure.hpp"
 #include "fiber.hpp"
 #include "gemmgen_emulator.hpp"
@@ -35,20 +36,26 @@ inline bool watching = false;
 
 class Races {
  public:
-  // Of blocks of `threads`; shared memory holds elements of `element_bytes`.
-  void start_launch(unsigned threads, std::size_t element_bytes) {
+  // Shared memory holds elements of `element_bytes`.
+  void start_launch(std::size_t element_bytes) {
     if (!watching) return;
-    shared_.start_launch(threads, element_bytes);
+    shared_.start_launch(element_bytes);
     global_.start_launch();
     spans_.clear();
     for (const Operand& operand : operands) spans_.push_back({operand.region.band_start, operand.region.mapped_bytes()});
   }
 
+  // Of the block, or cluster, that comes next.
   void start_block() {
     clocks.start_block();
-    if (!watching) return;
-    shared_.start_block();
-    global_.start_block();
+    select(0);
+    if (watching) global_.start_block();
+  }
+
+  // From now on shared memory is that of this block of the cluster.
+  void select(unsigned rank) {
+    shared_memory.select(rank);
+    if (watching) shared_.select();
   }
 
   void finish_block() { shared_.tell_unset_read(); }
@@ -161,8 +168,8 @@ class Races {
   __attribute__((noinline)) static void check_flight(const unsigned char* address, std::size_t bytes, Place place, Kind kind) {
     const unsigned line = accumulators.met(clocks.thread(), address, bytes, kind);
     if (line != 0)
-      fail("race", place.location(), "block %u, thread %u%sregisters in flight: those of the wgmma at %s, not waited for yet",
-           blockIdx.x, clocks.thread(), verb(kind), Place::line(line).text().c_str());
+      fail("race", place.location(), "%s%sregisters in flight: those of the wgmma at %s, not waited for yet",
+           cluster.where(clocks.thread()).c_str(), verb(kind), Place::line(line).text().c_str());
   }
 
   // On the running thread's stack, above the frames of what judges it.
@@ -172,7 +179,7 @@ class Races {
   }
 
   [[noreturn]] __attribute__((noinline)) void refuse_outside(const std::string& where, Place place, Kind kind) const {
-    fail("crash", place.location(), "block %u, thread %u%s%s", blockIdx.x, clocks.thread(), verb(kind), where.c_str());
+    fail("crash", place.location(), "%s%s%s", cluster.where(clocks.thread()).c_str(), verb(kind), where.c_str());
   }
 
   // Of an operand with the bands beside it: all of them in few lines of the cache, as each access looks through them.
@@ -187,5 +194,17 @@ class Races {
 };
 
 inline Races races;
+
+// While it lives, shared memory is that of another block of the cluster.
+class Elsewhere {
+ public:
+  explicit Elsewhere(unsigned rank) { races.select(rank); }
+  ~Elsewhere() { races.select(own_); }
+  Elsewhere(const Elsewhere&) = delete;
+  Elsewhere& operator=(const Elsewhere&) = delete;
+
+ private:
+  unsigned own_ = shared_memory.selected();
+};
 
 }  // namespace gemmgen

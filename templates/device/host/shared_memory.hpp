@@ -1,14 +1,17 @@
-// The shared memory of the block that runs: static arrays, gathered in a section by the linker and far from
-// one another, and dynamic memory, whose end touches a band.
+// The shared memory of the blocks that run at once. Static arrays, gathered in a section by the linker and far from one
+// another: a cluster has none. Dynamic memory of each block, whose end touches a band. What asks for it without saying
+// whose means that of the selected block, which is mostly the one that runs.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 
 #include <string>
 #include <vector>
 
+#include "cluster.hpp"
 #include "failure.hpp"
 #include "gemmgen_emulator.hpp"
 #include "memory.hpp"
@@ -23,34 +26,44 @@ class SharedMemory {
  public:
   static constexpr std::size_t MAX_DYNAMIC_BYTES = 256 * 1024;
 
+  // For each block of the cluster.
   void resize_dynamic(std::size_t bytes) {
-    const std::size_t alignment = gemmgen_dynamic_alignment;
     if (bytes > MAX_DYNAMIC_BYTES)
       fail("launch", {}, "%zu bytes of dynamic shared memory are more than %zu", bytes, MAX_DYNAMIC_BYTES);
-    if (pages_.data == nullptr) pages_ = map_private("dynamic shared memory", MAX_DYNAMIC_BYTES);
-    const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
-    dynamic_ = pages_;
-    dynamic_.data = pages_.data + pages_.bytes - whole;
-    dynamic_.bytes = bytes;
-    const std::size_t unused = (pages_.bytes - whole) / page_bytes() * page_bytes();
-    mprotect(pages_.data, unused, PROT_NONE);
-    mprotect(pages_.data + unused, pages_.bytes - unused, PROT_READ | PROT_WRITE);
+    for (unsigned rank = 0; rank < cluster.ranks; ++rank) resize_dynamic(blocks_[rank], bytes);
+    select(0);
   }
 
+  // Of the blocks that start.
   void poison() {
     for (const Variable& array : arrays_) std::memset(array.start, POISON, array.bytes);
-    std::memset(dynamic_.data, POISON, std::size_t(pages_.data + pages_.bytes - dynamic_.data));
+    for (unsigned rank = 0; rank < cluster.ranks; ++rank) {
+      const Dynamic& block = blocks_[rank];
+      std::memset(block.region.data, POISON, std::size_t(block.end() - block.region.data));
+      if (cluster.ranks > 1)
+        blocks_[rank].region.name = "the dynamic shared memory of block " + std::to_string(cluster.first_block + rank);
+    }
   }
+
+  // Whether the static arrays are as `poison` left them.
+  bool is_static_untouched() const {
+    return std::all_of(arrays_.begin(), arrays_.end(), [](const Variable& array) {
+      return std::all_of(array.start, array.start + array.bytes, [](unsigned char byte) { return byte == POISON; });
+    });
+  }
+
+  void select(unsigned rank) { selected_ = &blocks_[rank]; }
+  unsigned selected() const { return unsigned(selected_ - blocks_.data()); }
 
   bool contains(const unsigned char* start, std::size_t bytes) const {
     for (const Variable& array : arrays_)
       if (start >= array.start && start + bytes <= array.start + array.bytes) return true;
-    return dynamic_.contains(start, bytes);
+    return dynamic().contains(start, bytes);
   }
 
   // Where `address`, in or beside an array or dynamic memory, lies: "byte 132 of As"; empty if it is far from all.
   std::string describe(const unsigned char* address) const {
-    if (dynamic_.near(address)) return dynamic_.describe(address);
+    if (const Region* const region = dynamic_near(address)) return region->describe(address);
     const Variable* nearest = nullptr;
     for (const Variable& array : arrays_)
       if (nearest == nullptr || array.distance(address) < nearest->distance(address)) nearest = &array;
@@ -61,7 +74,7 @@ class SharedMemory {
   // Whether `address`, which is in none of them, lies beside an array or dynamic memory and in no variable that a
   // kernel may use: `threadIdx`, or one of its own, but none of the runtime's.
   bool is_beside(const unsigned char* address) const {
-    if (dynamic_.near(address)) return true;
+    if (dynamic_near(address) != nullptr) return true;
     if (arrays_.empty() || address < __start_gemmgen_shared - GEMMGEN_SPACING ||
         address >= __stop_gemmgen_shared + GEMMGEN_SPACING)
       return false;
@@ -80,12 +93,44 @@ class SharedMemory {
     }
   }
 
-  const Region& dynamic() const { return dynamic_; }
-  const unsigned char* end_of_pages() const { return pages_.data + pages_.bytes; }  // after slack beyond dynamic()
+  const Region& dynamic() const { return selected_->region; }
+  const unsigned char* end_of_pages() const { return selected_->end(); }  // after slack beyond dynamic()
+  const Region& dynamic_of(unsigned rank) const { return blocks_[rank].region; }
+
+  // Where a block has what the selected one has at `address`.
+  unsigned char* counterpart(const void* address, unsigned rank) const {
+    return dynamic_of(rank).data + (static_cast<const unsigned char*>(address) - dynamic().data);
+  }
 
   static std::size_t static_bytes() { return std::size_t(__stop_gemmgen_shared - __start_gemmgen_shared); }
 
  private:
+  // Of a block.
+  struct Dynamic {
+    Region pages, region;
+
+    const unsigned char* end() const { return pages.data + pages.bytes; }
+  };
+
+  static void resize_dynamic(Dynamic& block, std::size_t bytes) {
+    const std::size_t alignment = gemmgen_dynamic_alignment;
+    Region& pages = block.pages;
+    if (pages.data == nullptr) pages = map_private("dynamic shared memory", MAX_DYNAMIC_BYTES);
+    const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
+    block.region = pages;
+    block.region.data = pages.data + pages.bytes - whole;
+    block.region.bytes = bytes;
+    const std::size_t unused = (pages.bytes - whole) / page_bytes() * page_bytes();
+    mprotect(pages.data, unused, PROT_NONE);
+    mprotect(pages.data + unused, pages.bytes - unused, PROT_READ | PROT_WRITE);
+  }
+
+  const Region* dynamic_near(const unsigned char* address) const {
+    for (unsigned rank = 0; rank < cluster.ranks; ++rank)
+      if (blocks_[rank].region.near(address)) return &blocks_[rank].region;
+    return nullptr;
+  }
+
   static std::vector<Variable> kernel_variables_near_arrays() {
     if (static_bytes() == 0) return {};
     std::vector<Variable> found =
@@ -109,8 +154,8 @@ class SharedMemory {
 
   std::vector<Variable> arrays_ = shared_arrays();
   std::vector<Variable> neighbours_ = kernel_variables_near_arrays();
-  Region pages_;
-  Region dynamic_;
+  std::array<Dynamic, MAX_RANKS> blocks_;  // of the cluster
+  Dynamic* selected_ = blocks_.data();
 };
 
 inline SharedMemory shared_memory;

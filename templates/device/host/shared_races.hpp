@@ -13,6 +13,7 @@
 
 #include "access.hpp"
 #include "clocks.hpp"
+#include "cluster.hpp"
 #include "failure.hpp"
 #include "gemmgen_emulator.hpp"
 #include "memory.hpp"
@@ -25,10 +26,12 @@ class SharedRaces {
   static constexpr std::size_t ELSEWHERE = ~std::size_t(0);  // in the place of an offset
   static constexpr unsigned MAX_PROXY_READERS = 9;           // eight warpgroups, and TMA stores
 
-  // Of blocks of `threads`, whose elements are of `element_bytes`, a power of two.
-  void start_launch(unsigned threads, std::size_t element_bytes) {
-    warps_ = (threads + WARP - 1) / WARP;
-    if (cells_ == nullptr) {
+  // Of elements of `element_bytes`, a power of two.
+  void start_launch(std::size_t element_bytes) {
+    warps_ = (cluster.ranks * cluster.threads + WARP - 1) / WARP;
+    if (cluster.ranks > ranks_) {
+      ranks_ = cluster.ranks;
+      proxy_reads_ = nullptr;
       cells_ = shadow<Cell>(1);
       reads_ = shadow<Reads>(MAX_WARPS);
       uint32_t* const settled = shadow<uint32_t>(MAX_WARPS);
@@ -39,9 +42,11 @@ class SharedRaces {
     }
   }
 
-  void start_block() {
+  // The selected block of the cluster is another one.
+  void select() {
     dynamic_start_ = shared_memory.dynamic().data;
     dynamic_bytes_ = std::size_t(shared_memory.end_of_pages() - dynamic_start_);
+    dynamic_offset_ = SharedMemory::static_bytes() + shared_memory.selected() * SharedMemory::MAX_DYNAMIC_BYTES;
   }
 
   // A read by TMA or wgmma, whose agent acts. What the generic proxy has written is for it where `proxied` knows of that.
@@ -63,17 +68,17 @@ class SharedRaces {
   // A write up to the block's next barrier would have been a race with an unset read, which says more: so it is told then.
   void tell_unset_read() const {
     if (unset_read_.time == 0) return;
-    fail("crash", {}, "block %u, thread %u%s%s at %s, which no thread has written", blockIdx.x,
-         clocks.thread_of(unset_read_), verb(unset_read_.kind),
+    fail("crash", {}, "%s%s%s at %s, which no thread has written",
+         cluster.where(clocks.thread_of(unset_read_)).c_str(), verb(unset_read_.kind),
          describe(unset_offset_).c_str(), unset_read_.place.text().c_str());
   }
 
-  // Where an address lies in all of shared memory, static arrays first.
+  // Where an address lies in all of shared memory, static arrays first, then what each block has of dynamic memory.
   std::size_t offset_of(const unsigned char* address) const {
     const std::size_t offset = std::size_t(address - __start_gemmgen_shared);
     if (offset < SharedMemory::static_bytes()) return offset;
     const std::size_t inside = std::size_t(address - dynamic_start_);
-    if (inside < dynamic_bytes_) return SharedMemory::static_bytes() + inside;
+    if (inside < dynamic_bytes_) return dynamic_offset_ + inside;
     return ELSEWHERE;
   }
 
@@ -153,12 +158,12 @@ class SharedRaces {
   }
 
   template <typename T>
-  static T* shadow(std::size_t for_each_byte) {
+  T* shadow(std::size_t for_each_byte) {
     const std::size_t bytes = most_bytes() * for_each_byte * sizeof(T);
     return reinterpret_cast<T*>(map_private("the shadow of shared memory", bytes).data);
   }
 
-  static std::size_t most_bytes() { return SharedMemory::static_bytes() + SharedMemory::MAX_DYNAMIC_BYTES; }
+  std::size_t most_bytes() const { return SharedMemory::static_bytes() + ranks_ * SharedMemory::MAX_DYNAMIC_BYTES; }
 
   static unsigned shift_of(std::size_t bytes) { return unsigned(__builtin_ctzll(bytes)); }
   std::size_t cell_bytes() const { return std::size_t(1) << cell_shift_; }
@@ -218,28 +223,35 @@ class SharedRaces {
   [[noreturn]] __attribute__((noinline)) void refuse(const Access& first, std::size_t offset, Place place,
                                                      Kind kind) const {
     const bool under_way = first.agent >= HIRED || (first.kind == Kind::copy && !clocks.completed(first));
-    fail("race", {}, "data race on shared memory: block %u, thread %u%s%s at %s, thread %u%sit at %s, %s", blockIdx.x,
-         clocks.thread_of(first), verb(first.kind), describe(offset).c_str(), first.place.text().c_str(),
-         clocks.thread(), verb(kind), place.text().c_str(), under_way ? "not waited for yet" : "no barrier between");
+    const unsigned thread = clocks.thread_of(first);
+    fail("race", {}, "data race on shared memory: %s%s%s at %s, %s%sit at %s, %s", cluster.where(thread).c_str(),
+         verb(first.kind), describe(offset).c_str(), first.place.text().c_str(),
+         cluster.where(clocks.thread(), thread).c_str(), verb(kind), place.text().c_str(),
+         under_way ? "not waited for yet" : "no barrier between");
   }
 
   [[noreturn]] __attribute__((noinline)) void refuse_unfenced(const Access& write, std::size_t offset, Place place,
                                                               Kind kind) const {
-    fail("race", {}, "data race on shared memory: block %u, thread %u%s%s at %s, thread %u%sit at %s by the async proxy, "
-         "without a proxy fence between", blockIdx.x, clocks.thread_of(write), verb(write.kind), describe(offset).c_str(),
-         write.place.text().c_str(), clocks.thread(), verb(kind), place.text().c_str());
+    const unsigned thread = clocks.thread_of(write);
+    fail("race", {}, "data race on shared memory: %s%s%s at %s, %s%sit at %s by the async proxy, "
+         "without a proxy fence between", cluster.where(thread).c_str(), verb(write.kind), describe(offset).c_str(),
+         write.place.text().c_str(), cluster.where(clocks.thread(), thread).c_str(), verb(kind), place.text().c_str());
   }
 
   std::string describe(std::size_t offset) const { return shared_memory.describe(address_of(offset)); }
 
   const unsigned char* address_of(std::size_t offset) const {
-    const std::size_t static_bytes = SharedMemory::static_bytes();
-    return offset < static_bytes ? __start_gemmgen_shared + offset : dynamic_start_ + (offset - static_bytes);
+    if (offset < SharedMemory::static_bytes()) return __start_gemmgen_shared + offset;
+    offset -= SharedMemory::static_bytes();
+    const Region& dynamic = shared_memory.dynamic_of(unsigned(offset / SharedMemory::MAX_DYNAMIC_BYTES));
+    return dynamic.data + offset % SharedMemory::MAX_DYNAMIC_BYTES;
   }
 
-  const unsigned char* dynamic_start_ = nullptr;
-  std::size_t dynamic_bytes_ = 0;  // with the slack behind it
-  unsigned warps_ = 0;             // of a block
+  const unsigned char* dynamic_start_ = nullptr;  // of the selected block
+  std::size_t dynamic_bytes_ = 0;                 // with the slack behind it
+  std::size_t dynamic_offset_ = 0;
+  unsigned ranks_ = 0;  // blocks that there are cells for
+  unsigned warps_ = 0;  // of a cluster
   unsigned cell_shift_ = 0;
   Cell* cells_ = nullptr;
   Reads* reads_ = nullptr;

@@ -31,7 +31,8 @@ struct Box {
   std::array<int64_t, 3> start;
   unsigned char* shared;
   unsigned line;
-  bool stores;  // from shared memory
+  bool stores;    // from shared memory
+  unsigned rank;  // of the block that has it
 
   // Calls `visit` with up to 16 bytes in shared memory, in the tensor, and their number, for all chunks of the box; those of
   // which nothing lies in the tensor have no address there. Loads end with a line of the tensor, to the element; stores write
@@ -110,6 +111,7 @@ class Tma {
     for (Stores& stores : stores_) stores = {};
   }
 
+  // To the block that runs.
   void load(const Box& box, void* barrier_address, Mbarriers& barriers, const Clock& fenced, bool late) {
     Mbarrier& barrier = barriers.for_load(barrier_address, fenced, box.line);
     const uint32_t operation = clocks.begin_operation(barrier.agent);
@@ -127,6 +129,21 @@ class Tma {
     if (!late) land(pending_.size() - 1, barriers);
   }
 
+  // To those of `blocks`, where each has what is `box` and `barrier` here.
+  void load(const Box& box, void* barrier, unsigned blocks, Mbarriers& barriers, const Clock& fenced, bool late) {
+    if (blocks == 0) fail("crash", {box.line}, "%s: TMA loads to no block: the mask is 0", block.where().c_str());
+    for (unsigned rank = 0; blocks >> rank != 0; ++rank) {
+      if (!(blocks >> rank & 1)) continue;
+      Mbarriers::check_block(rank, "lets TMA load to shared memory", box.line);
+      Box there = box;
+      there.rank = rank;
+      there.shared = shared_memory.counterpart(box.shared, rank);
+      void* const its_barrier = shared_memory.counterpart(barrier, rank);
+      const Elsewhere elsewhere(rank);
+      load(there, its_barrier, barriers, fenced, late);
+    }
+  }
+
   // Lands one of those that are under way; whether there was one.
   bool land_some(Mbarriers& barriers, bool in_order) {
     if (pending_.empty()) return false;
@@ -134,14 +151,12 @@ class Tma {
     return true;
   }
 
-  // At the block's end somebody must have waited for each.
-  void finish_block(Mbarriers& barriers) {
-    while (land_some(barriers, true)) {
-    }
+  // At a block's end somebody must have waited for each load to it.
+  void finish_block(unsigned rank, Mbarriers& barriers) const {
     for (const Load& load : loads_)
-      if (barriers[load.barrier].acquired <= load.phase)
+      if (load.box.rank == rank && barriers[load.barrier].acquired <= load.phase)
         fail("crash", {load.box.line}, "block %u ends with a TMA load that no thread has waited for: the bytes may come later",
-             blockIdx.x);
+             cluster.first_block + rank);
   }
 
   void store(const Box& box, const Clock& proxied, bool late) {
@@ -209,6 +224,7 @@ class Tma {
   void land(std::size_t place, Mbarriers& barriers) {
     Load& load = loads_[pending_[place]];
     pending_.erase(pending_.begin() + std::ptrdiff_t(place));
+    const Elsewhere elsewhere(load.box.rank);
     load.box.load();
     Mbarrier& barrier = barriers[load.barrier];
     load.phase = barriers.land(barrier, load.operation, load.box.map.box_bytes(), load.box.line);

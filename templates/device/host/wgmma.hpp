@@ -228,8 +228,8 @@ class WarpgroupProducts {
     const WgmmaOperand& one = of(0);
     for (unsigned t = 1; t < WARPGROUP; ++t)
       if (of(t).instruction != one.instruction || of(t).a != one.a || of(t).b != one.b || of(t).accumulate != one.accumulate)
-        fail("crash", {one.line}, "block %u: thread %u brings another descriptor or scale-d to a wgmma than thread %u",
-             blockIdx.x, first + t, first);
+        fail("crash", {one.line}, "%s brings another descriptor or scale-d to a wgmma than thread %u",
+             cluster.where(first + t).c_str(), cluster.in_block(first));
     if (one.fragment == nullptr)
       check_operand(Descriptor(one.a), WGMMA_ROWS, one.instruction->sums.a, one.instruction->trans_a, "A", one.line);
     check_operand(Descriptor(one.b), one.instruction->sums.n, one.instruction->sums.b, one.instruction->trans_b, "B", one.line);
@@ -376,7 +376,7 @@ class WarpgroupProducts {
     sums.element_bytes = bytes;
     for (unsigned t = 0; t < WARPGROUP; ++t) {
       const auto refuse = [&](const char* why) {
-        fail("race", {one.line}, "block %u, thread %u: %s", blockIdx.x, first + t, why);
+        fail("race", {one.line}, "%s: %s", cluster.where(first + t).c_str(), why);
       };
       if (sums.pending[t] != 0) {
         if (another || sums.d[t] != registers(t)) refuse("a wgmma of another shape takes accumulators that are in flight");

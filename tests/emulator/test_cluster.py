@@ -1,0 +1,166 @@
+"""Clusters in the emulator: their barrier, arrivals at another block's mbarriers, TMA loads to several blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemmgen.kernel.render import environment
+from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.tensor_map import TensorMap
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import Floats, Operands
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.files import Store
+
+SEEDS = range(4)
+KERNEL = (Path(__file__).parents[1] / "kernels" / "cluster.cu").read_text()
+PROBLEM = Problem(4, 96, 96)
+
+
+@pytest.fixture(scope="module")
+def emulator(shared_store: Store) -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor(shared_store) as executor:
+        yield executor
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return environment(PROBLEM.types).from_string(KERNEL).render()
+
+
+def source_of(text: str, cluster: int = 2) -> KernelSource:
+    launch = Launch(64, (("M", cluster),), 2048, cluster=cluster, maps=(TensorMap("A", (32, 1)),))
+    return KernelSource("k", text, PROBLEM, "test", {}, launch, parameters(PROBLEM, launch))
+
+
+def given() -> Operands:
+    case = PROBLEM.case()
+    values = np.random.default_rng(1).integers(-8, 8, case.a.elements).astype(np.float32)
+    return Operands(values, np.zeros(case.b.elements, np.float32), np.zeros(case.c.elements, np.float32))
+
+
+def run(emulator: EmulatorExecutor, text: str, seed: int = 0, cluster: int = 2, **how: object) -> Floats:
+    kernel = emulator.load(source_of(text, cluster))
+    try:
+        return PROBLEM.case().c.view(kernel.run(PROBLEM.case(), given(), seed=seed, **how))  # type: ignore[arg-type]
+    finally:
+        kernel.close()
+
+
+def edited(text: str, *edits: tuple[str, str]) -> str:
+    """Those of the kernel, not of its functions."""
+    functions, head, body = text.partition('extern "C"')
+    for old, new in edits:
+        assert old in body
+        body = body.replace(old, new)
+    return functions + head + body
+
+
+def reason_of(emulator: EmulatorExecutor, text: str, seed: int = 0, **how: int) -> str:
+    with pytest.raises(CandidateFailed) as caught:
+        run(emulator, text, seed, **how)
+    return caught.value.failure.reason
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_blocks_of_a_cluster_bring_rows_to_each_other(seed: int, text: str, emulator: EmulatorExecutor) -> None:
+    a = PROBLEM.case().a.view(given().a)
+    wanted = np.array([a[row // 2 * 2] + (2 + row % 2) * a[row // 2 * 2 + 1] for row in range(4)])
+    np.testing.assert_array_equal(run(emulator, text, seed), wanted)
+    np.testing.assert_array_equal(run(emulator, text, seed, watch=False), wanted)
+
+
+def test_a_cluster_runs_as_a_whole(text: str, emulator: EmulatorExecutor) -> None:
+    a = PROBLEM.case().a.view(given().a)
+    found = run(emulator, text, 1, blocks=[3, 2])
+    np.testing.assert_array_equal(found[2], a[2] + 2 * a[3])
+    assert not found[:2].any()
+
+
+OWN_EMPTY = ("mbarrier_init(&shared.empty[stage], 2)", "mbarrier_init(&shared.empty[stage], 1)")
+ARRIVES = "if (lane < 2) mbarrier_arrive_cluster(&shared.empty[stage], lane);"
+LAST = "    cluster_sync();  // until"
+FIRST = "    }\n    cluster_sync();\n"
+
+
+MULTICAST, EXPECTED = "blockIdx.x, 3);", "expect_tx(&shared.full[stage], 256)"
+SHARED = "the dynamic shared memory of block"
+LOAD_AND_READ = f"thread \\d+('s TMA load writes| reads) byte \\d+ of {SHARED} .* (TMA load writes|reads) it"
+WRONG = {
+    "starts apart": (
+        [(FIRST, "    }\n    __syncthreads();\n")],
+        f"uses the mbarrier at byte 512 of {SHARED} .* initialis",
+    ),
+    "arrives twice": ([(FIRST, "    }\n    cluster_arrive();\n")], "before it has waited there|initialis"),
+    "waits for nothing": (
+        [(FIRST, "    }\n    cluster_wait();\n")],
+        "waits at the cluster's barrier, where it has not",
+    ),
+    "one block": (
+        [(MULTICAST, "blockIdx.x, 1);")],
+        r"deadlock in the cluster of blocks (\d) and (\d): .* 32 of 64 threads of block \2 wait at line \d+ for phase 0"
+        rf" .* byte 512 of {SHARED} \2, where 0 of 1 arrivals and 256 bytes are missing",
+    ),
+    "a third block": ([(MULTICAST, "blockIdx.x, 7);")], "load to shared memory of rank 2 in a cluster of 2 blocks"),
+    "no block": ([(MULTICAST, "blockIdx.x, 0);")], "TMA loads to no block"),
+    "half": ([(EXPECTED, EXPECTED.replace("256", "128"))], LOAD_AND_READ),
+    "twice": ([(EXPECTED, EXPECTED.replace("256", "512"))], "0 of 1 arrivals and 256 bytes are missing"),
+    "own stage": (
+        [OWN_EMPTY, (ARRIVES, "if (lane == 0) mbarrier_arrive(&shared.empty[stage]);")],
+        LOAD_AND_READ,
+    ),
+    "forgotten peer": (
+        [(ARRIVES, "if (lane == 0) mbarrier_arrive(&shared.empty[stage]);")],
+        f"deadlock .* byte 528 of {SHARED} \\d, where 1 of 2 arrivals are missing",
+    ),
+    "no such rank": ([(ARRIVES, ARRIVES.replace("lane)", "2)"))], "arrives at an mbarrier of rank 2 in a cluster"),
+    "count": ([OWN_EMPTY], "one arrival too many|TMA load writes"),
+    "exits early": (
+        [(LAST, "    // until")],
+        r"of block \d, which has exited|nothing orders that before block \d exits",
+    ),
+}
+
+
+@pytest.mark.parametrize(("edits", "words"), WRONG.values(), ids=WRONG)
+def test_wrong_use_of_a_cluster_is_told(
+    edits: list[tuple[str, str]], words: str, text: str, emulator: EmulatorExecutor
+) -> None:
+    wrong = edited(text, *edits)
+    reasons = [reason_of(emulator, wrong, seed) for seed in SEEDS]
+    assert all(re.search(words, reason) for reason in reasons), reasons
+
+
+def test_between_arrival_and_wait_nothing_is_ordered(text: str, emulator: EmulatorExecutor) -> None:
+    halves = "    }\n    cluster_arrive();\n    cluster_wait();\n"
+    assert run(emulator, edited(text, (FIRST, halves)), 1).any()
+    early = edited(
+        text,
+        ("    if (threadIdx.x == 0) {", "    cluster_arrive();\n    if (threadIdx.x == 0) {"),
+        (FIRST, "    }\n    cluster_wait();\n"),
+    )
+    assert "orders that after its initialisation" in reason_of(emulator, early, 1)
+
+
+def test_a_launch_in_other_clusters_is_refused(text: str, emulator: EmulatorExecutor) -> None:
+    assert "a kernel whose __cluster_dims__ are 2: a GPU refuses it" in reason_of(emulator, text, cluster=4)
+
+
+def test_static_arrays_of_clusters_are_not_judged(text: str, emulator: EmulatorExecutor) -> None:
+    kept = ("    const unsigned rank", "    __shared__ int last;\n    last = 1;\n    const unsigned rank")
+    with pytest.raises(CandidateFailed) as caught:
+        run(emulator, edited(text, kept), watch=False)
+    assert caught.value.failure.kind == "unjudged"
+
+
+def test_the_blocks_of_a_cluster_meet_at_barriers_of_their_own(text: str, emulator: EmulatorExecutor) -> None:
+    wrong = edited(text, ("const int lane", "if (rank == 0) __syncthreads();\n    const int lane"))
+    assert run(emulator, wrong, 1).any()
+    halves = edited(text, ("const int lane", "if (threadIdx.x < 32 * (2 - rank)) __syncthreads();\n    const int lane"))
+    assert re.search("32 of 64 threads of block 1 wait at the __syncthreads", reason_of(emulator, halves, 1))
