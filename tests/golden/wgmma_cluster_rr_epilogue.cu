@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_2357b24b
+// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_dbad22da
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -10,7 +10,7 @@
 // Block   128 x 192 of C by 384 threads, in k tiles of 64, 181248 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         consumers, 2 others: 64 x 192 each by 4 wgmmas of 64 x 192 x 16 a k tile
-// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B's tile to all of them
+// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Stores  C leaves through shared memory, by TMA
 //
 // Launch  up to ceil(M / 256) * ceil(N / 192) * 2 blocks of 384 threads, 181248 bytes of dynamic shared memory
@@ -548,7 +548,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_2357b24b(
+gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_dbad22da(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
