@@ -17,8 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmgen.artifacts.exporting import Exported, export_verified
-from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, reading, require_writable, write_kernel
+from gemmgen.artifacts.exporting import Exported, Wish, export_verified
+from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, find_rung, reading, require_writable, write_kernel
 from gemmgen.artifacts.records import Origin, provenance
 from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, config_of, family_named
 from gemmgen.kernel.families.base import Family, check, first_rejection
@@ -42,7 +42,10 @@ from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
 if TYPE_CHECKING:  # the functions that need them import the rooms arrays and benchmark themselves: `tune` does without
     from gemmgen.arrays.kernel import ArrayKernel
+    from gemmgen.artifacts.library.building import Library
+    from gemmgen.artifacts.library.spec import Spec
     from gemmgen.benchmark.bench import BenchRow
+    from gemmgen.benchmark.difference import Difference
     from gemmgen.benchmark.explain import Explanation
     from gemmgen.benchmark.report.page import Page
     from gemmgen.benchmark.study import StudyResult
@@ -193,6 +196,24 @@ def verify(
         return add_sanitizers(target.gpu, source, verdict, sanitize)
 
 
+def diff(
+    a: Kernel, b: Kernel, *, out: Folder = DEFAULT_OUT, arch: str = "auto", context: int | None = None
+) -> Difference:
+    """What sets kernel `b` apart from kernel `a`: config, resources, main loop, text.
+
+    a, b     kernels as `explain` takes them, or the titles of rungs of a ladder on file
+    out      folder in which names and titles are looked up before generated/
+    arch     what to compile for, as for `explain`
+    context  lines about each change of the text (None: 3)
+
+    Raises InvalidInput as `explain` does.
+    """
+    from gemmgen.benchmark.difference import CONTEXT, difference
+
+    ours, theirs = (explain(_rung_or_kernel(one, Path(out)), arch=arch) for one in (a, b))
+    return difference(ours, theirs, CONTEXT if context is None else whole("context", context, least=0))
+
+
 def explain(kernel: Kernel, *, arch: str = "auto") -> Explanation:
     """Why `kernel` is as it is and what to expect of it: tiles, traffic, roofline, occupancy, machine code.
 
@@ -227,6 +248,8 @@ def export(
 ) -> Exported:
     """Verify `kernel`, and write it to the folder `to`: kernel, launcher, header, self-test, build file, certificate.
 
+    What other kernels `to` holds that were exported stays, and goes into its build file.
+
     device    where it is verified, as for `tune`
     arch      what to compile for; "auto" is the one that the kernel's JSON names, else the GPU's, else sm_90
     examples  situations to verify it in (None: 100, of large problems 20; 0: none, and the certificate says so)
@@ -243,16 +266,30 @@ def export(
     seed = whole("seed", seed, least=0)
     _, spec = compile_target(arch)
     found = _kernel_file(kernel, spec)
-    return export_verified(
-        found if name is None else found.renamed(name),
-        Path(to),
-        device=device,
-        arch=arch,
-        examples=examples,
-        seed=seed,
-        command=command,
-        progress=progress or Silent(),
-    )
+    wish = Wish(device, arch, examples, seed, command, progress or Silent())
+    (exported,) = export_verified([found if name is None else found.renamed(name)], Path(to), wish)
+    return exported
+
+
+def export_all(
+    *kernels: Kernel,
+    to: Folder,
+    device: DeviceChoice = "auto",
+    arch: str = "auto",
+    examples: int | None = None,
+    seed: int = 0,
+    command: str = "gemmgen.export_all(...)",
+    progress: Progress | None = None,
+) -> tuple[Exported, ...]:
+    """`export` of several kernels into one folder, with one build file. The first that is wrong ends it, unwritten.
+
+    Raises InvalidInput besides for kernels of one name: `KernelFile.renamed` gives another.
+    """
+    if examples is not None:
+        examples = whole("examples", examples, least=0)
+    _, spec = compile_target(arch)
+    wish = Wish(device, arch, examples, whole("seed", seed, least=0), command, progress or Silent())
+    return export_verified([_kernel_file(one, spec) for one in kernels], Path(to), wish)
 
 
 def load(kernel: Kernel | Trial | TuneResult, *, device: DeviceChoice = "auto") -> ArrayKernel:
@@ -272,6 +309,52 @@ def load(kernel: Kernel | Trial | TuneResult, *, device: DeviceChoice = "auto") 
         kernel = kernel.winner
     source = kernel.source if isinstance(kernel, Trial) else _kernel_file(kernel, compile_target("auto")[1]).source
     return load_source(source, device, Store())
+
+
+def library(
+    spec: Spec | Folder,
+    *,
+    to: Folder,
+    device: DeviceChoice = "auto",
+    arch: str = "auto",
+    budget: int | None = None,
+    examples: int | None = None,
+    seed: int = 0,
+    points: int | None = None,
+    command: str = "gemmgen.library(...)",
+    progress: Progress | None = None,
+) -> Library:
+    """Write a library of kernels with one dispatcher to the folder `to`: see gemmgen.artifacts.library.spec.
+
+    spec      a SPEC.toml, or what one says
+    device    where kernels are verified and timed, as for `tune`; of other architectures than the GPU's they are
+              verified in the emulator, and their times are predicted
+    arch      what to compile for where the spec names no architectures; "auto" is the GPU's, else sm_90
+    budget    candidates of each search, as for `tune`
+    examples  situations to verify each kernel in, as for `export`
+    seed      of all that is drawn
+    points    sizes at which a product's kernels are timed, at most (None: 256 measured, 1024 predicted)
+    command   what record and certificates say that it was made by
+
+    What was found before is taken from the cache: with a changed spec only what changed is done again. Files of an
+    earlier run that are no longer named are removed, unless they were edited.
+    Raises InvalidInput (the spec; `to` holds other files of these names) or GemmgenError (a kernel is wrong; `to`
+    cannot be written).
+    """
+    from gemmgen.artifacts.library.building import Options, build_library
+    from gemmgen.artifacts.library.spec import Spec, read_spec
+
+    name, _ = compile_target(arch)
+    asked = spec if isinstance(spec, Spec) else read_spec(Path(spec), name)
+    options = Options(
+        device,
+        None if budget is None else whole("budget", budget, least=1),
+        None if examples is None else whole("examples", examples, least=0),
+        whole("seed", seed, least=0),
+        None if points is None else whole("points", points, least=8),
+        command,
+    )
+    return build_library(asked, Path(to), options, progress or Silent())
 
 
 def bench(
@@ -382,6 +465,14 @@ def _kernel_file(kernel: Kernel, spec: DeviceSpec, out: Path = DEFAULT_OUT) -> K
     if isinstance(kernel, KernelSource):
         return KernelFile(kernel)
     return kernel if isinstance(kernel, KernelFile) else find_kernel(os.fspath(kernel), out, spec.arch)
+
+
+def _rung_or_kernel(kernel: Kernel, out: Path) -> Kernel:
+    """The kernel of the rung that is called so; else what is meant, of which a name is looked up in `out` first."""
+    if not isinstance(kernel, str):
+        return kernel
+    rung = find_rung(kernel, out)
+    return find_kernel(kernel, out, ARCHS[DEFAULT_ARCH]) if rung is None else rung
 
 
 def _budget(count: int | None) -> int | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gemmgen.arrays.view import ArrayView
-from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Matrix
@@ -128,28 +127,35 @@ def _same(distances: dict[str, int | None], name: str, value: int | None, whose:
     distances[name] = before if value is None else value
 
 
-def require_operands(source: KernelSource, case: Case, views: Mapping[str, ArrayView], device: str) -> None:
-    """Raise InvalidInput unless each operand has the type, shape, address and device that the kernel takes."""
+def require_operands(case: Case, views: Mapping[str, ArrayView], device: str) -> None:
+    """Raise InvalidInput unless each operand has the type, shape and device that the kernel takes."""
     first, whole = next(iter(views.items()))
     for name, view in views.items():
+        require_operand(case.problem, name, view)
         other = "the emulator reads arrays of the host" if device == "cpu" else "this kernel runs on a GPU"
         require(view.device == device, f"{name} is on {view.place}: {other}")
         require(view.ordinal == whole.ordinal, f"{name} is on {view.place}, and {first} on {whole.place}")
-        require_operand(case.problem, name, view, case.tensors[name])
         if name in case.extra and not OPERANDS[name].is_matrix:
             _require_vector(name, view, case.extra[name], OPERANDS[name].is_amax)
     for name in case.written:
         require(not views[name].readonly, f"{name} is written, and its array is read-only")
 
 
-def require_operand(problem: Problem, name: str, view: ArrayView, matrix: Matrix) -> None:
-    """Raise InvalidInput unless `view` has the operand's element type and an address that the kernel takes."""
-    wanted, align = problem.dtype_of(name), problem.align_of(name)
+def require_operand(problem: Problem, name: str, view: ArrayView) -> None:
+    """Raise InvalidInput unless `view` has the operand's element type."""
+    wanted = problem.dtype_of(name)
     require(view.dtype is wanted, f"{name} is of {view.dtype.label}: this kernel ({problem}) takes {wanted.label}")
-    divides = view.address & -view.address
+
+
+def require_address(problem: Problem, name: str, address: int, matrix: Matrix) -> None:
+    """Raise InvalidInput for an address with less alignment than the kernel was promised."""
+    align = problem.align_of(name)
+    if address % align == 0 or matrix.elements == 0:
+        return
+    divides = address & -address
     require(
-        view.address % align == 0 or matrix.elements == 0,
-        f"{name} begins at address {view.address:#x}, which {divides} bytes divide: this kernel takes one that {align} "
+        False,
+        f"{name} begins at address {address:#x}, which {divides} bytes divide: this kernel takes one that {align} "
         "bytes divide",
     )
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import accumulate
+from threading import Lock
 from typing import Any
 
 from cuda.bindings import driver
 
-from gemmgen.arrays.kernel import Arrays, Launch
+from gemmgen.arrays.kernel import MOST_FORMS, Arrays, Planned
 from gemmgen.arrays.libraries import Library
-from gemmgen.arrays.view import ArrayView, Device, placed, view_of
+from gemmgen.arrays.view import ArrayView, Device, view_of
 from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.tensor_map import MAP_BYTES
 from gemmgen.problem.case import Case
-from gemmgen.run.arguments import arguments_of
+from gemmgen.problem.dtype import WORD
+from gemmgen.run.arguments import Slot, slots_of
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu.bindings import DriverError, DriverFunction, PlannedLaunch, blocks_on, checked, encoded
 from gemmgen.support.errors import CandidateFailed, Failure
@@ -35,28 +40,94 @@ class Context:
     arch: str
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """A kernel's launches in one context, each by its name."""
+@dataclass
+class Part:
+    """Memory of a workspace, which only grows: an array of the operands' library, its address and bytes."""
 
-    context: Context
-    functions: Mapping[str, DriverFunction]
+    array: Any = None
+    address: int = 0
+    size: int = 0
+
+    def reserve(self, size: int, library: Library, like: Any) -> int:
+        """The address of `size` bytes."""
+        if self.size < size:
+            self.array = _zeros(library, size, like)
+            self.address, self.size = view_of("workspace", self.array).address, size
+        return self.address
 
 
 @dataclass
 class Workspace:
-    """Memory for the launches of one stream, which only grows: semaphores, which launches leave zero, and the rest."""
+    """What the launches of one stream share. Semaphores lie apart: what is written to the rest leaves them zero."""
 
-    semaphores: Any = None
-    rest: Any = None
-    sizes: dict[str, int] = field(default_factory=dict)
+    semaphores: Part = field(default_factory=Part)
+    rest: Part = field(default_factory=Part)
 
-    def reserve(self, name: str, count: int, make: Callable[[], Any]) -> int:
-        """The address of so many bytes of the part `name`."""
-        if self.sizes.get(name, 0) < count:
-            setattr(self, name, make())
-            self.sizes[name] = count
-        return view_of(name, getattr(self, name)).address if count else 0
+
+@dataclass(frozen=True)
+class Step:
+    """One launch of a kernel's program: what it passes, and the outputs that are zero before it, with their words."""
+
+    planned: PlannedLaunch
+    slots: tuple[Slot, ...]
+    zeroed: tuple[tuple[str, int], ...]
+
+    def bind(self, addresses: Mapping[str, int]) -> None:
+        for place, slot in enumerate(self.slots):
+            if slot.name is not None:
+                self.planned.pass_on(place, slot.located(addresses[slot.name], encoded))
+
+    def __call__(self, addresses: Mapping[str, int], stream: int) -> None:
+        for name, words in self.zeroed:
+            checked(driver.cuMemsetD32Async(addresses[name], 0, words, driver.CUstream(stream)))
+        self.planned(stream)
+
+
+class Form:
+    """The launches of operands that lie in one way, wherever: steps, and the workspace that they take.
+
+    lengths  bytes of the workspace's parts
+    waits    it returns when they are done
+    """
+
+    def __init__(self, context: Context, steps: tuple[Step, ...], lengths: Mapping[str, int], waits: bool) -> None:
+        self._context, self._steps, self._waits = context, steps, waits
+        self._semaphores = lengths.get("semaphores", 0)
+        rounded = {name: -(-size // PART_ALIGN) * PART_ALIGN for name, size in lengths.items() if name != "semaphores"}
+        starts = (0, *accumulate(rounded.values()))
+        self._offsets, self._rest = dict(zip(rounded, starts, strict=False)), starts[-1]
+        self._alone = Lock()  # threads of one stream's callers share the arguments' buffers
+
+    @property
+    def takes_workspace(self) -> bool:
+        return self._semaphores + self._rest > 0
+
+    def run(self, addresses: Mapping[str, int], stream: int) -> None:
+        """Bind and enqueue them."""
+        with self._alone:
+            self.bind(addresses)
+            self.enqueue(addresses, stream)
+
+    def bind(self, addresses: Mapping[str, int]) -> None:
+        for step in self._steps:
+            step.bind(addresses)
+
+    def enqueue(self, addresses: Mapping[str, int], stream: int) -> None:
+        """Raises CandidateFailed: launch."""
+        try:
+            for step in self._steps:
+                step(addresses, stream)
+            if self._waits:
+                checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
+        except DriverError as error:
+            raise CandidateFailed(Failure("launch", f"{error}{_elsewhere(self._context)}", "gpu")) from error
+
+    def placed(self, memory: Workspace, library: Library, like: Any) -> dict[str, int]:
+        """Addresses of the workspace's parts in `memory`."""
+        first = memory.rest.reserve(self._rest, library, like)
+        addresses = {name: first + offset for name, offset in self._offsets.items()}
+        addresses["semaphores"] = memory.semaphores.reserve(self._semaphores, library, like)
+        return addresses
 
 
 class CardBackend:
@@ -68,92 +139,93 @@ class CardBackend:
         with failures():
             checked(driver.cuInit(0))
         self._source, self._store = source, store
-        self._loaded: dict[int, Loaded] = {}
-        self._workspaces: dict[tuple[int, int], Workspace] = {}
+        self._functions: dict[Context, dict[str, DriverFunction]] = {}
+        self._forms: dict[Hashable, Form] = {}
+        self._workspaces: dict[tuple[Context, int], Workspace] = {}
 
     def locate(self, view: ArrayView) -> ArrayView:
         if view.device != "cuda" or view.ordinal is not None or view.address == 0:
             return view
         attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         with failures():
-            return placed(view, int(checked(driver.cuPointerGetAttribute(attribute, view.address))))
+            return replace(view, ordinal=int(checked(driver.cuPointerGetAttribute(attribute, view.address))))
 
-    def launch(self, arrays: Arrays, stream: int | None, kept: bool) -> Launch:
-        with failures(), current(arrays.ordinal or 0) as context:
-            loaded = self._load(context)
-            pointers = self._pointers(arrays, context, stream, kept)
-            steps = [
-                self._planned(loaded, step, arrays.case, pointers)
-                for step in self._source.program
-                if step is self._source or not self._is_prepared(step, arrays)
-            ]
-        return _joined([launch for step in steps for launch in step], context, not arrays.library.asynchronous)
+    def run(self, arrays: Arrays, stream: int) -> None:
+        with failures(), current(arrays.checked.ordinal) as context:
+            key = context, arrays.form
+            form = self._forms.get(key)
+            if form is None:
+                form = self._form(context, arrays)
+                if len(self._forms) >= MOST_FORMS:
+                    self._forms.clear()
+                self._forms[key] = form
+            addresses = arrays.addresses
+            if form.takes_workspace:
+                memory = self._workspace(context, stream, arrays.library)
+                addresses = {**addresses, **form.placed(memory, arrays.library, arrays.like)}
+            form.run(addresses, stream)
+
+    def plan(self, arrays: Arrays) -> Planned:
+        """Its context has to be current when it is called."""
+        with failures(), current(arrays.checked.ordinal) as context:
+            form, memory = self._form(context, arrays), Workspace()
+            addresses = {**arrays.addresses, **form.placed(memory, arrays.library, arrays.like)}
+            form.bind(addresses)
+
+        def planned(stream: int, memory: Workspace = memory) -> None:  # which lives as long as this
+            form.enqueue(addresses, stream)
+
+        return planned
 
     def prepare(self, prepare: Prepare, case: Case, view: ArrayView, copy: ArrayView, stream: int) -> None:
         entry = prepare.entry(self._source.name)
-        step = next(one for one in self._source.program if one.name == entry)
-        pointers = {prepare.operand: view.address, prepare.part: copy.address}
+        source = next(one for one in self._source.program if one.name == entry)
+        addresses = {prepare.operand: view.address, prepare.part: copy.address}
         with failures(), current(view.ordinal or 0) as context:
-            for launch in self._planned(self._load(context), step, case, pointers):
-                launch(stream)
+            for step in self._steps(context, source, case):
+                step.bind(addresses)
+                step(addresses, stream)
 
     def close(self) -> None:
         """Forget functions and workspaces; modules go with their context."""
-        self._loaded.clear()
-        self._workspaces.clear()
+        for kept in (self._functions, self._forms, self._workspaces):
+            kept.clear()
 
-    def _load(self, context: Context) -> Loaded:
-        if context.handle not in self._loaded:
-            cubin = compile_kernel(self._source, context.arch, self._store).cubin
-            functions = {step.name: DriverFunction(step.name, step.launch, cubin) for step in self._source.program}
-            self._loaded[context.handle] = Loaded(context, functions)
-        return self._loaded[context.handle]
+    def _form(self, context: Context, arrays: Arrays) -> Form:
+        source, case = self._source, arrays.case
+        made = {
+            one.entry(source.name): one.part for one in source.launch.prepares if one.operand in arrays.checked.prepared
+        }
+        lengths = source.launch.workspace(case).lengths
+        needed = {name: size for name, size in lengths.items() if size and name not in made.values()}
+        program = [one for one in source.program if one.name not in made]
+        steps = [step for one in program for step in self._steps(context, one, case)]
+        return Form(context, tuple(steps), needed, not arrays.library.asynchronous)
 
-    def _is_prepared(self, step: KernelSource, arrays: Arrays) -> bool:
-        name = self._source.name
-        return any(
-            one.operand in arrays.prepared and one.entry(name) == step.name for one in self._source.launch.prepares
-        )
-
-    def _planned(self, loaded: Loaded, step: KernelSource, case: Case, pointers: Mapping[str, int]) -> list[Launch]:
-        """What enqueues one launch, and before it what sets its maxima to zero."""
-        blocks = blocks_on(step.launch, case, loaded.context.sms)
+    def _steps(self, context: Context, source: KernelSource, case: Case) -> list[Step]:
+        """The launch of `source`, without addresses; none where it has no block."""
+        blocks = blocks_on(source.launch, case, context.sms)
         if blocks == 0:  # K = 0, and a launch that prepares an operand without an element
             return []
-        zeroed: list[Launch] = [_zero(pointers[name], case.extra[name].bytes // 4) for name in step.zeroed]
-        arguments = arguments_of(step, case, pointers, encoded)
-        planned: PlannedLaunch = loaded.functions[step.name].planned(arguments, blocks)
-        return [*zeroed, planned]
+        slots = slots_of(source, case)
+        unbound = defaultdict[str, int](int)
+        arguments = [slot.argument(unbound, lambda tensor, address: bytes(MAP_BYTES)) for slot in slots]
+        zeroed = tuple((name, case.extra[name].bytes // WORD) for name in source.zeroed)
+        return [Step(self._function(context, source.name).planned(arguments, blocks), slots, zeroed)]
 
-    def _pointers(self, arrays: Arrays, context: Context, stream: int | None, kept: bool) -> dict[str, int]:
-        """Addresses of operands and of the parts of the workspace."""
-        pointers = {name: view.address for name, view in arrays.views.items()}
-        workspace = self._source.launch.workspace(arrays.case)
-        copies = {f"prepared_{name.lower()}": view.address for name, view in arrays.prepared.items()}
-        lengths = {name: count for name, count in workspace.lengths.items() if count and name not in copies}
-        if not lengths:
-            return pointers | copies
-        memory = self._workspace(arrays, context, stream, kept)
-        return pointers | copies | _parts(memory, lengths, arrays.library, arrays.like)
+    def _function(self, context: Context, name: str) -> DriverFunction:
+        if context not in self._functions:
+            cubin = compile_kernel(self._source, context.arch, self._store).cubin
+            self._functions[context] = {
+                step.name: DriverFunction(step.name, step.launch, cubin) for step in self._source.program
+            }
+        return self._functions[context][name]
 
-    def _workspace(self, arrays: Arrays, context: Context, stream: int | None, kept: bool) -> Workspace:
-        """That of the stream; a new one for a plan, and for a graph that torch records, to which its memory belongs."""
-        if kept or stream is None or arrays.library.capturing():
+    def _workspace(self, context: Context, stream: int, library: Library) -> Workspace:
+        """The stream's; a new one for a graph that is recorded, to whose memory it belongs."""
+        if library.capturing():
             return Workspace()
-        return self._workspaces.setdefault((context.handle, stream), Workspace())
-
-
-def _parts(memory: Workspace, lengths: Mapping[str, int], library: Library, like: Any) -> dict[str, int]:
-    """Addresses of the parts. Semaphores stay where they are, whatever the others take."""
-    rest = {name: count for name, count in lengths.items() if name != "semaphores"}
-    rounded = {name: -(-count // PART_ALIGN) * PART_ALIGN for name, count in rest.items()}
-    whole, semaphores = sum(rounded.values()), lengths.get("semaphores", 0)
-    addresses = {"semaphores": memory.reserve("semaphores", semaphores, lambda: _zeros(library, semaphores, like))}
-    at = memory.reserve("rest", whole, lambda: _zeros(library, whole, like))
-    for name, count in rounded.items():
-        addresses[name] = at
-        at += count
-    return addresses
+        return self._workspaces.setdefault((context, stream), Workspace())
 
 
 def _zeros(library: Library, count: int, like: Any) -> Any:
@@ -163,28 +235,6 @@ def _zeros(library: Library, count: int, like: Any) -> Any:
         ordinal = int(checked(driver.cuCtxGetDevice()))
         checked(driver.cuStreamSynchronize(driver.CUstream(library.stream(ordinal))))
     return made
-
-
-def _zero(address: int, words: int) -> Launch:
-    def zero(stream: int) -> None:
-        checked(driver.cuMemsetD32Async(address, 0, words, driver.CUstream(stream)))
-
-    return zero
-
-
-def _joined(launches: list[Launch], context: Context, waits: bool) -> Launch:
-    """One that enqueues all of them, and where it `waits` returns when they are done."""
-
-    def launch(stream: int) -> None:
-        try:
-            for one in launches:
-                one(stream)
-            if waits:
-                checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
-        except DriverError as error:
-            raise CandidateFailed(Failure("launch", f"{error}{_elsewhere(context)}", "gpu")) from error
-
-    return launch
 
 
 def _elsewhere(context: Context) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.arrays.kernel import Arrays, Launch
+from gemmgen.arrays.kernel import Arrays, Planned
 from gemmgen.arrays.view import ArrayView, Device
 from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.source import KernelSource
@@ -33,16 +33,16 @@ class EmulatedBackend:
     def locate(self, view: ArrayView) -> ArrayView:
         return view
 
-    def launch(self, arrays: Arrays, stream: int | None, kept: bool) -> Launch:
+    def run(self, arrays: Arrays, stream: int) -> None:
+        self.plan(arrays)(stream)
+
+    def plan(self, arrays: Arrays) -> Planned:
         """The whole program runs: what was prepared holds what the launches before the kernel's make anew."""
-        case, problem = arrays.case, self._source.problem
-        flat = {name: storage(view.address, case.tensors[name]) for name, view in arrays.views.items()}
-        for name, view in arrays.prepared.items():
-            flat[name] = self._unprepared(name, case, view)
-        extra = {operand.name: flat[operand.name] for operand in problem.epilogue.operands}
+        case = arrays.case
 
         def launch(stream: int) -> None:
-            operands = Operands(flat["A"], flat["B"], flat["C"], extra)
+            flat = {name: self._storage(name, case, arrays) for name in case.tensors}
+            operands = Operands(flat["A"], flat["B"], flat["C"], {name: flat[name] for name in case.extra})
             for name, matrix in case.written.items():
                 found = self._kernel.run(case, operands, output=name)
                 bits = matrix.dtype.bits
@@ -61,14 +61,17 @@ class EmulatedBackend:
     def close(self) -> None:
         self._executor.close()
 
-    def _unprepared(self, name: str, case: Case, view: ArrayView) -> Elements:
-        """The operand again, of its copy: the emulator makes copies in memory of its own."""
+    def _storage(self, name: str, case: Case, arrays: Arrays) -> Elements:
+        """The operand, or the same again of its copy: the emulator makes copies in memory of its own."""
+        operand = case.tensors[name]
+        if name not in arrays.checked.prepared:
+            return storage(arrays.addresses[name], operand)
         prepare = self._source.launch.prepared(name)
         assert prepare is not None
-        copy, operand = prepare.matrix(case), case.tensors[name]
+        copy, bits = prepare.matrix(case), operand.dtype.bits
         again: Elements = np.zeros(operand.elements, operand.dtype.numpy)
-        bits = operand.dtype.bits
-        operand.view(again.view(bits))[...] = copy.view(storage(view.address, _whole(copy)).view(bits))
+        held = storage(arrays.addresses[prepare.part], _whole(copy))
+        operand.view(again.view(bits))[...] = copy.view(held.view(bits))
         return again
 
 

@@ -2,44 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Protocol
 
-from gemmgen.arrays.binding import Prepared, case_of, require_names, require_operand, require_operands
+from gemmgen.arrays.binding import Prepared, case_of, require_address, require_names, require_operand, require_operands
 from gemmgen.arrays.libraries import Library, handle_of, library_of
-from gemmgen.arrays.view import ArrayView, Device, view_of
+from gemmgen.arrays.view import ArrayView, Device, seen, view_of
 from gemmgen.kernel.prepare import Prepare
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import OPERANDS, KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.support.errors import require
 
-Launch = Callable[[int], None]  # enqueues a kernel's launches on the stream of a handle
+MOST_FORMS = 1024  # of operands whose check is kept: sizes of a run with `?` may come once
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a launch on operands that lie in one way is, wherever they are.
+
+    prepared  the operands that were prepared before
+    ordinal   of the device
+    library   that makes new arrays
+    ready     C is among what was checked
+    """
+
+    case: Case
+    prepared: tuple[str, ...]
+    ordinal: int
+    library: Library
+    ready: bool
+
+    @cached_property
+    def masks(self) -> tuple[tuple[str, int], ...]:
+        """Of the operands that are read or written where they lie: the bits of an address that have to be zero."""
+        tensors, problem = self.case.tensors, self.case.problem
+        names = (name for name, one in tensors.items() if name not in self.prepared and one.elements)
+        return tuple((name, problem.align_of(name) - 1) for name in names)
+
+    def require_addresses(self, addresses: Mapping[str, int]) -> None:
+        """Raise InvalidInput for operands that a kernel cannot take there."""
+        c = addresses["C"]
+        for name, mask in self.masks:
+            if addresses[name] & mask:
+                require_address(self.case.problem, name, addresses[name], self.case.tensors[name])
+            require(name == "C" or addresses[name] != c, f"out is {name}'s array: C overlaps no operand")
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """The arrays of one launch, and what they say.
+    """The arrays of one launch.
 
-    views     of all operands but those that are prepared
-    prepared  the copies, by the operand's name
-    like      an array of the library that makes new ones
-    kept      what they belong to
+    form       what the launch depends on beside addresses
+    addresses  of operands, and of what was prepared of them, by name ("A", "prepared_b")
+    like       an array of the library that makes new ones
+    kept       all that have to live as long as they are read
     """
 
-    case: Case
-    views: Mapping[str, ArrayView]
-    prepared: Mapping[str, ArrayView]
+    checked: Checked
+    form: Hashable
+    addresses: Mapping[str, int]
     out: Any
     like: Any
-    library: Library
     kept: tuple[Any, ...]
 
     @property
-    def ordinal(self) -> int | None:
-        return next(iter(self.views.values())).ordinal
+    def case(self) -> Case:
+        return self.checked.case
+
+    @property
+    def library(self) -> Library:
+        return self.checked.library
+
+
+class Planned(Protocol):
+    """Launches on arrays that stay where they are."""
+
+    def __call__(self, stream: int) -> None: ...
 
 
 class Backend(Protocol):
@@ -47,11 +89,12 @@ class Backend(Protocol):
 
     device: Device
 
-    def launch(self, arrays: Arrays, stream: int | None, kept: bool) -> Launch:
-        """A launch on `arrays`; `kept` where it is to be repeated, and has a workspace of its own.
+    def run(self, arrays: Arrays, stream: int) -> None:
+        """Enqueue the kernel's launches on `stream`."""
+        ...
 
-        `stream` is whose workspace it takes otherwise.
-        """
+    def plan(self, arrays: Arrays) -> Planned:
+        """The same for later, in a workspace of its own."""
         ...
 
     def locate(self, view: ArrayView) -> ArrayView:
@@ -73,15 +116,14 @@ class Plan:
     out  what it writes, the array of C
     """
 
-    def __init__(self, launch: Launch, arrays: Arrays) -> None:
-        self.out = arrays.out
-        self.case = arrays.case
-        self._launch, self._kept = launch, arrays.kept
-        self._stream, self._ordinal = arrays.library.stream, arrays.ordinal or 0
+    def __init__(self, planned: Planned, arrays: Arrays, stream: Callable[[Library, int, Any], int]) -> None:
+        self.out, self.case = arrays.out, arrays.case
+        self._planned, self._kept, self._stream = planned, arrays.kept, stream
+        self._library, self._ordinal = arrays.library, arrays.checked.ordinal
 
     def __call__(self, stream: Any = None) -> Any:
         """Enqueue it on the current stream, or on `stream`; returns `out`. Raises CandidateFailed: launch."""
-        self._launch(self._stream(self._ordinal) if stream is None else handle_of(stream))
+        self._planned(self._stream(self._library, self._ordinal, stream))
         return self.out
 
 
@@ -94,7 +136,10 @@ class ArrayKernel:
     """
 
     def __init__(self, source: KernelSource, backend: Backend) -> None:
+        pointers = source.problem.pointers
+        require(not pointers, f"{source.name} takes arrays of pointers to matrices, and from Python none are passed")
         self.source, self._backend = source, backend
+        self._known: dict[Hashable, Checked] = {}
 
     @property
     def name(self) -> str:
@@ -128,14 +173,13 @@ class ArrayKernel:
         CandidateFailed (compile or launch).
         """
         arrays = self._arrays(a, b, out, alpha, beta, operands)
-        handle = self._handle(arrays.library, arrays.ordinal, stream)
-        self._backend.launch(arrays, handle, kept=False)(handle)
+        self._backend.run(arrays, self._stream(arrays.library, arrays.checked.ordinal, stream))
         return arrays.out
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
         """A launch on these arrays that costs little to repeat: arguments as for a call, which it keeps alive."""
         arrays = self._arrays(a, b, out, alpha, beta, operands)
-        return Plan(self._backend.launch(arrays, None, kept=True), arrays)
+        return Plan(self._backend.plan(arrays), arrays, self._stream)
 
     def prepare_a(self, a: Any, *, stream: Any = None) -> Prepared:
         """A as `prepare_b` does B."""
@@ -147,6 +191,12 @@ class ArrayKernel:
         Raises InvalidInput where the kernel reads B as it lies, so that there is nothing to prepare.
         """
         return self._prepare("B", b, stream)
+
+    def prepared_b(self, array: Any, shape: tuple[int, ...]) -> Prepared:
+        """What `prepare_b` gave for B of this `shape`, from the `array` that held it."""
+        prepare = self.source.launch.prepared("B")
+        assert prepare is not None, "this kernel reads B as it lies"
+        return Prepared("B", array, shape, layout_of(self.source, prepare))
 
     def prepares(self, operand: str) -> bool:
         """Whether launches copy "A", or "B", first."""
@@ -168,32 +218,47 @@ class ArrayKernel:
 
     def _arrays(self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]) -> Arrays:
         """What the arrays say. Raises InvalidInput for what does not fit."""
+        given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
+        like = a.array if isinstance(a, Prepared) else a
+        form: list[Any] = [type(like), alpha, beta]
+        addresses = {}
+        for name, one in given.items():
+            copied = isinstance(one, Prepared)
+            lies, address = seen(name, one.array if copied else one)
+            form.append((name, lies, (one.shape, one.layout) if copied else None))
+            addresses[f"prepared_{name.lower()}" if copied else name] = address
+        key: Hashable = tuple(form)
+        known = self._known.get(key)
+        if known is None:
+            known = self._checked(given, like, alpha, beta)
+        if out is None:
+            given["C"] = out = _new(known.case.c, known.library, like)
+            addresses["C"] = seen("C", out)[1]
+            known = known if known.ready else self._checked(given, like, alpha, beta, made=True)
+        if len(self._known) >= MOST_FORMS:
+            self._known.clear()
+        self._known[key] = known
+        known.require_addresses(addresses)
+        return Arrays(known, key, addresses, out, like, tuple(given.values()))
+
+    def _checked(self, given: Mapping[str, Any], like: Any, alpha: float, beta: float, made: bool = False) -> Checked:
+        """The launch whose operands lie so; not `ready` while C is missing. Raises InvalidInput where they cannot.
+
+        C may be `made` here: JAX calls such an array read-only, too.
+        """
         problem = self.source.problem
-        require(not problem.pointers, f"{self.name} takes arrays of pointers, which arrays cannot be passed for")
-        require_names(problem, operands, alpha, beta)
-        require(beta == 0 or out is not None, f"beta = {beta} reads C: give it as out=")
-        copies = {name: one for name, one in (("A", a), ("B", b)) if isinstance(one, Prepared)}
-        given = {"A": a, "B": b, "C": out, **operands}
-        views = {
-            name: self._backend.locate(view_of(name, one))
-            for name, one in given.items()
-            if name not in copies and one is not None
-        }
-        like = a if "A" in views else copies["A"].array
-        library = library_of(like)
+        copies = {name: one for name, one in given.items() if isinstance(one, Prepared)}
+        views = {name: self._backend.locate(view_of(name, one)) for name, one in given.items() if name not in copies}
+        require_names(problem, {name: one for name, one in given.items() if name not in OPERANDS}, alpha, beta)
+        require(beta == 0 or "C" in views, f"beta = {beta} reads C: give it as out=")
         for name, copy in copies.items():
             self._require_prepared(name, copy)
-        if out is None:
-            case = case_of(problem, {**views, **copies}, alpha, beta)
-            given["C"] = out = _new(case.c, library, like)
-            views["C"] = self._backend.locate(_writable(view_of("C", out)))
         case = case_of(problem, {**views, **copies}, alpha, beta)
-        require_operands(self.source, case, views, self.device)
-        for name in ("A", "B"):
-            apart = name not in views or views[name].address != views["C"].address
-            require(apart or case.k == 0, f"out is {name}'s array: C overlaps no operand")
-        found = {name: self._backend.locate(view_of(name, copy.array)) for name, copy in copies.items()}
-        return Arrays(case, views, found, out, like, library, tuple(given.values()))
+        if "C" in views:
+            views["C"] = replace(views["C"], readonly=views["C"].readonly and not made)
+            require_operands(case, views, self.device)
+        ordinal = self._backend.locate(view_of("A", like)).ordinal or 0
+        return Checked(case, tuple(copies), ordinal, library_of(like), ready="C" in views)
 
     def _require_prepared(self, name: str, copy: Prepared) -> None:
         prepare = self.source.launch.prepared(name)
@@ -201,8 +266,11 @@ class ArrayKernel:
         require(copy.operand == name, f"{name} is a prepared {copy.operand}")
         require(layout == copy.layout, f"{name} was prepared as {copy.layout}, and {self.name} takes it as {layout}")
 
-    def _handle(self, library: Library, ordinal: int | None, stream: Any) -> int:
-        return library.stream(ordinal or 0) if stream is None else handle_of(stream)
+    def _stream(self, library: Library, ordinal: int, stream: Any) -> int:
+        """The handle of `stream`, else of the one that is current; the host has none."""
+        if stream is not None:
+            return handle_of(stream)
+        return library.stream(ordinal) if self.device == "cuda" else 0
 
     def _prepare(self, name: str, array: Any, stream: Any) -> Prepared:
         prepare = self.source.launch.prepared(name)
@@ -213,7 +281,7 @@ class ArrayKernel:
         matrix = prepare.matrix(case)
         copy = library.empty((matrix.batch or 1, matrix.lines, matrix.ld), matrix.dtype, array)
         to = self._backend.locate(view_of(name, copy))
-        self._backend.prepare(prepare, case, view, to, self._handle(library, view.ordinal, stream))
+        self._backend.prepare(prepare, case, view, to, self._stream(library, view.ordinal or 0, stream))
         return Prepared(name, copy, view.shape, layout_of(self.source, prepare))
 
 
@@ -240,7 +308,8 @@ def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
             shape = *(size(one) for one in batched), size(other.rows), size(other.cols)
             others[other.name] = Prepared(other.name, None, shape, "")
     case = case_of(problem, {name: view, **others})
-    require_operand(problem, name, view, case.tensors[name])
+    require_operand(problem, name, view)
+    require_address(problem, name, view.address, case.tensors[name])
     return case
 
 
@@ -250,8 +319,3 @@ def _new(c: Matrix, library: Library, like: Any) -> Any:
     batch = () if c.batch is None else (c.batch,)
     made = library.empty((*batch, c.rows, c.ld), c.dtype, like)
     return made if c.ld == c.cols else made[..., : c.cols]
-
-
-def _writable(view: ArrayView) -> ArrayView:
-    """Of an array that was made here: JAX calls all of its arrays read-only."""
-    return replace(view, readonly=False)

@@ -29,9 +29,13 @@ COMMANDS = {
     "bench": "Time kernels against cuBLASLt, interleaved in one run.",
     "suite": "Run every shape of the performance suite.",
     "explain": "Say why a kernel is as it is, and what to expect of it.",
+    "diff": "Show what sets two kernels apart.",
     "export": "Verify a kernel, and write it as files that stand alone.",
+    "library": "Write kernels of several products with one dispatcher.",
     "devices": "Show what this machine has, and the cards known.",
     "study": "Series of kernels that differ in one idea or one number.",
+    "results": "Write measured times as CSV, T4 or Kernel Tuner's.",
+    "import": "Read measured times from these formats.",
     "report": "Write one HTML page of the kernels on file.",
     "gallery": "Make the README.md of each FOLDER/<arch> from its JSON.",
 }

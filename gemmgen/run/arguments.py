@@ -31,7 +31,7 @@ class Argument:
 
     @classmethod
     def pointer(cls, address: int) -> Argument:
-        return cls("p", struct.pack("<Q", address), POINTER_BYTES)
+        return cls("p", POINTER.pack(address), POINTER_BYTES)
 
     @classmethod
     def scalar(cls, ctype: str, value: float) -> Argument:
@@ -41,6 +41,7 @@ class Argument:
         return cls("f" if code in "fd" else "i", data, len(data))
 
 
+POINTER = struct.Struct("<Q")
 SCALARS = {  # C's types by their letter in `struct`, which is numpy's as well
     "signed char": "b",
     "unsigned char": "B",
@@ -63,26 +64,52 @@ def packed(arguments: Sequence[Argument]) -> bytes:
     return data
 
 
-def arguments_of(
-    source: KernelSource, case: Case, pointers: Mapping[str, int], encode: Callable[[TiledTensor, int], bytes]
-) -> tuple[Argument, ...]:
-    """What a launch of `case` passes, in order; `pointers` by the names of operands and parts of the workspace.
+@dataclass(frozen=True)
+class Slot:
+    """What launches of one case pass for a parameter, the address apart.
 
-    `encode` makes a tensor map's bytes of its numbers and the operand's pointer.
+    name     the operand, or part of the workspace, whose address it is; None of a number
+    tensor   what its map says, of a tensor map
+    number   the argument, of a number
     """
+
+    name: str | None
+    tensor: TiledTensor | None = None
+    number: Argument | None = None
+
+    def argument(self, pointers: Mapping[str, int], encode: Callable[[TiledTensor, int], bytes]) -> Argument:
+        """For operands at `pointers`, by name. `encode` makes a tensor map's bytes of its numbers and the address."""
+        if self.name is None:
+            assert self.number is not None
+            return self.number
+        kind, alignment = ("p", POINTER_BYTES) if self.tensor is None else ("m", MAP_ALIGNMENT)
+        return Argument(kind, self.located(int(pointers[self.name]), encode), alignment)
+
+    def located(self, address: int, encode: Callable[[TiledTensor, int], bytes]) -> bytes:
+        """The argument's bytes where its operand is at `address`."""
+        return POINTER.pack(address) if self.tensor is None else encode(self.tensor, address)
+
+
+def slots_of(source: KernelSource, case: Case) -> tuple[Slot, ...]:
+    """What a launch of `case` passes, in order."""
     maps = {one.parameter: one for one in source.launch.maps}
 
-    def argument(parameter: Parameter) -> Argument:
+    def slot(parameter: Parameter) -> Slot:
         if parameter.is_map:
             tensor = maps[parameter.name]
             prepare = source.launch.prepared(tensor.operand)
             if prepare is not None:
-                told = tensor.of(case, prepare.matrix(case)), int(pointers[prepare.part])
-            else:
-                told = tensor.of(case), int(pointers[tensor.operand])
-            return Argument("m", encode(*told), MAP_ALIGNMENT)
+                return Slot(prepare.part, tensor.of(case, prepare.matrix(case)))
+            return Slot(tensor.operand, tensor.of(case))
         if parameter.is_pointer:
-            return Argument.pointer(int(pointers[parameter.name]))
-        return Argument.scalar(parameter.ctype, case.values[parameter.name])
+            return Slot(parameter.name)
+        return Slot(None, number=Argument.scalar(parameter.ctype, case.values[parameter.name]))
 
-    return tuple(argument(parameter) for parameter in source.parameters)
+    return tuple(slot(parameter) for parameter in source.parameters)
+
+
+def arguments_of(
+    source: KernelSource, case: Case, pointers: Mapping[str, int], encode: Callable[[TiledTensor, int], bytes]
+) -> tuple[Argument, ...]:
+    """The arguments of a launch of `case`; `pointers` by the names of operands and parts of the workspace."""
+    return tuple(slot.argument(pointers, encode) for slot in slots_of(source, case))

@@ -9,6 +9,8 @@ from gemmgen.problem.case import Case
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import Failure
 
+MOST_SETS = 4096  # graph nodes; problems under 100^3 then rotate over less than twice the L2
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -20,12 +22,14 @@ class Protocol:
     samples      rounds
     sample_us    least device time of one sample, in microseconds: as many launches as that needs
     warmup_s     least duration of the warm-up, in seconds; four times that is its limit
+    most_sets    input sets at most, whatever the cache holds: small problems would take thousands
     """
 
     name: str
     samples: int
     sample_us: float
     warmup_s: float
+    most_sets: int = MOST_SETS
 
 
 STABLE = 0.01  # relative change between two rounds of the warm-up

@@ -1,0 +1,306 @@
+"""From SPEC.toml to a folder: tune or take kernels, time them over a grid, make rules, verify, write."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from gemmgen.artifacts.certificate import Shown, certificate_name, certified_record, examples_to_certify
+from gemmgen.artifacts.exporting import compiled_where_possible, show_on
+from gemmgen.artifacts.folder import certified_files, kernel_texts, require_exportable, require_replaceable
+from gemmgen.artifacts.kernelfile import KernelFile, read_kernel, require_writable
+from gemmgen.artifacts.library.clocks import Measured, Predicted
+from gemmgen.artifacts.library.known import Remembered, certificate_of, winner_of
+from gemmgen.artifacts.library.members import Member
+from gemmgen.artifacts.library.rules import Choice, Clock, choose
+from gemmgen.artifacts.library.spec import Product, Spec
+from gemmgen.artifacts.library.table import AXES
+from gemmgen.artifacts.library.texts import LibraryText
+from gemmgen.artifacts.records import Document, Origin, provenance
+from gemmgen.artifacts.together import write_together
+from gemmgen.kernel.render import environment
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import F32_TYPES
+from gemmgen.run.compile import arch_for, compile_many
+from gemmgen.run.target import DeviceChoice, Target, open_target
+from gemmgen.search.tuner import Progress, tune
+from gemmgen.support.brief import brief
+from gemmgen.support.clock import now
+from gemmgen.support.errors import GemmgenError, require
+from gemmgen.support.files import Store, generator_digest, sha256
+from gemmgen.support.version import gemmgen_version
+from gemmgen.verification.host_memory import require_memory
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a library is made: see gemmgen.api.library."""
+
+    device: DeviceChoice = "auto"
+    budget: int | None = None
+    examples: int | None = None
+    seed: int = 0
+    points: int | None = None
+    command: str = "gemmgen.library(...)"
+
+
+@brief
+@dataclass(frozen=True)
+class Library:
+    """What became of SPEC.toml.
+
+    files    that were written
+    removed  those of an earlier run that are no longer named
+    left     likewise, but for what was done to them since: they stay
+    """
+
+    spec: Spec
+    choices: tuple[Choice, ...]
+    files: tuple[Path, ...]
+    removed: tuple[Path, ...] = ()
+    left: tuple[Path, ...] = ()
+
+
+def build_library(spec: Spec, to: Path, options: Options, progress: Progress) -> Library:
+    """Make the library that `spec` describes in the folder `to`. Raises as gemmgen.api.library does."""
+    require_writable(to)
+    store = Store()
+    choices: list[Choice] = []
+    certificates: dict[str, Document] = {}
+    for arch in spec.architectures:
+        target = open_target(options.device, arch, store)
+        with target.executor:
+            maker = _Maker(target, store, options, progress)
+            maker.compile_taken(spec.products)
+            made = [maker.choice(product) for product in spec.products]
+            certificates |= {one.name: maker.certificate(one) for choice in made for one in choice.members}
+        choices += made
+    library = LibraryText(spec, tuple(choices))
+    return _write(library, [certificates[name] for name in sorted(certificates)], to, options)
+
+
+def _write(library: LibraryText, certificates: Sequence[Document], to: Path, options: Options) -> Library:
+    """The folder's files, together or not at all; then those go that an earlier run wrote and this one does not."""
+    name = library.name
+    texts = {
+        **library_texts(library),
+        f"{name}.record.json": json_text(record_document(library, options)),
+    }
+    files = {file: text.encode() for file, text in texts.items()}
+    earlier = certified_files(to / certificate_name(name))
+    require_replaceable(files, earlier.items(), to)
+    certificate = json_text(_certificate(library.spec, certificates, files, options)).encode()
+    written = write_together({**files, certificate_name(name): certificate}, to)
+    gone = [to / file for file in sorted(earlier) if file not in files and Path(file).name == file]
+    present = [path for path in gone if path.is_file()]
+    ours = [path for path in present if sha256(path.read_bytes()) == earlier[path.name]]
+    for path in ours:
+        path.unlink()
+    left = tuple(path for path in present if path not in ours)
+    return Library(library.spec, library.choices, tuple(written), tuple(ours), left)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes choices, and shows what kernels are, on one target."""
+
+    target: Target
+    store: Store
+    options: Options
+    progress: Progress
+
+    def choice(self, product: Product) -> Choice:
+        members = self._taken(product) if product.kernels else self._tuned(product)
+        return choose(product, self.target.arch, members, self._clock, seed=self.options.seed)
+
+    @cached_property
+    def _clock(self) -> Clock:
+        gpu, spec, most = self.target.gpu, self.target.spec, self.options.points
+        if gpu is None:
+            return Predicted(spec) if most is None else Predicted(spec, most=most)
+        clock = Measured(gpu, spec.name, self.progress)
+        clock.most = clock.most if most is None else most
+        return Remembered(clock, self.store)
+
+    def compile_taken(self, products: Sequence[Product]) -> None:
+        """Compile what products name, side by side: the store has it then."""
+        sources = [kernel.source for product in products for kernel in self._named(product)]
+        if sources:
+            self.progress.stage("compile", len(sources))
+            compile_many(
+                sources, self.target.arch, self.store, lambda source, result: self.progress.step("compile", None)
+            )
+
+    def _taken(self, product: Product) -> list[Member]:
+        """The kernels on file that the product names."""
+        named = self._named(product)
+        require(bool(named), f"product {product.name} names no kernel that was made for {self.target.arch}")
+        return [self._member(product, kernel) for kernel in named]
+
+    def _named(self, product: Product) -> list[KernelFile]:
+        """Of these files those that the target runs."""
+        return [kernel for kernel in map(read_kernel, product.kernels) if self._runs(kernel)]
+
+    def _runs(self, kernel: KernelFile) -> bool:
+        """Whether a kernel was rendered for this architecture, or an older one whose kernels it runs as well."""
+        made = kernel.source.arch
+        number, wanted = (int(one.removeprefix("sm_").rstrip("af")) for one in (made, self.target.arch))
+        return number == wanted or (number < wanted and not made.endswith("a"))
+
+    def _tuned(self, product: Product) -> list[Member]:
+        """Winners of searches for the sizes that count: each kernel once."""
+        asked = self.options.budget, self.options.seed
+        members: dict[str, Member] = {}
+        for problem in product.requests():
+            found = winner_of(problem, self.target, self.store, asked, partial(self._search, problem))
+            members.setdefault(found.source.body, self._member(product, found))
+        return list(members.values())
+
+    def _search(self, problem: Problem) -> KernelFile:
+        """The winner of a search."""
+        options = self.options
+        result = tune(
+            problem, self.target, self.store, budget=options.budget, seed=options.seed, progress=self.progress
+        )
+        return KernelFile(result.winner.source, provenance(result.winner, Origin.of(self.target, options.command)))
+
+    def _member(self, product: Product, kernel: KernelFile) -> Member:
+        require_exportable(kernel.source)
+        arch = arch_for(kernel.source, self.target.arch)
+        compiled = compiled_where_possible(kernel.source, arch, self.store)
+        return Member(product, kernel.source, arch, compiled, kernel.record)
+
+    def certificate(self, member: Member) -> Document:
+        """What is shown of a kernel. Raises GemmgenError where it is wrong."""
+        options = self.options
+        examples = examples_to_certify(member.problem) if options.examples is None else options.examples
+        asked = examples, options.seed
+        return certificate_of(member, self.target, self.store, asked, partial(self._show, member, examples))
+
+    def _show(self, member: Member, examples: int) -> Document:
+        seed, shown = self.options.seed, Shown(member.compiled)
+        if examples:
+            require_memory(member.problem)
+            shown = show_on(self.target, member.source, member.compiled, examples, seed, self.progress)
+        failure = None if shown.verdict is None else shown.verdict.failure
+        if failure is not None:
+            raise GemmgenError(f"{member.name} is wrong, and no library is written: {failure.reason}")
+        kernel, spec = KernelFile(member.source, member.record), self.target.spec
+        command = self.options.command
+        return certified_record(kernel, member.arch, spec, shown, command=command, examples=examples, seed=seed)
+
+
+def library_texts(library: LibraryText) -> dict[str, str]:
+    """The text of each file by name, without record and certificate."""
+
+    def render(template: str) -> str:
+        return environment(F32_TYPES).get_template(f"export/library/{template}").render(lib=library)
+
+    name = library.name
+    own = {
+        f"{name}.h": render("library.h"),
+        f"{name}.cu": render("library.cu"),
+        f"{name}_selftest.cu": render("selftest.cu"),
+        "CMakeLists.txt": render("CMakeLists.txt"),
+        "README.md": render("README.md"),
+    }
+    return own | {file: text for member in library.members for file, text in _kernel_texts(member)}
+
+
+def _kernel_texts(member: Member) -> Iterator[tuple[str, str]]:
+    """Of a kernel what a library takes: text and launcher, and the header."""
+    texts, feature = kernel_texts(member.source, member.arch), member.interface.feature
+    text = texts[f"{member.name}.cu"]
+    if feature is not None:
+        text = f"{GUARD.format(feature=feature, arch=member.arch)}{text}#endif\n"
+    yield f"{member.name}.cu", text
+    yield f"{member.name}.h", texts[f"{member.name}.h"]
+
+
+NEWLINE = r"\n\s*"
+# The host's pass sees the kernel; of the device's passes that of its architecture alone.
+GUARD = (
+    "#if !defined(__CUDA_ARCH__) || defined({feature})  // of {arch} alone: other architectures have other kernels\n"
+)
+
+
+def record_document(library: LibraryText, options: Options) -> Document:
+    """NAME.record.json: every choice with its times, and where they come from."""
+    return {
+        "library": library.name,
+        "architectures": list(library.architectures),
+        "command": options.command,
+        "date": now(),
+        "generator": {"version": gemmgen_version(), "digest": generator_digest()},
+        "choices": [choice_document(choice) for choice in library.choices],
+    }
+
+
+def choice_document(choice: Choice) -> Document:
+    """What was chosen for a product on one architecture, and of what."""
+    names = [member.name for member in choice.members]
+    return {
+        "product": choice.product.name,
+        "arch": choice.arch,
+        "kernels": [
+            {
+                "name": member.name,
+                "arch": member.arch,
+                "needs": member.needs.text,
+                "fixed": member.fixed,
+                "family": member.source.family,
+                "config": member.source.config,
+            }
+            for member in choice.members
+        ],
+        "rules": [
+            {
+                "needs": rule.needs.text,
+                "least": list(rule.box.least),
+                "most": list(rule.box.most),
+                "kernel": names[rule.kernel],
+            }
+            for rule in choice.rules
+        ],
+        "times": {
+            "kind": choice.kind,
+            "device": choice.device,
+            "unit": "us",
+            "columns": ["keeps", *AXES, *names],
+            "points": [
+                [point.given.text, *point.sizes, *(_rounded(point.times_us.get(one)) for one in range(len(names)))]
+                for point in choice.times
+            ],
+        },
+        "regret": {"kind": choice.kind, **vars(choice.regret)},
+    }
+
+
+def _rounded(time_us: float | None) -> float | None:
+    """Null where a kernel does not serve, or failed."""
+    return None if time_us is None or not math.isfinite(time_us) else round(time_us, 4)
+
+
+def json_text(document: Document) -> str:
+    """A line for each list of plain values: tables stay readable."""
+    text = json.dumps(document, indent=1, allow_nan=False)
+    return re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda row: f"[{re.sub(NEWLINE, ' ', row[1])}]", text) + "\n"
+
+
+def _certificate(
+    spec: Spec, kernels: Sequence[Document], files: Mapping[str, bytes], options: Options
+) -> dict[str, Any]:
+    """NAME.certificate.json: those of the kernels, and SHA-256 of each file."""
+    return {
+        "library": spec.name,
+        "command": options.command,
+        "date": now(),
+        "kernels": list(kernels),
+        "files": {name: sha256(data) for name, data in files.items()},
+    }

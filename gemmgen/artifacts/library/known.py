@@ -1,0 +1,89 @@
+"""What earlier runs found: a library that is made again does only what changed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from gemmgen.artifacts.kernelfile import KernelFile, source_from_record
+from gemmgen.artifacts.library.clocks import GRID, Measured
+from gemmgen.artifacts.library.members import Member, Needs, case_of
+from gemmgen.artifacts.library.table import Sizes
+from gemmgen.artifacts.records import problem_document
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.target import Target
+from gemmgen.support.files import Store, code_digest, content_key, generator_digest
+
+
+def known_or(store: Store, kind: str, key: str, make: Callable[[], Any]) -> Any:
+    """The JSON-ready value that the store has for `key`, else what `make` makes, which it keeps."""
+    payload = store.get(kind, key)
+    if payload is not None:
+        return json.loads(payload)
+    made = make()
+    store.put(kind, key, json.dumps(made).encode())
+    return made
+
+
+def winner_of(
+    problem: Problem, target: Target, store: Store, asked: Sequence[object], search: Callable[[], KernelFile]
+) -> KernelFile:
+    """What `search` finds for `problem`, or found when the same was `asked` of the same gemmgen and machine."""
+
+    def document() -> dict[str, Any]:
+        found = search()
+        return {"record": found.record, "text": found.source.text}
+
+    wanted = json.dumps(problem_document(problem))
+    key = content_key(wanted, target.arch, target.executor.environment, generator_digest(), *map(str, asked))
+    known = known_or(store, "winner", key, document)
+    source = source_from_record(known["record"], Path("the record of a winner"))
+    return KernelFile(replace(source, text=known["text"]), known["record"])
+
+
+def certificate_of(
+    member: Member, target: Target, store: Store, asked: Sequence[object], show: Callable[[], dict[str, Any]]
+) -> dict[str, Any]:
+    """What `show` says of a kernel, or said when the same was `asked` of the same gemmgen and machine."""
+    key = content_key(
+        member.source.digest, member.arch, target.executor.environment, generator_digest(), *map(str, asked)
+    )
+    return dict(known_or(store, "certificate", key, show))
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A GPU's times, each taken once: a rules.Clock."""
+
+    clock: Measured
+    store: Store
+    kind: Literal["measured", "predicted"] = "measured"
+
+    @property
+    def device(self) -> str:
+        return self.clock.device
+
+    @property
+    def most(self) -> int:
+        return self.clock.most
+
+    def times(self, members: Sequence[Member], sizes: Sizes, given: Needs) -> list[float]:
+        case = case_of(members[0].product, sizes, given)
+        key = content_key(
+            self.clock.description,
+            f"{case.problem} {case}",
+            json.dumps(asdict(GRID)),
+            code_digest("run/gpu/timing.py", "run/gpu/replay.py"),
+            *(f"{member.arch} {member.source.digest}" for member in members),
+        )
+
+        def measured() -> list[float | None]:
+            times = self.clock.times(members, sizes, given)
+            return [time if math.isfinite(time) else None for time in times]
+
+        known = known_or(self.store, "timing", key, measured)
+        return [math.inf if time is None else time for time in known]

@@ -1,0 +1,255 @@
+"""SPEC.toml: which products a library computes, for which sizes and architectures.
+
+    name = "mylinear"
+    architectures = ["sm_80", "sm_90a"]
+
+    [[product]]
+    name = "linear"          # of its function mylinear_linear; by default what it computes
+    types = "bf16"           # of A, B and C, as --types takes them; --compute and --layout likewise
+    layout = "rc"
+    M = "1..8192"            # a size, a list of sizes, a range, or "?": any
+    N = 4096
+    K = [4096, 11008]
+    epilogue = "bias+gelu"   # scales and zero points are epilogues: "scale_m+scale_n"
+    batch = 1                # or a number of products for which choices are made: the function serves any number
+
+Sizes say for what kernels are chosen; every product serves all others as well.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from gemmgen.artifacts.kernelfile import read_text
+from gemmgen.artifacts.library.sizes import LARGE, SizeRange
+from gemmgen.problem.device import parse_arch
+from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import ROW_MAJOR, Layout
+from gemmgen.problem.sizes import RUNTIME, parse_shape
+from gemmgen.problem.types import F32_TYPES, Compute, Types
+from gemmgen.support.errors import InvalidInput, require, whole
+
+CHUNK = 16  # bytes of the widest access
+LONGEST_NAME = 40  # characters, so that what is made of it stays readable
+TYPICAL_BATCH = 64  # products, where their number is "?"
+# C++'s keywords that a C identifier of users could be, and macros of its headers, are for the compiler to refuse.
+IDENTIFIER = r"[a-z][a-z0-9_]*"
+
+
+@dataclass(frozen=True)
+class Product:
+    """One product of a library; raises InvalidInput where no kernel computes such a one.
+
+    name     of its function, after the library's
+    m, n, k  sizes for which kernels are chosen; it serves all others
+    batch    of a batch the number of products for which they are chosen, else None
+    kernels  `.cu` files to choose from; where there are none, kernels are tuned
+    tune     sizes (M, N, K) to tune kernels for; where there are none, some of m, n and k
+    """
+
+    name: str
+    types: Types
+    layout: Layout
+    m: SizeRange
+    n: SizeRange
+    k: SizeRange
+    epilogue: Epilogue = LINEAR
+    batch: int | None = None
+    pointers: bool = False
+    kernels: tuple[Path, ...] = ()
+    tune: tuple[tuple[int, int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        _require_name("the product", self.name)
+        require(self.batch is None or self.batch >= 1, f"batch = {self.batch}: a batch has at least one product")
+        assert self.general is not None  # Problem checks the rest
+
+    @cached_property
+    def general(self) -> Problem:
+        """Any sizes, lines and addresses of whole elements: what every call may ask."""
+        return self._problem(pointer_align=min(dtype.size for dtype in self.types.operands))
+
+    def aligned(self, m: int, n: int, k: int) -> Problem:
+        """Any sizes, tuned for these; addresses and lines of whole chunks."""
+        typical = {"M": m, "N": n, "K": k}
+        return self._problem(ld_align=self.unit, typical=typical)
+
+    def fixed(self, m: int, n: int, k: int) -> Problem:
+        """The same, of these N and K alone: weights."""
+        return self._problem(n=n, k=k, ld_align=self.unit, typical={"M": m})
+
+    def _problem(self, n: int | None = None, k: int | None = None, **values: Any) -> Problem:
+        typical = values.pop("typical", {}) | ({} if self.batch is None else {"batch": self.batch})
+        fields: dict[str, Any] = {
+            "types": self.types,
+            "layout": self.layout,
+            "epilogue": self.epilogue,
+            "batch": 1 if self.batch is None else None,
+            "pointers": self.pointers,
+            "typical": typical,
+            **values,
+        }
+        problem = Problem(None, n, k, **fields)
+        distances = (*problem.line_sizes, *(problem.stride_sizes if problem.strided else ()))
+        fields |= dict.fromkeys(distances)
+        return Problem(None, n, k, **fields)
+
+    @property
+    def unit(self) -> int:
+        """Elements that divide leading dimensions and strides of whole chunks, whatever the type."""
+        return CHUNK // min(dtype.size for dtype in self.types.operands)
+
+    @property
+    def ranges(self) -> tuple[SizeRange, SizeRange, SizeRange]:
+        return self.m, self.n, self.k
+
+    def requests(self) -> Iterator[Problem]:
+        """What to tune kernels for: the general one first, then each of the sizes that count."""
+        middle = tuple(one.nearest(LARGE) for one in self.ranges)
+        batch = {} if self.batch is None else {"batch": self.batch}
+        sizes = dict(zip("MNK", middle, strict=True))
+        yield self._problem(pointer_align=self.general.pointer_align, typical={**sizes, **batch})
+        for m, n, k in self._tuned():
+            yield self.fixed(m, n, k) if n in self.n.listed and k in self.k.listed else self.aligned(m, n, k)
+        if self.n.listed and self.k.listed:
+            yield self.aligned(*middle)
+
+    def _tuned(self) -> Iterator[tuple[int, int, int]]:
+        if self.tune:
+            yield from self.tune
+            return
+        for n in self.n.listed or (self.n.nearest(LARGE),):
+            for k in self.k.listed or (self.k.nearest(LARGE),):
+                yield from ((m, n, k) for m in self.m.typical())
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A library: what SPEC.toml says.
+
+    architectures  "sm_80", "sm_90a": each has kernels of its own
+    """
+
+    name: str
+    architectures: tuple[str, ...]
+    products: tuple[Product, ...]
+
+    def __post_init__(self) -> None:
+        _require_name("the library", self.name)
+        require(bool(self.products), f"{self.name} has no [[product]]")
+        names = [product.name for product in self.products]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        require(not twice, f"two products are called {', '.join(twice)}: give each a name of its own")
+        for arch in self.architectures:
+            parse_arch(arch)
+        bare = [arch.rstrip("af") for arch in self.architectures]
+        require(bool(bare), f'{self.name} has no architecture: write architectures = ["sm_90"]')
+        require(len(set(bare)) == len(bare), f"architectures = {', '.join(self.architectures)}: one stands twice")
+
+
+def read_spec(path: Path, arch: str) -> Spec:
+    """The library that the file at `path` describes; for `arch` where it names no architectures.
+
+    Raises InvalidInput that begins with the path, and where Python is older than 3.11, which reads no TOML.
+    """
+    try:
+        toml = import_module("tomllib")
+    except ModuleNotFoundError as error:
+        version = sys.version.split()[0]
+        raise InvalidInput(f"{path} is TOML, which Python reads from 3.11 on, and this is {version}") from error
+    try:
+        document = toml.loads(read_text(path))
+    except ValueError as error:
+        raise InvalidInput(f"{path} is no TOML: {error}") from error
+    try:
+        return spec_from(document, arch, path.parent)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error}") from error
+
+
+def spec_from(document: Mapping[str, Any], arch: str, folder: Path) -> Spec:
+    """The library that `document` describes; its files are looked up from `folder` on. Raises InvalidInput."""
+    _require_known("SPEC", document, ("name", "architectures", "product"))
+    products, architectures = document.get("product", []), document.get("architectures", [arch])
+    require(isinstance(products, list), f"product = {products!r}: write [[product]] above each")
+    require(isinstance(architectures, list), f'architectures = {architectures!r}: write a list, as ["sm_90"]')
+    return Spec(
+        _text("name", document.get("name", "")),
+        tuple(_text("architectures", one) for one in architectures),
+        tuple(_product(number, fields, folder) for number, fields in enumerate(products, 1)),
+    )
+
+
+KEYS = ("name", "types", "compute", "layout", "M", "N", "K", "epilogue", "batch", "pointers", "kernels", "tune")
+
+
+def _product(number: int, fields: Mapping[str, Any], folder: Path) -> Product:
+    where = f"product {fields.get('name', number)}"
+    require(isinstance(fields, Mapping), f"product = {fields!r}: write [[product]] above each")
+    _require_known(where, fields, KEYS)
+    try:
+        return _product_of(fields, folder)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from error
+
+
+def _product_of(fields: Mapping[str, Any], folder: Path) -> Product:
+    missing = [name for name in "MNK" if name not in fields]
+    require(not missing, f'no {", ".join(missing)}: write a size, a list, a range "1..8192" or "?" for each')
+    compute = Compute.parse(_text("compute", fields.get("compute", Compute.FMA.label)))
+    types = Types.parse(_text("types", fields.get("types", str(F32_TYPES))), compute)
+    layout = Layout.parse(_text("layout", fields.get("layout", str(ROW_MAJOR))))
+    pointers = fields.get("pointers", False)
+    require(isinstance(pointers, bool), f"pointers = {pointers!r}: known are true and false")
+    m, n, k = (SizeRange.parse(name, fields[name]) for name in "MNK")
+    return Product(
+        _text("name", fields.get("name", f"{types.token}_{layout}")),
+        types,
+        layout,
+        m,
+        n,
+        k,
+        epilogue=parse_epilogue(_text("epilogue", fields.get("epilogue", str(LINEAR)))),
+        batch=_batch(fields.get("batch", 1), pointers),
+        pointers=pointers,
+        kernels=tuple(folder / _text("kernels", one) for one in fields.get("kernels", [])),
+        tune=tuple(_shape(one) for one in fields.get("tune", [])),
+    )
+
+
+def _batch(value: object, pointers: bool) -> int | None:
+    if value == RUNTIME:
+        return TYPICAL_BATCH
+    count = whole("batch", value)
+    return None if count == 1 and not pointers else count
+
+
+def _shape(value: object) -> tuple[int, int, int]:
+    m, n, k = parse_shape(_text("tune", value))
+    require(m is not None and n is not None and k is not None, f"tune = {value}: a kernel is tuned for numbers")
+    return m or 0, n or 0, k or 0
+
+
+def _text(name: str, value: object) -> str:
+    require(isinstance(value, str), f"{name} = {value!r} is no text")
+    return str(value)
+
+
+def _require_known(where: str, fields: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    unknown = [name for name in fields if name not in known]
+    require(not unknown, f"{where}: unknown {', '.join(unknown)}: known are {', '.join(known)}")
+
+
+def _require_name(what: str, name: str) -> None:
+    require(
+        re.fullmatch(IDENTIFIER, name) is not None and len(name) <= LONGEST_NAME,
+        f"{name!r} cannot name {what}: write a C identifier of lower case with at most {LONGEST_NAME} characters",
+    )

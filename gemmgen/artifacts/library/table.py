@@ -1,0 +1,211 @@
+"""From times to rules: a pure function. Which kernel computes which sizes, in few boxes that a person can read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.support.errors import require
+
+AXES = ("M", "N", "K")
+FEATURES = (*AXES, "M * N")  # that rules bound: the last tells how many blocks there are
+WORTH = 0.0005  # of the mean of log(time / best): a rule that saves less is not written
+MOST_RULES = 32  # of one table
+NEVER = 1e3  # log of a time, of a kernel that cannot serve a point
+
+Sizes = tuple[int, int, int]
+Bounds = tuple[int, ...]  # of FEATURES
+Costs = npt.NDArray[np.float64]
+
+
+def features(sizes: Sizes) -> Bounds:
+    """M, N, K and M * N."""
+    m, n, k = sizes
+    return m, n, k, m * n
+
+
+@dataclass(frozen=True)
+class Box:
+    """Sizes whose FEATURES are from `least` to `most`, both among them."""
+
+    least: Bounds = (0, 0, 0, 0)
+    most: Bounds = (SIZE_LIMIT, SIZE_LIMIT, SIZE_LIMIT, SIZE_LIMIT**2)
+
+    def holds(self, sizes: Sizes) -> bool:
+        return all(low <= size <= high for low, size, high in zip(self.least, features(sizes), self.most, strict=True))
+
+    def within(self, fixed: Mapping[str, int]) -> Box:
+        """Of it what has the `fixed` sizes, by name."""
+        least, most = (
+            tuple(fixed.get(axis, bound) for axis, bound in zip(FEATURES, bounds, strict=True))
+            for bounds in (self.least, self.most)
+        )
+        return Box(least, most)
+
+    def split(self, axis: int, most: int) -> tuple[Box, Box]:
+        """(up to `most` along an axis, beyond it)."""
+        below = tuple(most if place == axis else bound for place, bound in enumerate(self.most))
+        above = tuple(most + 1 if place == axis else bound for place, bound in enumerate(self.least))
+        return replace(self, most=below), replace(self, least=above)
+
+
+@dataclass(frozen=True)
+class Region:
+    """A box, the number of the kernel that computes it, and the least product of it that has a time."""
+
+    box: Box
+    kernel: int
+    example: Sizes
+
+
+def regions(points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box | None = None) -> tuple[Region, ...]:
+    """Boxes that together are `box`, and for each the kernel with the least times there.
+
+    times  of each point those of all kernels; infinite where one cannot serve it
+
+    A box is split along the axis and at the size that save most, while that is worth a rule. Raises InvalidInput for a
+    point that no kernel serves: `box` has to have one that serves all of them.
+    """
+    costs = _costs(times)
+    leaves = [_Leaf(box or Box(), np.array([features(point) for point in points], np.int64), costs)]
+    while len(leaves) < MOST_RULES:
+        place = max(range(len(leaves)), key=lambda one: leaves[one].best_split.saved)
+        split = leaves[place].best_split
+        if split.saved <= WORTH * len(points):
+            break
+        leaves[place : place + 1] = leaves[place].halves
+    return tuple(_merged([Region(leaf.box, leaf.kernel, leaf.example) for leaf in leaves]))
+
+
+def chosen(found: Sequence[Region], sizes: Sizes) -> int | None:
+    """The kernel of the first region that holds `sizes`."""
+    return next((region.kernel for region in found if region.box.holds(sizes)), None)
+
+
+@dataclass(frozen=True)
+class Regret:
+    """How much longer choices take than the best kernel there is: 0.01 is 1%.
+
+    mean  geometric; p95 at the 95th percentile
+    """
+
+    points: int
+    mean: float
+    p95: float
+    worst: float
+
+
+def regret_of(ratios: Sequence[float]) -> Regret:
+    """Of the times of choices over those of the best kernels. Raises InvalidInput where there is none."""
+    require(len(ratios) > 0, "regret of no sizes")
+    values = np.array(ratios, np.float64)
+    mean = math.exp(float(np.log(values).mean()))
+    return Regret(len(ratios), mean - 1, float(np.quantile(values, 0.95)) - 1, float(values.max()) - 1)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """What splitting along `axis` behind the size `most` saves of the costs."""
+
+    saved: float
+    axis: int = 0
+    most: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Leaf:
+    box: Box
+    points: npt.NDArray[np.int64]
+    costs: Costs
+
+    @cached_property
+    def total(self) -> Costs:
+        total: Costs = self.costs.sum(axis=0)
+        return total
+
+    @property
+    def kernel(self) -> int:
+        return int(np.argmin(self.total))
+
+    @property
+    def example(self) -> Sizes:
+        """The least product of it."""
+        m, n, k, _ = min(self.points.tolist(), key=lambda point: point[2] * point[3])
+        return m, n, k
+
+    @cached_property
+    def best_split(self) -> _Split:
+        return max((self._along(axis) for axis in range(len(FEATURES))), key=lambda split: split.saved)
+
+    def _along(self, axis: int) -> _Split:
+        """The best threshold along an axis."""
+        order = np.argsort(self.points[:, axis], kind="stable")
+        sizes = self.points[order, axis]
+        steps = np.flatnonzero(sizes[1:] > sizes[:-1])  # the last place of each size but the largest
+        if not len(steps):
+            return _Split(0.0)
+        below = np.cumsum(self.costs[order], axis=0)[steps]
+        left = below.min(axis=1) + (self.total - below).min(axis=1)
+        best = int(np.argmin(left))
+        low, high = int(sizes[steps[best]]), int(sizes[steps[best] + 1])
+        return _Split(float(self.total.min() - left[best]), axis, between(low, high))
+
+    @property
+    def halves(self) -> tuple[_Leaf, _Leaf]:
+        split = self.best_split
+        below = self.points[:, split.axis] <= split.most
+        boxes = self.box.split(split.axis, split.most)
+        return (
+            _Leaf(boxes[0], self.points[below], self.costs[below]),
+            _Leaf(boxes[1], self.points[~below], self.costs[~below]),
+        )
+
+
+def between(low: int, high: int) -> int:
+    """The last size that belongs to `low` rather than to `high`, by ratio."""
+    return max(low, min(high - 1, math.isqrt(low * high)))
+
+
+def _costs(times: Sequence[Sequence[float]]) -> Costs:
+    """log(time / best) of each point and kernel."""
+    values = np.array(times, np.float64)
+    require(values.ndim == 2 and values.size > 0, "no times to choose by")
+    best = values.min(axis=1, keepdims=True)
+    require(bool(np.isfinite(best).all()), "a point has no kernel that serves it")
+    costs: Costs = np.minimum(np.log(values / best), NEVER)
+    return costs
+
+
+def _merged(found: list[Region]) -> list[Region]:
+    """Neighbours with one kernel that make up a box become one."""
+    for first, second in combinations(range(len(found)), 2):
+        box = _union(found[first].box, found[second].box)
+        if box is not None and found[first].kernel == found[second].kernel:
+            joined = replace(found[first], box=box)
+            return _merged([*found[:first], joined, *found[first + 1 : second], *found[second + 1 :]])
+    return found
+
+
+def _union(one: Box, other: Box) -> Box | None:
+    """The two as one box; None where they make none."""
+    places = range(len(FEATURES))
+    apart = [place for place in places if _side(one, place) != _side(other, place)]
+    if len(apart) != 1:
+        return None
+    low, high = sorted((_side(one, apart[0]), _side(other, apart[0])))
+    if low[1] + 1 != high[0]:
+        return None
+    least = tuple(low[0] if place == apart[0] else one.least[place] for place in places)
+    most = tuple(high[1] if place == apart[0] else one.most[place] for place in places)
+    return Box(least, most)
+
+
+def _side(box: Box, axis: int) -> tuple[int, int]:
+    return box.least[axis], box.most[axis]

@@ -1,0 +1,327 @@
+"""A library as its templates see it: products, kernels and rules. Values only, no code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gemmgen.artifacts.interface import Argument, Interface
+from gemmgen.artifacts.library.members import Member, case_of
+from gemmgen.artifacts.library.rules import Choice, Rule
+from gemmgen.artifacts.library.spec import CHUNK, Product, Spec
+from gemmgen.artifacts.library.table import AXES, FEATURES, Box
+from gemmgen.artifacts.selftest import SelfTest
+from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.problem.case import Case
+from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.support.files import sha256
+
+
+@dataclass(frozen=True)
+class ProductInterface(Interface):
+    """The function of a product: as the launcher of a kernel that serves every call."""
+
+    function: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.function or self.source.name
+
+    @property
+    def pointer_align(self) -> int:
+        """Bytes that divide the addresses that the self-test uses: kernels may ask for as many."""
+        return CHUNK
+
+
+def product_interface(library: str, product: Product, arch: str) -> ProductInterface:
+    problem, launch = product.general, Launch(1, (("M", 1), ("N", 1)))
+    function = f"{library}_{product.name}"
+    source = KernelSource(function, "", problem, "", {}, launch, parameters(problem, launch))
+    return ProductInterface(source, arch, function)
+
+
+@dataclass(frozen=True)
+class ProductTest(SelfTest):
+    """Its self-test: sizes that reach every rule."""
+
+    choices: tuple[Choice, ...] = ()
+
+    @cached_property
+    def shapes(self) -> tuple[Case, ...]:
+        """That with the largest of the least sizes comes first: arguments of it can be made too small."""
+        cases = dict.fromkeys(reach.case for reach in self.reaches)
+        return tuple(sorted(cases, key=lambda case: -min(case.m, case.n, case.k)))
+
+    @cached_property
+    def reaches(self) -> tuple[Reach, ...]:
+        return tuple(
+            Reach(choice, rule, case_of(choice.product, rule.example, rule.needs))
+            for choice in self.choices
+            for rule in choice.rules
+        )
+
+    def place(self, reach: Reach) -> int:
+        """Of its shape."""
+        return self.shapes.index(reach.case)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """A call that a rule is to decide."""
+
+    choice: Choice
+    rule: Rule
+    case: Case
+
+    @property
+    def kernel(self) -> str:
+        return self.choice.members[self.rule.kernel].name
+
+
+@dataclass(frozen=True)
+class RuleText:
+    """A rule: what it needs, the ranges of M, N, K and M * N in columns, and the kernel."""
+
+    needs: str
+    columns: str
+    kernel: str
+
+
+@dataclass(frozen=True)
+class TableText:
+    """The rules of a product on one architecture.
+
+    least   compute capability, as 10 times major plus minor, from which devices have them
+    exact   whether only devices of just that one do
+    """
+
+    choice: Choice
+    exact: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.choice.product.name}_sm_{self.least}"
+
+    @property
+    def least(self) -> int:
+        return int(bare_number(self.choice.arch))
+
+    @property
+    def rules(self) -> tuple[RuleText, ...]:
+        members = self.choice.members
+        return tuple(
+            RuleText(rule.needs.text, self._columns([f"{one}," for one in ranges]), members[rule.kernel].name)
+            for rule, ranges in zip(self.choice.rules, self._ranges, strict=True)
+        )
+
+    @property
+    def heading(self) -> str:
+        """Above the columns."""
+        return self._columns(FEATURES)
+
+    @cached_property
+    def _ranges(self) -> list[tuple[str, ...]]:
+        return [tuple(map(range_text, rule.box.least, rule.box.most, WIDEST)) for rule in self.choice.rules]
+
+    def _columns(self, texts: Sequence[str]) -> str:
+        widths = [max(map(len, column)) for column in zip(FEATURES, *self._ranges, strict=True)]
+        return "".join(f"{text:{width + 2}}" for text, width in zip(texts, widths, strict=True))
+
+    @property
+    def source(self) -> str:
+        """Where its times come from."""
+        device = self.choice.device
+        if not self.choice.times:
+            return "nothing to choose from: one kernel serves each call"
+        if self.choice.kind == "measured":
+            return f"times measured on {device}"
+        return f"times predicted for {device} by a model: nothing was measured"
+
+
+def bare_number(arch: str) -> str:
+    """ "90" of "sm_90a"."""
+    return arch.removeprefix("sm_").rstrip("af")
+
+
+WIDEST = Box().most
+
+
+def range_text(least: int, most: int, widest: int) -> str:
+    """ "{1, 16}"; "ALL" where there is no bound, and one without an upper bound has MOST."""
+    if (least, most) == (0, widest):
+        return "ALL"
+    return f"{{{least}, {'MOST' if most == widest else most}}}"
+
+
+@dataclass(frozen=True)
+class ProductText:
+    """A product, its function and its tables, the newest architecture first."""
+
+    product: Product
+    out: ProductInterface
+    tables: tuple[TableText, ...]
+    test: ProductTest
+
+    @property
+    def name(self) -> str:
+        return self.product.name
+
+    @property
+    def unit(self) -> int:
+        return self.product.unit
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Without the workspace."""
+        return tuple(one for one in self.out.arguments if not one.is_workspace)
+
+    @property
+    def distances(self) -> tuple[str, ...]:
+        """Leading dimensions and strides."""
+        return tuple(name for name in self.out.runtime_names if name not in ("M", "N", "K", "batch"))
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Fields that say where A, B, C and the epilogue's operands are."""
+        return tuple(self.out.located)
+
+    def capability(self, reach: Reach) -> int:
+        """Of the devices on which a rule decides."""
+        return int(bare_number(reach.choice.arch))
+
+    @property
+    def sizes_doc(self) -> str:
+        """For which sizes kernels were chosen."""
+        return ", ".join(f"{axis} {one}" for axis, one in zip(AXES, self.product.ranges, strict=True))
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """A kernel as the dispatcher calls it."""
+
+    member: Member
+
+    @property
+    def name(self) -> str:
+        return self.member.name
+
+    @property
+    def feature(self) -> str | None:
+        return self.member.interface.feature
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What its launcher gets of a call `a`, the workspace apart."""
+        given = (one for one in self.member.interface.arguments if not one.is_workspace)
+        return tuple(_field_as(one) for one in given)
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        return tuple(f"a.{name}" for name in self.member.interface.runtime_sizes)
+
+
+def _field_as(argument: Argument) -> str:
+    """The field of a call that is this argument, in its type."""
+    if argument.ctype in ("int", "long long") and argument.text not in ("alpha", "beta"):
+        return f"a.{argument.text}"
+    return f"static_cast<{argument.ctype}>(a.{argument.text.removesuffix('_array')})"
+
+
+@dataclass(frozen=True)
+class LibraryText:
+    """A library: its specification and what was chosen for each product and architecture."""
+
+    spec: Spec
+    choices: tuple[Choice, ...]
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def most(self) -> int:
+        return SIZE_LIMIT
+
+    @cached_property
+    def products(self) -> tuple[ProductText, ...]:
+        return tuple(self._product(product) for product in self.spec.products)
+
+    def _product(self, product: Product) -> ProductText:
+        choices = tuple(choice for choice in self.choices if choice.product is product)
+        out = product_interface(self.name, product, self.spec.architectures[0])
+        texts = (TableText(choice, self.builds[choice.arch].endswith("a")) for choice in choices)
+        tables = sorted(texts, key=lambda one: -one.least)
+        return ProductText(product, out, tuple(tables), ProductTest(out, choices))
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """The kernels of all products, each once, by name."""
+        found = {member.name: member for choice in self.choices for member in choice.members}
+        return tuple(found[name] for name in sorted(found))
+
+    @property
+    def kernels(self) -> tuple[KernelText, ...]:
+        return tuple(KernelText(member) for member in self.members)
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """CUDA's that define element types."""
+        return tuple(sorted({header for one in self.products for header in one.out.cuda_headers}))
+
+    @property
+    def cuda_elements(self) -> tuple[str, ...]:
+        """Element types that C++ lacks."""
+        return tuple(sorted({element.name for one in self.products for element in one.out.cuda_elements}))
+
+    @property
+    def has_integers(self) -> bool:
+        return any(one.out.has_integers for one in self.products)
+
+    @property
+    def distances(self) -> tuple[str, ...]:
+        """Leading dimensions and strides that some product takes, in the order of a signature."""
+        return _union([one.distances for one in self.products])
+
+    @property
+    def batched(self) -> bool:
+        return any(one.out.batched for one in self.products)
+
+    @property
+    def extra(self) -> dict[str, bool]:
+        """Tensors of the epilogues by name, and whether they are written."""
+        operands = [operand for one in self.products for operand in one.out.epilogue.operands]
+        return {operand.name: operand.written for operand in operands}
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        return _union([one.out.epilogue.scalars for one in self.products])
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        return self.spec.architectures
+
+    @cached_property
+    def builds(self) -> dict[str, str]:
+        """What is compiled for each architecture: "90a" for sm_90 where a kernel there has instructions of it alone."""
+        specific = {choice.arch for choice in self.choices for one in choice.members if one.arch.endswith("a")}
+        return {arch: bare_number(arch) + ("a" if arch in specific else "") for arch in self.spec.architectures}
+
+    @property
+    def cmake_archs(self) -> str:
+        """As CMAKE_CUDA_ARCHITECTURES."""
+        return ";".join(sorted(self.builds.values(), key=lambda number: int(number.rstrip("a"))))
+
+    @property
+    def gencode(self) -> str:
+        """What tells nvcc to compile for them."""
+        return " ".join(f"-gencode arch=compute_{arch},code=sm_{arch}" for arch in self.cmake_archs.split(";"))
+
+    @property
+    def digest(self) -> str:
+        """Of the kernels."""
+        return sha256("".join(member.source.digest for member in self.members).encode())[:8]
+
+
+def _union(names: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for some in names for name in some))

@@ -1,0 +1,91 @@
+"""`gemmgen library`: kernels of several products behind one dispatcher, as a folder that another project takes in."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from gemmgen.api import library as make_library
+from gemmgen.artifacts.library.building import Library, choice_document
+from gemmgen.artifacts.records import Document
+from gemmgen.cli.options import Whole, arch_option, device_option, json_option, seed_option
+from gemmgen.cli.output import emit
+from gemmgen.cli.progress import watch
+from gemmgen.cli.reports.library import show_library
+from gemmgen.run.target import DeviceChoice
+
+
+@click.command()
+@click.argument("spec", metavar="SPEC.toml", type=click.Path(path_type=Path))
+@click.option("--to", type=click.Path(path_type=Path), required=True, help="Folder for the library's files.")
+@device_option
+@click.option("--budget", type=Whole(1), help="Candidates of each search, as of `gemmgen tune`.")
+@click.option(
+    "--examples", type=Whole(0), help="Situations to verify each kernel in, 0 for none.  [default: as `export`]"
+)
+@click.option(
+    "--points",
+    type=Whole(8),
+    help="Sizes at which a product's kernels are timed, at most.  [default: 256 on a GPU, 1024 predicted]",
+)
+@seed_option
+@arch_option
+@json_option
+@click.pass_obj
+def command(
+    words: list[str],
+    spec: Path,
+    to: Path,
+    device: DeviceChoice,
+    budget: int | None,
+    examples: int | None,
+    points: int | None,
+    seed: int,
+    arch: str,
+    as_json: bool,
+) -> None:
+    """Write a library: NAME.h, a .cu for each kernel, a dispatcher, CMake, self-test, certificate and record.
+
+    SPEC.toml names the library and its architectures, and says of each [[product]] types, layout, epilogue, batch and
+    the sizes M, N and K that count: numbers, lists, ranges ("1..8192") or "?". Kernels are tuned for some of these,
+    timed over a grid of them, and chosen by rules that the dispatcher holds as a table. Every product has a kernel
+    that serves all sizes. What was found before is kept: with a changed SPEC.toml only what changed is done again,
+    and files that are no longer named are removed.
+
+    \b
+    name = "mylinear"
+    architectures = ["sm_80", "sm_90"]
+    [[product]]
+    types = "bf16"
+    layout = "rc"
+    M = "1..8192"
+    N = 4096
+    K = [4096, 11008]
+    epilogue = "bias+gelu"
+    """
+    with watch() as progress:
+        made = make_library(
+            spec,
+            to=to,
+            device=device,
+            arch=arch,
+            budget=budget,
+            examples=examples,
+            seed=seed,
+            points=points,
+            command=shlex.join(["gemmgen", *words]),
+            progress=progress,
+        )
+    emit(as_json, lambda: _document(made), lambda console: show_library(console, made))
+
+
+def _document(made: Library) -> Document:
+    return {
+        "library": made.spec.name,
+        "choices": [choice_document(choice) for choice in made.choices],
+        "files": [str(path) for path in made.files],
+        "removed": [str(path) for path in made.removed],
+        "left": [str(path) for path in made.left],
+    }

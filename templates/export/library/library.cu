@@ -1,0 +1,292 @@
+/*# NAME.cu: the dispatcher. Host code only. #*/
+// The dispatcher of ${ lib.name }: which kernel serves which call. Rules are tried from the top, and the first that fits counts.
+
+#include "${ lib.name }.h"
+
+#include <algorithm>
+#include <atomic>
+#include <climits>
+#include <cstdint>
+#include <cstdio>
+#include <iterator>
+
+//% for k in lib.kernels
+#include "${ k.name }.h"
+/*% endfor %*/
+
+
+namespace {
+
+using Args = ${ lib.name }_args;
+
+thread_local char reason[200] = "";  // of the last refusal
+
+template <typename... Values>
+cudaError_t refuse(cudaError_t error, const char* format, Values... values)
+{
+    std::snprintf(reason, sizeof reason, format, values...);
+    return error;
+}
+
+struct Kernel {
+    const char* name;
+    cudaError_t (*launch)(const Args& a, void* workspace, size_t workspace_bytes, cudaStream_t stream);
+    size_t (*workspace_bytes)(const Args& a);
+    const char* (*refusal)();
+};
+
+// What a call keeps beside its sizes, which kernels may need.
+enum Keeps : unsigned {
+    ANY = 0,
+    ALIGNED = 1,  // addresses are divisible by 16 bytes, and leading dimensions and strides by as many elements as fit
+    DENSE = 2,    // addresses are divisible by 16 bytes, and lines and matrices lie without a gap
+};
+
+constexpr int SIZE_LIMIT = ${ lib.most };  // rounding a size up to a tile must stay below 2^31
+constexpr long long MOST = LLONG_MAX;
+
+struct Range {
+    long long least, most;
+
+    bool holds(long long size) const { return least <= size && size <= most; }
+};
+
+constexpr Range ALL = {0, MOST};
+
+struct Rule {
+    unsigned needs;
+    Range M, N, K, MN;  // of sizes, and of C's elements
+    const Kernel* kernel;
+};
+
+// The rules of a product for devices of a compute capability (80: 8.0) and, unless `exact`, newer ones.
+struct Table {
+    int capability;
+    bool exact;
+    const Rule *begin, *end;
+};
+
+//% for k in lib.kernels
+constexpr Kernel ${ k.name }_kernel = {
+    "${ k.name }",
+    [](const Args& a, void* workspace, size_t workspace_bytes, cudaStream_t stream) {
+        return ${ k.name }_launch(
+            ${ k.arguments | join(", ") }, workspace, workspace_bytes, stream);
+    },
+    [](const Args&${ " a" if k.sizes }) { return ${ k.name }_workspace_bytes(${ k.sizes | join(", ") }); },
+    ${ k.name }_refusal,
+};
+
+//% endfor
+//% for p in lib.products
+// ${ p.name }: C = ${ p.out.formula }
+//
+//% for t in p.tables
+// On ${ t.choice.arch }${ " alone" if t.exact }: ${ t.source }.
+constexpr Rule ${ t.name }[] = {
+    // needs  ${ t.heading }kernel
+//% for r in t.rules
+    {${ "%-9s" | format(r.needs ~ ",") }${ r.columns }&${ r.kernel }_kernel},
+//% endfor
+};
+
+//% endfor
+constexpr Table ${ p.name }_tables[] = {
+//% for t in p.tables
+    {${ t.least }, ${ t.exact | lower }, std::begin(${ t.name }), std::end(${ t.name })},
+//% endfor
+};
+
+// Puts numbers to what a call leaves open, and refuses what no kernel computes.
+cudaError_t complete_${ p.name }(Args& a)
+{
+//% for size in p.out.runtime_sizes
+    if (a.${ size } < 0 || a.${ size } > SIZE_LIMIT) return refuse(cudaErrorInvalidValue, "${ size } = %d is not in 0 to %d", a.${ size }, SIZE_LIMIT);
+//% endfor
+//% for ld in p.out.runtime_lds
+    if (a.${ ld.name } == 0) a.${ ld.name } = std::max(1, a.${ ld.line });
+    if (a.${ ld.name } < a.${ ld.line }) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is less than %d", a.${ ld.name }, a.${ ld.line });
+//% endfor
+//% for x in p.out.runtime_strides
+    const long long least_${ x.name } = (a.${ x.lines } - 1LL) * a.${ x.ld } + a.${ x.line };
+    if (${ "a." ~ x.name ~ " != 0 && " if x.may_be_zero }a.${ x.name } < least_${ x.name }) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is less than %lld", a.${ x.name }, least_${ x.name });
+//% endfor
+    if (${ p.out.may_be_empty | map("replace", "", "a.", 1) | join(" == 0 || ") } == 0) return cudaSuccess;  // C has no elements
+//% for name in p.addresses
+//% set null = "a.%s == nullptr" | format(name)
+    if (${ "a.K > 0 && " ~ null if name in p.out.may_be_null else null }) return refuse(cudaErrorInvalidValue, "%s is null", "${ name }");
+//% set align = p.out.aligns[p.out.located[name]]
+//% if align > 1
+    if (reinterpret_cast<std::uintptr_t>(a.${ name }) % ${ align } != 0) return refuse(cudaErrorMisalignedAddress, "${ name } = %p is no multiple of %d bytes", a.${ name }, ${ align });
+//% endif
+//% endfor
+    return cudaSuccess;
+}
+
+bool empty_${ p.name }(const Args& a) { return ${ p.out.may_be_empty | map("replace", "", "a.", 1) | join(" == 0 || ") } == 0; }
+
+unsigned keeps_${ p.name }(const Args& a)
+{
+    const std::uintptr_t addresses =
+//%- for name in p.addresses
+ reinterpret_cast<std::uintptr_t>(a.${ name })${ " |" if not loop.last }
+//%- endfor
+;
+    if (addresses % 16 != 0) return ANY;
+    const bool aligned = (
+//%- for name in p.distances
+a.${ name }${ " | " if not loop.last }
+//%- endfor
+) % ${ p.unit } == 0;
+    const bool dense =
+//%- for ld in p.out.runtime_lds
+ a.${ ld.name } == std::max(1, a.${ ld.line })${ " &&" if not loop.last or p.out.runtime_strides }
+//%- endfor
+//%- for x in p.out.runtime_strides
+ a.${ x.name } == (long long)a.${ x.lines } * a.${ x.ld }${ " &&" if not loop.last }
+//%- endfor
+;
+    return (aligned ? ALIGNED : ANY) | (dense ? DENSE : ANY);
+}
+
+//% endfor
+struct Product {
+    cudaError_t (*complete)(Args& a);
+    bool (*empty)(const Args& a);
+    unsigned (*keeps)(const Args& a);
+    const Table *begin, *end;
+};
+
+constexpr Product PRODUCTS[] = {
+//% for p in lib.products
+    {complete_${ p.name }, empty_${ p.name }, keeps_${ p.name }, std::begin(${ p.name }_tables), std::end(${ p.name }_tables)},
+//% endfor
+};
+
+// The current device's compute capability, asked once of each device.
+cudaError_t capability_here(int& capability)
+{
+    constexpr int DEVICES = 64;  // those beyond are asked each time
+    static std::atomic<int> known[DEVICES];
+    int device = 0, major = 0, minor = 0;
+    cudaError_t status = cudaGetDevice(&device);
+    if (status == cudaSuccess && device < DEVICES) capability = known[device].load(std::memory_order_relaxed);
+    if (status != cudaSuccess || capability != 0) return status;
+    status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    if (status == cudaSuccess) status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    capability = 10 * major + minor;
+    if (status == cudaSuccess && device < DEVICES) known[device].store(capability, std::memory_order_relaxed);
+    return status;
+}
+
+// The rules for the current device.
+cudaError_t table_here(const Product& product, const Table*& table)
+{
+    int capability = 0;
+    const cudaError_t status = capability_here(capability);
+    if (status != cudaSuccess) return refuse(status, "no device: %s", cudaGetErrorString(status));
+    for (table = product.begin; table != product.end; ++table)
+        if (capability == table->capability || (capability > table->capability && !table->exact)) return cudaSuccess;
+    return refuse(cudaErrorNoKernelImageForDevice, "the device is an sm_%d: there are kernels for ${ lib.architectures | join(", ") }", capability);
+}
+
+bool fits(const Rule& rule, const Args& a)
+{
+    return rule.M.holds(a.M) && rule.N.holds(a.N) && rule.K.holds(a.K) && rule.MN.holds(static_cast<long long>(a.M) * a.N);
+}
+
+// The kernel for a call, which it completes: none where C has no elements.
+cudaError_t choose(const Args* args, Args& a, const Kernel*& kernel)
+{
+    reason[0] = '\0';
+    kernel = nullptr;
+    if (args == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "args");
+    const auto number = static_cast<unsigned>(args->product);
+    if (number >= std::size(PRODUCTS)) return refuse(cudaErrorInvalidValue, "product = %u is not in 0 to %u", number, unsigned(std::size(PRODUCTS)) - 1);
+    const Product& product = PRODUCTS[number];
+    a = *args;
+    cudaError_t status = product.complete(a);
+    if (status != cudaSuccess || product.empty(a)) return status;
+    const Table* table = nullptr;
+    status = table_here(product, table);
+    if (status != cudaSuccess) return status;
+    const unsigned keeps = product.keeps(a);
+    const Rule* rule = table->begin;
+    while ((rule->needs & ~keeps) != 0 || !fits(*rule, a)) ++rule;  // the last rule fits every call
+    kernel = rule->kernel;
+    return cudaSuccess;
+}
+
+}  // namespace
+
+extern "C" cudaError_t ${ lib.name }_gemm(const ${ lib.name }_args* args, void* workspace, size_t workspace_bytes, cudaStream_t stream)
+{
+    Args a;
+    const Kernel* kernel;
+    const cudaError_t status = choose(args, a, kernel);
+    if (kernel == nullptr) return status;
+    const cudaError_t launched = kernel->launch(a, workspace, workspace_bytes, stream);
+    if (launched != cudaSuccess) refuse(launched, "%s", kernel->refusal());
+    return launched;
+}
+
+extern "C" size_t ${ lib.name }_workspace_bytes(const ${ lib.name }_args* args)
+{
+    reason[0] = '\0';
+    if (args == nullptr || static_cast<unsigned>(args->product) >= std::size(PRODUCTS)) return 0;
+    const Table* table = nullptr;
+    if (table_here(PRODUCTS[args->product], table) != cudaSuccess) return 0;
+    size_t most = 0;
+    for (const Rule* rule = table->begin; rule != table->end; ++rule)
+        if (fits(*rule, *args)) most = std::max(most, rule->kernel->workspace_bytes(*args));
+    return most;
+}
+
+extern "C" const char* ${ lib.name }_kernel(const ${ lib.name }_args* args)
+{
+    Args a;
+    const Kernel* kernel;
+    choose(args, a, kernel);
+    return kernel == nullptr ? nullptr : kernel->name;
+}
+
+extern "C" const char* ${ lib.name }_status_text(cudaError_t status)
+{
+    switch (status) {
+    case cudaSuccess: return "the product is on the stream";
+    case cudaErrorInvalidValue: return "an argument is null or out of its range, or the workspace is too small";
+    case cudaErrorMisalignedAddress: return "an address is not divisible by its elements' size, or the workspace's not by 256";
+    case cudaErrorNoKernelImageForDevice: return "there is no kernel for this device: the library was built for ${ lib.architectures | join(", ") }";
+    case cudaErrorInvalidConfiguration: return "C has more tiles than a grid can have blocks";
+    default: return cudaGetErrorString(status);
+    }
+}
+
+extern "C" const char* ${ lib.name }_refusal(void) { return reason; }
+
+//% for p in lib.products
+extern "C" cudaError_t ${ p.out.name }(
+//% for a in p.arguments
+    ${ a.ctype } ${ a.text },
+//% endfor
+    void* workspace, size_t workspace_bytes, cudaStream_t stream)
+{
+    Args a = {};
+    a.product = ${ lib.name | upper }_${ p.name | upper };
+//% for argument in p.arguments
+    a.${ argument.text | replace("_array", "") } = ${ argument.text };
+//% endfor
+    return ${ lib.name }_gemm(&a, workspace, workspace_bytes, stream);
+}
+
+extern "C" size_t ${ p.out.name }_workspace_bytes(${ p.out.runtime_sizes | map("replace", "", "int ", 1) | join(", ") })
+{
+    Args a = {};
+    a.product = ${ lib.name | upper }_${ p.name | upper };
+//% for size in p.out.runtime_sizes
+    a.${ size } = ${ size };
+//% endfor
+    return ${ lib.name }_workspace_bytes(&a);
+}
+
+//% endfor

@@ -1,0 +1,118 @@
+/* ${ lib.name }: matrix products, each by the kernel that suits its sizes.
+ *
+//% for p in lib.products
+ * ${ lib.name }_${ p.name }
+ *     C = ${ p.out.formula }      sums in ${ p.out.types.accumulator.label }${ ", for each of a batch of products" if p.out.batched }
+//% for m in p.out.matrices
+ *     ${ "%-8s" | format(m.name) } ${ p.out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
+//% if m.name in p.out.written
+ *              is written: ${ p.out.written[m.name] }
+//% endif
+//% endfor
+//% for v in p.out.epilogue.operands if not v.is_matrix
+ *     ${ "%-8s" | format(v.name) } ${ p.out.element[v.name] }, ${ "%s elements" | format(p.out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }
+//% endfor
+ *     Kernels were chosen for ${ p.sizes_doc }; all other sizes are served, too.
+ *
+//% endfor
+ * C is row-major. A column-major C is a row-major one transposed, C^T = B^T A^T: pass B for A and A for B, and swap M with N, lda
+ * with ldb and what is along m with what is along n. So a product whose A and B are row-major serves column-major ones (BLAS's
+ * N, N), and one of a row-major A and a column-major B serves just these (BLAS's T, N).
+ *
+ * beta = 0 never reads C. K = 0 makes A * B zero and reads neither A nor B.
+ *
+ * All functions may be called by any number of threads at once. None allocates memory or waits for the device, so that calls can
+ * be captured in a graph; work is put on `stream` of the current device.
+ */
+#ifndef ${ lib.name | upper }_H
+#define ${ lib.name | upper }_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+//% if lib.has_integers
+#include <stdint.h>
+//% endif
+/*% if lib.cuda_elements %*/
+
+#ifdef __cplusplus
+//% for header in lib.headers
+#include <${ header }>
+//% endfor
+#else /* CUDA defines them for C++ alone: C knows pointers to them */
+//% for element in lib.cuda_elements
+typedef struct ${ element } ${ element };
+//% endfor
+#endif
+/*% endif %*/
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ${ lib.name }_product {
+//% for p in lib.products
+    ${ lib.name | upper }_${ p.name | upper }${ "," if not loop.last }
+//% endfor
+} ${ lib.name }_product;
+
+/* A call. Set all to zero first (`= {0}`): a leading dimension of 0 is that of matrices whose lines have no gap.
+ *
+ * A, B, C     device memory, at addresses that their elements' size divides, and C overlaps nothing else; chunks of 16 bytes
+ *             there and from line to line let faster kernels serve
+ */
+typedef struct ${ lib.name }_args {
+    ${ lib.name }_product product;
+    int M, N, K;
+    const void* A;
+    const void* B;
+    void* C;
+//% for name, written in lib.extra.items()
+    ${ "" if written else "const " }void* ${ name };
+//% endfor
+//% for name in lib.distances
+    ${ "long long" if name.startswith("stride") else "int" } ${ name };
+//% endfor
+//% if lib.batched
+    int batch;
+//% endif
+//% if lib.scalars
+    double ${ lib.scalars | join(", ") };
+//% endif
+} ${ lib.name }_args;
+
+/* Start a product on `stream`; returns before it has run.
+ *
+ * workspace  device memory of ${ lib.name }_workspace_bytes(args) bytes, at an address divisible by 256; null where that is 0.
+ *            It may hold anything. One call at a time uses it: calls in order on one stream may share it
+ *
+ * Returns cudaSuccess or what ${ lib.name }_status_text explains; ${ lib.name }_refusal says what was refused, in numbers.
+ */
+cudaError_t ${ lib.name }_gemm(const ${ lib.name }_args* args, void* workspace, size_t workspace_bytes, cudaStream_t stream);
+
+/* Bytes of workspace that a call takes at most on the current device, whatever its addresses and leading dimensions: only
+ * product, sizes and batch are read. 0 where the call would be refused. */
+size_t ${ lib.name }_workspace_bytes(const ${ lib.name }_args* args);
+
+/* The name of the kernel that would serve a call on the current device: null where it would be refused. */
+const char* ${ lib.name }_kernel(const ${ lib.name }_args* args);
+
+/* What a status of these functions means. */
+const char* ${ lib.name }_status_text(cudaError_t status);
+
+/* Why the last call on this thread was refused: "lda = 100 is less than 128". Empty where it was not. */
+const char* ${ lib.name }_refusal(void);
+
+//% for p in lib.products
+cudaError_t ${ p.out.name }(
+//% for a in p.arguments
+    ${ a.ctype } ${ a.text },
+//% endfor
+    void* workspace, size_t workspace_bytes, cudaStream_t stream);
+size_t ${ p.out.name }_workspace_bytes(${ p.out.runtime_sizes | map("replace", "", "int ", 1) | join(", ") });
+
+//% endfor
+#ifdef __cplusplus
+}
+#endif
+
+#endif

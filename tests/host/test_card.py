@@ -1,0 +1,276 @@
+"""Launches on a GPU against a driver that is played: which functions, with what arguments, where and in which order."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from cuda.bindings import driver as cuda
+
+from gemmgen.arrays import card, libraries
+from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.kernel.families import SIMT, WGMMA
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.gpu import bindings
+from gemmgen.support.errors import CandidateFailed, InvalidInput
+from gemmgen.support.files import Store
+
+OK = cuda.CUresult.CUDA_SUCCESS
+SMS = 4
+
+
+class Array:
+    """On device 0, at an address that nobody reads."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str = "float32", address: int = 0, strides: Any = None) -> None:
+        self.shape, self.dtype, self.address = shape, dtype, address or Array.free(1 << 20)
+        self._strides = strides
+
+    _next = 1 << 32
+
+    @classmethod
+    def free(cls, size: int) -> int:
+        cls._next += size
+        return cls._next - size
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": self.shape, "strides": self._strides, "data": (self.address, False)}
+
+    @property
+    def T(self) -> Array:
+        size = {"float32": 4, "bfloat16": 2}[self.dtype]
+        return Array(self.shape[::-1], self.dtype, self.address, (size, size * self.shape[1]))
+
+
+Array.__module__ = "played"
+
+
+class Library:
+    name, asynchronous = "played", True
+    current, recording = 11, False
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, like: Any) -> Array:
+        return Array(shape, str(dtype.numpy))
+
+    def zeros(self, count: int, like: Any) -> Array:
+        return Array((count,), "uint8")
+
+    def stream(self, ordinal: int) -> int:
+        return self.current
+
+    def capturing(self) -> bool:
+        return self.recording
+
+
+class Driver:
+    """Records launches as (function, stream, blocks, arguments' bytes), memory that is set, and waits."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[Any, ...]] = []
+        self.contexts = [0]
+        self.status = OK
+        self.sizes: dict[str, list[int]] = {}
+
+    def __getattr__(self, name: str) -> Any:  # types and constants
+        return getattr(cuda, name)
+
+    def cuInit(self, flags: int) -> Any:
+        return (OK,)
+
+    def cuCtxGetCurrent(self) -> Any:
+        return OK, self.contexts[-1]
+
+    def cuCtxGetDevice(self) -> Any:
+        return OK, 0
+
+    def cuCtxPushCurrent(self, context: Any) -> Any:
+        self.contexts.append(int(context))
+        return (OK,)
+
+    def cuCtxPopCurrent(self) -> Any:
+        return OK, self.contexts.pop()
+
+    def cuDevicePrimaryCtxRetain(self, device: Any) -> Any:
+        return OK, 77
+
+    def cuDeviceGetAttribute(self, attribute: Any, device: Any) -> Any:
+        kinds = cuda.CUdevice_attribute
+        return OK, {
+            kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: 9,
+            kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: 0,
+        }.get(attribute, SMS)
+
+    def cuPointerGetAttribute(self, attribute: Any, address: int) -> Any:
+        return OK, 0
+
+    def cuModuleLoadData(self, cubin: bytes) -> Any:
+        self.log.append(("module", self.contexts[-1]))
+        return OK, "module"
+
+    def cuModuleGetFunction(self, module: str, name: bytes) -> Any:
+        return OK, name.decode()
+
+    def cuFuncSetAttribute(self, *given: Any) -> Any:
+        return (OK,)
+
+    def cuTensorMapEncodeTiled(self, *given: Any) -> Any:
+        address, sizes = int(given[2]), [int(size) for size in given[3]]
+        assert address, "no map is of address 0"
+        return OK, SimpleNamespace(opaque=[address, *sizes, *[0] * (15 - len(sizes))])
+
+    def cuLaunchKernelEx(self, config: Any, function: str, parameters: int, extra: int) -> Any:
+        sizes = self.sizes[function]
+        at = (ctypes.c_void_p * len(sizes)).from_address(parameters)
+        values = [ctypes.string_at(address, size) for address, size in zip(at, sizes, strict=True)]
+        self.log.append((function, int(config.hStream), config.gridDimX, values))
+        return (self.status,)
+
+    def cuMemsetD32Async(self, address: int, value: int, words: int, stream: Any) -> Any:
+        self.log.append(("memset", address, value, words, int(stream)))
+        return (OK,)
+
+    def cuStreamSynchronize(self, stream: Any) -> Any:
+        self.log.append(("wait", int(stream)))
+        return (OK,)
+
+    @property
+    def launches(self) -> list[tuple[Any, ...]]:
+        return [entry for entry in self.log if len(entry) == 4]
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    played = Driver()
+    for module in (card, bindings):
+        monkeypatch.setattr(module, "driver", played)
+    monkeypatch.setattr(card, "compile_kernel", lambda *given: SimpleNamespace(cubin=b""))
+    monkeypatch.setitem(libraries.KINDS, "played", Library)
+    monkeypatch.setitem(sys.modules, "played", ModuleType("played"))
+    monkeypatch.setattr(Library, "current", 11)
+    monkeypatch.setattr(Library, "recording", False)
+    caches = (card.primary, card.context_of, bindings.encoded)
+    for cached in caches:
+        cached.cache_clear()
+    yield played
+    for cached in caches:
+        cached.cache_clear()
+
+
+@pytest.fixture
+def loaded(driver: Driver, store: Store) -> Callable[[KernelSource], ArrayKernel]:
+    def load(source: KernelSource) -> ArrayKernel:
+        for step in source.program:
+            sizes = {"int": 4, "float": 4, "long long": 8}
+            driver.sizes[step.name] = [
+                128 if p.is_map else 8 if p.is_pointer else sizes[p.ctype] for p in step.parameters
+            ]
+        return ArrayKernel(source, card.CardBackend(source, store))
+
+    return load
+
+
+def simt(*sizes: int | None, split: int = 1, **fields: Any) -> KernelSource:
+    problem = Problem(*sizes, **fields)
+    return render(problem, SIMT, SIMT.default(problem).with_values(SPLIT=split))
+
+
+def address(value: bytes) -> int:
+    return int.from_bytes(value[:8], "little")
+
+
+def test_a_call_passes_addresses_and_sizes_on_the_current_stream(driver, loaded) -> None:
+    kernel = loaded(simt(None, 64, 32, layout="rc"))
+    a, w = Array((100, 32)), Array((64, 32))
+    out = kernel(a, w.T)
+    assert out.shape == (100, 64) and out.dtype == "float32"
+    (_, stream, blocks, values), case = driver.launches[0], kernel.source.problem.case(100)
+    assert (stream, blocks) == (11, kernel.source.launch.blocks(case))
+    assert [address(one) for one in values[:4]] == [a.address, w.address, out.address, 100]
+    other = Array((100, 32))
+    kernel(other, w.T, out, stream=5)
+    kernel(other, w.T, out, stream=SimpleNamespace(cuda_stream=6))
+    assert [(entry[1], address(entry[3][0])) for entry in driver.launches[1:]] == [
+        (5, other.address),
+        (6, other.address),
+    ]
+    assert driver.log.count(("module", 77)) == 1, "the primary context, where none is current"
+    assert driver.contexts == [0], "as it was"
+
+
+def test_a_context_that_is_current_is_the_callers(driver, loaded) -> None:
+    kernel = loaded(simt(64, 64, 64))
+    driver.contexts = [5]
+    kernel(Array((64, 64)), Array((64, 64)))
+    driver.contexts = [6]
+    kernel(Array((64, 64)), Array((64, 64)))
+    assert [entry for entry in driver.log if entry[0] == "module"] == [("module", 5), ("module", 6)]
+
+
+def test_streams_have_workspaces_of_their_own_and_grow_them(driver, loaded) -> None:
+    kernel = loaded(simt(None, 64, 4096, layout="rc", split=4))
+    place = [one.name for one in kernel.source.parameters].index("semaphores")
+
+    def semaphores(m: int, stream: int) -> int:
+        kernel(Array((m, 4096)), Array((64, 4096)).T, stream=stream)
+        return address(driver.launches[-1][3][place])
+
+    first = semaphores(64, 1)
+    assert semaphores(64, 1) == first != semaphores(64, 2)
+    grown = semaphores(64 * 64, 1)
+    assert grown != first and semaphores(64, 1) == grown
+    assert driver.log.count(("wait", 11)) == 6, "what is set to zero is so before another stream reads it"
+    a, b = Array((64, 4096)), Array((64, 4096)).T
+    plans = [kernel.plan(a, b) for _ in range(2)]
+    seen = {address((plan(), driver.launches[-1])[1][3][place]) for plan in plans}
+    assert len(seen | {grown}) == 3, "so has a plan"
+    Library.recording = True
+    assert semaphores(64, 1) not in {*seen, grown}, "and a graph"
+
+
+def test_maxima_are_zero_before_each_launch(driver, loaded) -> None:
+    kernel = loaded(simt(64, 64, 64, epilogue="row_amax(alpha * acc)"))
+    most = Array((64,))
+    plan = kernel.plan(Array((64, 64)), Array((64, 64)), row_amax=most)
+    for _ in range(2):
+        plan()
+    kinds = [entry[0] if entry[0] == "memset" else "launch" for entry in driver.log if entry[0] != "module"]
+    assert kinds == ["memset", "launch"] * 2
+    assert ("memset", most.address, 0, 64, 11) in driver.log
+
+
+def test_maps_are_of_the_operands_and_a_weight_is_prepared_once(driver, loaded) -> None:
+    problem = Problem(None, 64, 100, "bf16", layout="rr", pointer_align=2)
+    kernel = loaded(render(problem, WGMMA, WGMMA.default(problem)))
+    prepares, own = [step.name for step in kernel.source.program[:-1]], kernel.name
+    a, b = Array((200, 100), "bfloat16"), Array((100, 64), "bfloat16")
+    kernel(a, b)
+    assert [entry[0] for entry in driver.launches] == [*prepares, own]
+    assert driver.launches[-1][2] <= SMS, "a persistent kernel has as many blocks as the device has SMs"
+    names = [one.name for one in kernel.source.parameters]
+    driver.log.clear()
+    packed = kernel.prepare_b(b)
+    assert [address(entry[3][0]) for entry in driver.launches] == [b.address]
+    kernel(a, packed)
+    assert [entry[0] for entry in driver.launches[1:]] == [f"{own}_prepare_a_kernel", own]
+    assert address(driver.launches[-1][3][names.index("map_b")]) == packed.array.address
+    with pytest.raises(InvalidInput, match="nothing to prepare"):
+        loaded(simt(64, 64, 64)).prepare_b(Array((64, 64)))
+
+
+def test_what_the_driver_refuses_is_a_failed_launch(driver, loaded) -> None:
+    kernel = loaded(simt(64, 64, 64))
+    plan = kernel.plan(Array((64, 64)), Array((64, 64)))
+    driver.status = cuda.CUresult.CUDA_ERROR_INVALID_HANDLE
+    with pytest.raises(
+        CandidateFailed, match="CUDA_ERROR_INVALID_HANDLE: the launch belongs to device 0, whose context"
+    ):
+        plan()
+    with pytest.raises(InvalidInput, match="stream = 'main' is no stream"):
+        plan(stream="main")

@@ -1,0 +1,295 @@
+"""Libraries: what SPEC.toml says, rules made of times, and folders that are made again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import product as combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gemmgen
+from gemmgen.artifacts.library.building import json_text
+from gemmgen.artifacts.library.clocks import Predicted
+from gemmgen.artifacts.library.members import Member, Needs, case_of
+from gemmgen.artifacts.library.rules import Choice, choose
+from gemmgen.artifacts.library.sizes import SizeRange
+from gemmgen.artifacts.library.spec import Product, Spec, read_spec, spec_from
+from gemmgen.artifacts.library.table import FEATURES, Box, between, chosen, regions, regret_of
+from gemmgen.kernel.families import FAMILIES
+from gemmgen.kernel.render import render
+from gemmgen.problem.device import DEVICES
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.support.errors import InvalidInput
+
+LINEAR: dict[str, Any] = {"name": "linear", "types": "bf16", "layout": "rc", "M": "1..8192", "N": "?", "K": "?"}
+
+
+def spec_of(*products: dict[str, Any], **library: Any) -> Spec:
+    return spec_from({"name": "mylib", "product": list(products), **library}, "sm_90", Path())
+
+
+def product_of(**fields: Any) -> Product:
+    return spec_of({**LINEAR, **fields}).products[0]
+
+
+# SPEC.toml
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "most", "listed"),
+    [(4096, 1, 8192, (4096,)), ([8, 4], 1, 8192, (4, 8)), ("2..64", 2, 64, ()), ("?", 1, 8192, ())],
+)
+def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, most: int, listed: tuple[int]) -> None:
+    assert SizeRange.parse("M", value) == SizeRange(listed, least, most)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"M": "8..4"}, "product linear: 8..4 holds no size"),
+        ({"M": "many"}, 'product linear: M = "many": write a size, a list of sizes, a range "1..8192" or "?"'),
+        ({"M": 0}, "product linear: a size of 0: sizes are 1 to"),
+        ({"M": []}, r"product linear: M = \[\]: list at least one size"),
+        ({"M": True}, "product linear: M = True is no whole number"),
+        ({"types": "bf17"}, "product linear: .*bf17"),
+        ({"typ": "bf16"}, "product linear: unknown typ: known are name, types"),
+        ({"name": "Linear"}, "'Linear' cannot name the product: write a C identifier of lower case"),
+        ({"epilogue": "glue"}, "product linear: .*glue"),
+        ({"tune": ["16x?x4096"]}, "product linear: tune = 16x[?]x4096: a kernel is tuned for numbers"),
+        ({"batch": 0}, "product linear: batch = 0"),
+    ],
+)
+def test_a_product_that_means_nothing_is_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        spec_of({**LINEAR, **fields})
+
+
+@pytest.mark.parametrize(
+    ("library", "words"),
+    [
+        ({"product": []}, "mylib has no"),
+        ({"name": "9"}, "'9' cannot name the library"),
+        ({"product": [LINEAR, LINEAR]}, "two products are called linear"),
+        ({"architectures": ["sm_42"], "product": [LINEAR]}, "unknown arch 'sm_42'"),
+        ({"architectures": ["sm_90", "sm_90a"], "product": [LINEAR]}, "sm_90, sm_90a: one stands twice"),
+        ({"products": [LINEAR]}, "SPEC: unknown products: known are name, architectures, product"),
+        ({"product": [{"types": "f32"}]}, "product 1: no M, N, K: write a size"),
+    ],
+)
+def test_a_library_that_means_nothing_is_refused(library: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        spec_from({"name": "mylib", **library}, "sm_90", Path())
+
+
+def test_errors_of_a_file_begin_with_its_path(tmp_path: Path) -> None:
+    pytest.importorskip("tomllib")
+    path = tmp_path / "spec.toml"
+    with pytest.raises(InvalidInput, match=f"cannot read {path}"):
+        read_spec(path, "sm_90")
+    path.write_text("name = [")
+    with pytest.raises(InvalidInput, match=f"{path} is no TOML"):
+        read_spec(path, "sm_90")
+    path.write_text('name = "mylib"')
+    with pytest.raises(InvalidInput, match=f"{path}: mylib has no"):
+        read_spec(path, "sm_90")
+
+
+def test_the_general_kernel_is_tuned_first_and_fixed_weights_have_kernels_of_their_own() -> None:
+    requests = list(product_of(N=[4096], K=[4096, 11008]).requests())
+    assert (requests[0].shape, requests[0].pointer_align, requests[0].ld_align) == ("?x?x?", 2, 1)
+    assert {request.shape for request in requests[1:]} == {"?x4096x4096", "?x4096x11008", "?x?x?"}
+    assert all(request.ld_align == 8 and "lda" in request.runtime_names for request in requests[1:])
+
+
+# From times to rules
+
+
+def powers(most: int) -> list[int]:
+    return [2**exponent for exponent in range(most.bit_length())]
+
+
+def test_a_threshold_lies_between_the_sizes_that_it_parts() -> None:
+    points = [(m, 64, 64) for m in (1, 16, 128, 129, 4096)]
+    found = regions(points, [(1.0, 2.0) if m <= 128 else (2.0, 1.0) for m, _, _ in points])
+    assert [(region.box.most[0], region.kernel) for region in found] == [(128, 0), (SIZE_LIMIT, 1)]
+    assert between(100, 400) == 200
+
+
+def test_what_depends_on_the_elements_of_c_takes_one_threshold() -> None:
+    points = [*combinations(powers(4096), powers(4096), (64,))]
+    found = regions(points, [(1.0, 1.5) if m * n <= 2**14 else (1.5, 1.0) for m, n, _ in points])
+    assert [(region.kernel, region.box.most[3]) for region in found] == [(0, 23170), (1, SIZE_LIMIT**2)]
+
+
+def test_a_difference_that_is_not_worth_a_rule_gets_none() -> None:
+    points = [(m, 64, 64) for m in powers(4096)]
+    found = regions(points, [(1.0, 1.0003) if m <= 64 else (1.0003, 1.0) for m, _, _ in points])
+    assert [region.box for region in found] == [Box()]
+
+
+def test_a_point_that_nobody_serves_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="no kernel that serves it"):
+        regions([(1, 1, 1)], [(float("inf"),)])
+
+
+@given(
+    times=st.lists(st.tuples(*[st.floats(0.5, 8)] * 3), min_size=27, max_size=27),
+    sizes=st.tuples(*[st.integers(0, SIZE_LIMIT)] * 3),
+)
+def test_boxes_hold_every_size_once_and_choose_no_worse_than_one_kernel(
+    times: list[tuple[float, ...]], sizes: tuple[int, int, int]
+) -> None:
+    points = [*combinations((1, 32, 1024), repeat=3)]
+    found = regions(points, times)
+    assert sum(region.box.holds(sizes) for region in found) == 1
+    assert all(region.box.holds(region.example) for region in found)
+    picked = [
+        row[number] / min(row)
+        for point, row in zip(points, times, strict=True)
+        for number in [chosen(found, point)]
+        if number is not None
+    ]
+    alone = [[row[kernel] / min(row) for row in times] for kernel in range(3)]
+    assert len(picked) == len(points)
+    assert regret_of(picked).mean <= min(regret_of(ratios).mean for ratios in alone) + 1e-9
+
+
+def test_regret_is_geometric() -> None:
+    regret = regret_of([1.0, 1.0, 1.21, 1.21])
+    assert regret.mean == pytest.approx(0.1)
+    assert regret.worst == pytest.approx(0.21)
+
+
+# Kernels and what they need
+
+
+def member(product: Product, problem: Problem, family: str = "naive") -> Member:
+    record = FAMILIES[family]
+    return Member(product, render(problem, record, record.default(problem)), "sm_90")
+
+
+def test_kernels_say_what_they_need() -> None:
+    product = product_of(N=[256], K=[128])
+    dense = Problem(64, 256, 128, types="bf16", layout="rc")
+    assert member(product, product.general).needs is Needs.NONE
+    assert member(product, product.aligned(1, 1, 1)).needs is Needs.ALIGNED
+    assert member(product, product.fixed(1, 256, 128)).fixed == {"N": 256, "K": 128}
+    assert member(product, dense).needs is Needs.DENSE
+    assert member(product, Problem(None, None, None, types="bf16", layout="rc")).needs is Needs.ALIGNED  # by addresses
+    assert [needs.text for needs in (Needs.NONE, Needs.ALIGNED | Needs.DENSE)] == ["ANY", "ALIGNED | DENSE"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (Problem(None, None, None), "has types f32, and product linear bf16"),
+        (Problem(None, None, None, types="bf16"), "has layout rr, and product linear rc"),
+        (Problem(8, 8, 8, types="bf16", layout="rc", lda=16), "is for lda = 16 alone, no dense 8"),
+        (Problem(None, None, None, types="bf16", layout="rc", ld_align=16), "lines of whole 16 elements"),
+        (
+            Problem(None, None, None, types="bf16", layout="rc", batch=None),
+            "has batched True, and product linear False",
+        ),
+    ],
+)
+def test_a_kernel_of_another_product_is_refused(problem: Problem, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        member(product_of(), problem)
+
+
+def test_calls_that_keep_nothing_have_odd_lines() -> None:
+    case = case_of(product_of(), (64, 64, 64), Needs.NONE)
+    assert (case.lda, case.ldb, case.ldc) == (65, 65, 65)
+    assert case_of(product_of(), (60, 60, 60), Needs.ALIGNED).lda == 64
+
+
+def chosen_of(product: Product, members: Sequence[Member]) -> Choice:
+    return choose(product, "sm_90", members, Predicted(DEVICES["H200"], most=64))
+
+
+def test_rules_send_no_call_to_a_kernel_that_cannot_serve_it() -> None:
+    product = product_of(N=[256, 512], K=[128])
+    problems = (product.general, product.aligned(64, 256, 128), product.fixed(64, 256, 128))
+    members = [member(product, problem) for problem in problems]
+    members += [member(product, product.aligned(8, 512, 128), "skinny"), member(product, product.general, "simt")]
+    choice = chosen_of(product, members)
+    assert choice.kind == "predicted"
+    assert choice.rules[-1].needs is Needs.NONE
+    for rule in choice.rules:
+        kernel = choice.members[rule.kernel]
+        assert kernel.needs in rule.needs
+        for name, size in kernel.fixed.items():
+            place = FEATURES.index(name)
+            assert rule.box.least[place] == rule.box.most[place] == size
+        assert choice.chosen(rule.example, rule.needs) == rule.kernel  # the self-test's call reaches it
+
+
+def test_a_product_without_a_general_kernel_is_refused() -> None:
+    product = product_of()
+    with pytest.raises(InvalidInput, match="no kernel of linear for sm_90 serves every call: there are gemm_bf16"):
+        chosen_of(product, [member(product, product.aligned(1, 1, 1))])
+
+
+# The folder
+
+
+def write_kernels(folder: Path, product: Product) -> list[str]:
+    """Files of a general kernel and one that wants whole chunks."""
+    names = []
+    for problem in (product.general, product.aligned(64, 64, 64)):
+        source = render(problem, FAMILIES["naive"], FAMILIES["naive"].default(problem))
+        (folder / f"{source.name}.cu").write_text(source.text)
+        names.append(f"{source.name}.cu")
+    return names
+
+
+def make(folder: Path, *products: dict[str, Any], **options: Any) -> Any:
+    spec = spec_from({"name": "mylib", "architectures": ["sm_90"], "product": list(products)}, "sm_90", folder)
+    return gemmgen.library(spec, to=folder / "out", device="emulator", examples=0, points=27, **options)
+
+
+def test_a_folder_is_made_again_and_only_its_own_files_go(tmp_path: Path) -> None:
+    f32 = {"name": "dense", "types": "f32", "M": "?", "N": "?", "K": "?"}
+    small = {**LINEAR, "kernels": write_kernels(tmp_path, product_of())}
+    other = {**f32, "kernels": write_kernels(tmp_path, spec_of(f32).products[0])}
+    first = make(tmp_path, small, other)
+    out = tmp_path / "out"
+    assert {path.name for path in first.files} == {path.name for path in out.iterdir()}
+    assert {"mylib.h", "mylib.cu", "mylib_selftest.cu", "CMakeLists.txt", "mylib.record.json"} <= {
+        *map(str, (path.name for path in first.files))
+    }
+    (out / "mine.txt").write_text("stays")
+    f32_files = sorted(path for path in out.iterdir() if path.name.startswith("gemm_f32"))
+    f32_files[0].write_text("edited")
+    second = make(tmp_path, small)
+    assert (second.left, set(second.removed)) == ((f32_files[0],), set(f32_files[1:]))
+    assert (out / "mine.txt").exists()
+    certificate = json.loads((out / "mylib.certificate.json").read_text())
+    assert {one["name"] for one in certificate["kernels"]} == {one.name for one in second.choices[0].members}
+    (out / "mylib.h").write_text("edited")
+    with pytest.raises(InvalidInput, match=r"mylib\.h exists and is not as an export left it"):
+        make(tmp_path, small)
+
+
+def test_the_record_has_every_time_and_says_where_it_comes_from(tmp_path: Path) -> None:
+    make(tmp_path, {**LINEAR, "kernels": write_kernels(tmp_path, product_of())})
+    record = json.loads((tmp_path / "out" / "mylib.record.json").read_text())
+    (choice,) = record["choices"]
+    assert (choice["times"]["kind"], choice["times"]["device"]) == ("predicted", "H200")
+    assert choice["times"]["columns"][:4] == ["keeps", "M", "N", "K"]
+    assert all(len(row) == len(choice["times"]["columns"]) for row in choice["times"]["points"])
+    assert choice["regret"]["kind"] == "predicted"
+    dispatcher = (tmp_path / "out" / "mylib.cu").read_text()
+    assert "predicted for H200 by a model: nothing was measured" in dispatcher or not choice["times"]["points"]
+    assert len(re.findall(r"^    \{(?:ALIGNED|ANY|DENSE)", dispatcher, re.MULTILINE)) == len(choice["rules"])
+
+
+def test_tables_of_a_record_have_a_line_a_row() -> None:
+    assert json_text({"rows": [[1, 2], ["a", None]]}) == '{\n "rows": [\n  [1, 2],\n  ["a", null]\n ]\n}\n'
