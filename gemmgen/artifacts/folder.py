@@ -45,8 +45,7 @@ def require_together(sources: Iterable[KernelSource]) -> None:
 
 def require_exportable(source: KernelSource) -> None:
     """Raise InvalidInput for a kernel that `export` has no launcher for."""
-    launch = source.launch
-    special = [*launch.attributes, *([f"clusters of {launch.cluster} blocks"] if launch.cluster > 1 else [])]
+    special = source.launch.attributes
     require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
 
 

@@ -527,6 +527,19 @@ def test_no_more_blocks_than_the_device_has_sms(
 
 
 @needs_gcc
+@pytest.mark.parametrize(("sms", "blocks"), [(132, 24), (7, 6)])
+def test_a_persistent_grid_is_whole_clusters(
+    tmp_path: Path, kernel_of_maps: KernelSource, sms: int, blocks: int
+) -> None:
+    source = replace(kernel_of_maps, launch=replace(kernel_of_maps.launch, cluster=2))
+    library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
+    (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, sms]
+    status, made = plan(library)
+    assert (status, library.k_run(made, None)) == (0, 0)
+    assert (ctypes.c_uint * 4).in_dll(library, "launched")[:] == [blocks, 384, source.launch.shared_bytes, 2]
+
+
+@needs_gcc
 def test_a_plan_without_an_element_of_c_launches_nothing(mapped: ctypes.CDLL) -> None:
     status, made = plan(mapped, m=0, a=0)
     (launched := (ctypes.c_uint * 3).in_dll(mapped, "launched"))[:] = [7, 7, 7]
@@ -626,7 +639,7 @@ CTYPES = {
 RUNTIME = """
 #define __CUDACC__
 #include <cuda_runtime.h>
-unsigned launched[3];
+unsigned launched[4];
 """
 STRUCTS = """
 struct alignas(64) TensorMap {

@@ -7,6 +7,11 @@
         return refuse(raised == cudaErrorInvalidValue ? cudaErrorInvalidConfiguration : raised,
             "no block gets %d bytes of shared memory: %s", ${ out.shared_bytes }, cudaGetErrorName(raised));
 //% endif
+//% if out.cluster > 8
+    // Larger ones than all devices have.
+    const cudaError_t allowed = cudaFuncSetAttribute(${ out.name }, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    if (allowed != cudaSuccess) return refuse(allowed, "no clusters of %d blocks: %s", ${ out.cluster }, cudaGetErrorName(allowed));
+//% endif
 //% for name, elements in out.amaxes.items()
     const cudaError_t ${ name }_set = cudaMemsetAsync(${ name }, 0, sizeof(${ out.element[name] }) * ${ elements }, stream);
     if (${ name }_set != cudaSuccess) return ${ name }_set;
@@ -18,6 +23,13 @@
     config.dynamicSmemBytes = ${ out.shared_bytes };
 //% endif
     config.stream = stream;
+//% if out.cluster > 1
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {${ out.cluster }, 1, 1};
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+//% endif
     // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
     return cudaLaunchKernelEx(&config, ${ out.name },
         ${ out.passed | join(",\n        " if out.cuda_elements else ", ") });

@@ -3,13 +3,26 @@
 
 #include "cuda_runtime_api.h"
 
+enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension = 4 };
+
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    struct {
+        struct {
+            unsigned x, y, z;
+        } clusterDim;
+    } val;
+};
+
 struct cudaLaunchConfig_t {
     unsigned gridDim, blockDim;
     size_t dynamicSmemBytes;
     cudaStream_t stream;
+    const cudaLaunchAttribute* attrs;
+    unsigned numAttrs;
 };
 
-extern unsigned launched[3];  // blocks, threads, bytes of shared memory
+extern unsigned launched[4];  // blocks, threads, bytes of shared memory, blocks of a cluster
 
 const int cudaFuncAttributeMaxDynamicSharedMemorySize = 8;
 
@@ -25,6 +38,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, Kernel*, Argume
     launched[0] = config->gridDim;
     launched[1] = config->blockDim;
     launched[2] = static_cast<unsigned>(config->dynamicSmemBytes);
+    launched[3] = config->numAttrs == 1 ? config->attrs->val.clusterDim.x : 1;
     return cudaSuccess;
 }
 
