@@ -15,7 +15,7 @@ from gemmgen.artifacts.kernelfile import read_record, read_text, source_from_rec
 from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.render import environment
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
 from gemmgen.run.compile import arch_for
 from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import sha256
@@ -45,7 +45,10 @@ def require_together(sources: Iterable[KernelSource]) -> None:
 
 def require_exportable(source: KernelSource) -> None:
     """Raise InvalidInput for a kernel that `export` has no launcher for."""
-    special = source.launch.attributes
+    launch = source.launch
+    special = [name for name in launch.attributes if name != DEPENDENT_LAUNCH]
+    if launch.cluster > 1 and "__cluster_dims__" not in source.text:
+        special.append(f"clusters of {launch.cluster} blocks")
     require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
 
 

@@ -14,7 +14,7 @@ from gemmgen.kernel.families import config_of
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.prepare import PREPARED
-from gemmgen.kernel.source import OPERANDS, KernelSource, Launch, Parameter, parameters
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, OPERANDS, KernelSource, Launch, Parameter, parameters
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
@@ -424,18 +424,23 @@ class Interface:
         return tuple((self.sizes[size], tile) for size, tile in self.source.launch.grid)
 
     @property
-    def splits(self) -> int:
-        return self.source.launch.splits
+    def blocks_per_tile(self) -> int:
+        """Blocks that share a tile of the grid: with splits of K, or in a cluster."""
+        return self.source.launch.blocks_per_tile
 
     @property
     def cluster(self) -> int:
-        """Blocks of a cluster, which share a tile."""
+        """Blocks of a cluster."""
         return self.source.launch.cluster
 
     @property
-    def blocks_per_tile(self) -> int:
-        """Where no stream of blocks shares the last tiles."""
-        return self.source.launch.blocks_per_tile
+    def dependent(self) -> bool:
+        """Whether its start may overlap with the end of the kernel before."""
+        return DEPENDENT_LAUNCH in self.source.launch.attributes
+
+    @property
+    def splits(self) -> int:
+        return self.source.launch.splits
 
     @property
     def workspace_align(self) -> int:

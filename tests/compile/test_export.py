@@ -24,7 +24,7 @@ from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.render import render
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
 from gemmgen.kernel.tensor_map import PROMOTIONS, SWIZZLES
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
@@ -515,7 +515,7 @@ def test_a_plan_has_the_maps_of_its_launch(mapped: ctypes.CDLL, kernel_of_maps: 
 
 
 @needs_gcc
-@pytest.mark.parametrize(("sms", "blocks"), [(132, 12), (5, 5)])
+@pytest.mark.parametrize(("sms", "blocks"), [(132, 12), (5, 4)])  # the latter in 3 turns
 def test_no_more_blocks_than_the_device_has_sms(
     mapped: ctypes.CDLL, kernel_of_maps: KernelSource, sms: int, blocks: int
 ) -> None:
@@ -531,12 +531,13 @@ def test_no_more_blocks_than_the_device_has_sms(
 def test_a_persistent_grid_is_whole_clusters(
     tmp_path: Path, kernel_of_maps: KernelSource, sms: int, blocks: int
 ) -> None:
-    source = replace(kernel_of_maps, launch=replace(kernel_of_maps.launch, cluster=2))
+    launch = replace(kernel_of_maps.launch, cluster=2, attributes=(DEPENDENT_LAUNCH,))
+    source = replace(kernel_of_maps, launch=launch, text=f"{kernel_of_maps.text}// __cluster_dims__\n")
     library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
     (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, sms]
     status, made = plan(library)
     assert (status, library.k_run(made, None)) == (0, 0)
-    assert (ctypes.c_uint * 4).in_dll(library, "launched")[:] == [blocks, 384, source.launch.shared_bytes, 2]
+    assert (ctypes.c_uint * 4).in_dll(library, "launched")[:] == [blocks, 384, source.launch.shared_bytes, 1]
 
 
 @needs_gcc

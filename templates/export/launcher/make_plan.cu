@@ -124,7 +124,19 @@ ${ distance if distance.isdigit() or distance.startswith("copy_ld") else "cuuint
 //% for part in out.parts
     made.${ part.name } = ${ part.name };
 //% endfor
-    made.blocks = static_cast<unsigned>(${ "std::min<std::size_t>(blocks, sms%s)" | format(" / %d * %d" | format(out.cluster, out.cluster) if out.cluster > 1 else "") if out.persistent else "blocks" });
+//% if out.persistent
+    // As few as take no more turns than one on each SM would: for what idle SMs save in power the others have.
+//% if out.cluster > 1
+    const std::size_t clusters = blocks / ${ out.cluster }, at_once = sms / ${ out.cluster };
+    const std::size_t turns = std::max<std::size_t>(1, (clusters + at_once - 1) / at_once);
+    made.blocks = static_cast<unsigned>((clusters + turns - 1) / turns * ${ out.cluster });
+//% else
+    const std::size_t turns = std::max<std::size_t>(1, (blocks + sms - 1) / sms);
+    made.blocks = static_cast<unsigned>((blocks + turns - 1) / turns);
+//% endif
+//% else
+    made.blocks = static_cast<unsigned>(blocks);
+//% endif
     *plan = made;
     return cudaSuccess;
 }

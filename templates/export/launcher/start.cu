@@ -7,11 +7,6 @@
         return refuse(raised == cudaErrorInvalidValue ? cudaErrorInvalidConfiguration : raised,
             "no block gets %d bytes of shared memory: %s", ${ out.shared_bytes }, cudaGetErrorName(raised));
 //% endif
-//% if out.cluster > 8
-    // Larger ones than all devices have.
-    const cudaError_t allowed = cudaFuncSetAttribute(${ out.name }, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-    if (allowed != cudaSuccess) return refuse(allowed, "no clusters of %d blocks: %s", ${ out.cluster }, cudaGetErrorName(allowed));
-//% endif
 //% for name, elements in out.amaxes.items()
     const cudaError_t ${ name }_set = cudaMemsetAsync(${ name }, 0, sizeof(${ out.element[name] }) * ${ elements }, stream);
     if (${ name }_set != cudaSuccess) return ${ name }_set;
@@ -23,11 +18,11 @@
     config.dynamicSmemBytes = ${ out.shared_bytes };
 //% endif
     config.stream = stream;
-//% if out.cluster > 1
-    cudaLaunchAttribute cluster = {};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {${ out.cluster }, 1, 1};
-    config.attrs = &cluster;
+//% if out.dependent
+    cudaLaunchAttribute overlap = {};  // its start with the end of the kernel before: see grid_dependency_wait
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &overlap;
     config.numAttrs = 1;
 //% endif
     // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.

@@ -3,14 +3,12 @@
 
 #include "cuda_runtime_api.h"
 
-enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension = 4 };
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
 
 struct cudaLaunchAttribute {
     cudaLaunchAttributeID id;
     struct {
-        struct {
-            unsigned x, y, z;
-        } clusterDim;
+        int programmaticStreamSerializationAllowed;
     } val;
 };
 
@@ -22,7 +20,7 @@ struct cudaLaunchConfig_t {
     unsigned numAttrs;
 };
 
-extern unsigned launched[4];  // blocks, threads, bytes of shared memory, blocks of a cluster
+extern unsigned launched[4];  // blocks, threads, bytes of shared memory, whether it may start early
 
 const int cudaFuncAttributeMaxDynamicSharedMemorySize = 8;
 
@@ -38,7 +36,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, Kernel*, Argume
     launched[0] = config->gridDim;
     launched[1] = config->blockDim;
     launched[2] = static_cast<unsigned>(config->dynamicSmemBytes);
-    launched[3] = config->numAttrs == 1 ? config->attrs->val.clusterDim.x : 1;
+    launched[3] = config->numAttrs == 1 && config->attrs->val.programmaticStreamSerializationAllowed;
     return cudaSuccess;
 }
 
