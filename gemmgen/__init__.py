@@ -9,6 +9,7 @@ Problem, Layout, DType    what to compute: C = alpha * A * B + beta * C
 tune, generate, verify    the path, or parts of it; see gemmgen.api
 load                      a kernel as a function of torch's, CuPy's, JAX' or numpy's arrays
 explain, export, bench    a kernel: why it is as it is, as files that stand alone, beside cuBLASLt
+diff                      what sets two kernels apart
 study, check_model        series of kernels, and how well the model orders them
 library                   kernels of several products with one dispatcher, as a folder
 report                    what is on file as one page
@@ -24,7 +25,20 @@ TYPE_CHECKING = False  # typing's, without importing it: who only asks for `gemm
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 if TYPE_CHECKING:
-    from gemmgen.api import bench, check_model, explain, export, generate, library, load, report, study, tune, verify
+    from gemmgen.api import (
+        bench,
+        check_model,
+        diff,
+        explain,
+        export,
+        generate,
+        library,
+        load,
+        report,
+        study,
+        tune,
+        verify,
+    )
     from gemmgen.arrays.kernel import ArrayKernel
     from gemmgen.artifacts.exporting import Exported
     from gemmgen.artifacts.kernelfile import KernelFile
@@ -48,6 +62,7 @@ else:
         "gemmgen.api": (
             "bench",
             "check_model",
+            "diff",
             "explain",
             "export",
             "generate",
@@ -111,6 +126,7 @@ __all__ = [
     "Verdict",
     "bench",
     "check_model",
+    "diff",
     "explain",
     "export",
     "generate",

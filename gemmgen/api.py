@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemmgen.artifacts.exporting import Exported, export_verified
-from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, reading, require_writable, write_kernel
+from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, find_rung, reading, require_writable, write_kernel
 from gemmgen.artifacts.records import Origin, provenance
 from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, config_of, family_named
 from gemmgen.kernel.families.base import Family, check, first_rejection
@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # the functions that need them import the rooms arrays and be
     from gemmgen.artifacts.library.building import Library
     from gemmgen.artifacts.library.spec import Spec
     from gemmgen.benchmark.bench import BenchRow
+    from gemmgen.benchmark.difference import Difference
     from gemmgen.benchmark.explain import Explanation
     from gemmgen.benchmark.report.page import Page
     from gemmgen.benchmark.study import StudyResult
@@ -193,6 +194,24 @@ def verify(
         if not sanitize or target.gpu is None:
             return verdict
         return add_sanitizers(target.gpu, source, verdict, sanitize)
+
+
+def diff(
+    a: Kernel, b: Kernel, *, out: Folder = DEFAULT_OUT, arch: str = "auto", context: int | None = None
+) -> Difference:
+    """What sets kernel `b` apart from kernel `a`: config, resources, main loop, text.
+
+    a, b     kernels as `explain` takes them, or the titles of rungs of a ladder on file
+    out      folder in which names and titles are looked up before generated/
+    arch     what to compile for, as for `explain`
+    context  lines about each change of the text (None: 3)
+
+    Raises InvalidInput as `explain` does.
+    """
+    from gemmgen.benchmark.difference import CONTEXT, difference
+
+    ours, theirs = (explain(_rung_or_kernel(one, Path(out)), arch=arch) for one in (a, b))
+    return difference(ours, theirs, CONTEXT if context is None else whole("context", context, least=0))
 
 
 def explain(kernel: Kernel, *, arch: str = "auto") -> Explanation:
@@ -430,6 +449,14 @@ def _kernel_file(kernel: Kernel, spec: DeviceSpec, out: Path = DEFAULT_OUT) -> K
     if isinstance(kernel, KernelSource):
         return KernelFile(kernel)
     return kernel if isinstance(kernel, KernelFile) else find_kernel(os.fspath(kernel), out, spec.arch)
+
+
+def _rung_or_kernel(kernel: Kernel, out: Path) -> Kernel:
+    """The kernel of the rung that is called so; else what is meant, of which a name is looked up in `out` first."""
+    if not isinstance(kernel, str):
+        return kernel
+    rung = find_rung(kernel, out)
+    return find_kernel(kernel, out, ARCHS[DEFAULT_ARCH]) if rung is None else rung
 
 
 def _budget(count: int | None) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
@@ -116,14 +116,14 @@ class Plan:
     out  what it writes, the array of C
     """
 
-    def __init__(self, planned: Planned, arrays: Arrays) -> None:
+    def __init__(self, planned: Planned, arrays: Arrays, stream: Callable[[Library, int, Any], int]) -> None:
         self.out, self.case = arrays.out, arrays.case
-        self._planned, self._kept = planned, arrays.kept
-        self._stream, self._ordinal = arrays.library.stream, arrays.checked.ordinal
+        self._planned, self._kept, self._stream = planned, arrays.kept, stream
+        self._library, self._ordinal = arrays.library, arrays.checked.ordinal
 
     def __call__(self, stream: Any = None) -> Any:
         """Enqueue it on the current stream, or on `stream`; returns `out`. Raises CandidateFailed: launch."""
-        self._planned(self._stream(self._ordinal) if stream is None else handle_of(stream))
+        self._planned(self._stream(self._library, self._ordinal, stream))
         return self.out
 
 
@@ -173,13 +173,13 @@ class ArrayKernel:
         CandidateFailed (compile or launch).
         """
         arrays = self._arrays(a, b, out, alpha, beta, operands)
-        self._backend.run(arrays, _handle(arrays.library, arrays.checked.ordinal, stream))
+        self._backend.run(arrays, self._stream(arrays.library, arrays.checked.ordinal, stream))
         return arrays.out
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
         """A launch on these arrays that costs little to repeat: arguments as for a call, which it keeps alive."""
         arrays = self._arrays(a, b, out, alpha, beta, operands)
-        return Plan(self._backend.plan(arrays), arrays)
+        return Plan(self._backend.plan(arrays), arrays, self._stream)
 
     def prepare_a(self, a: Any, *, stream: Any = None) -> Prepared:
         """A as `prepare_b` does B."""
@@ -191,6 +191,12 @@ class ArrayKernel:
         Raises InvalidInput where the kernel reads B as it lies, so that there is nothing to prepare.
         """
         return self._prepare("B", b, stream)
+
+    def prepared_b(self, array: Any, shape: tuple[int, ...]) -> Prepared:
+        """What `prepare_b` gave for B of this `shape`, from the `array` that held it."""
+        prepare = self.source.launch.prepared("B")
+        assert prepare is not None, "this kernel reads B as it lies"
+        return Prepared("B", array, shape, layout_of(self.source, prepare))
 
     def prepares(self, operand: str) -> bool:
         """Whether launches copy "A", or "B", first."""
@@ -260,6 +266,12 @@ class ArrayKernel:
         require(copy.operand == name, f"{name} is a prepared {copy.operand}")
         require(layout == copy.layout, f"{name} was prepared as {copy.layout}, and {self.name} takes it as {layout}")
 
+    def _stream(self, library: Library, ordinal: int, stream: Any) -> int:
+        """The handle of `stream`, else of the one that is current; the host has none."""
+        if stream is not None:
+            return handle_of(stream)
+        return library.stream(ordinal) if self.device == "cuda" else 0
+
     def _prepare(self, name: str, array: Any, stream: Any) -> Prepared:
         prepare = self.source.launch.prepared(name)
         require(prepare is not None, f"{self.name} reads {name} as it lies: there is nothing to prepare")
@@ -269,12 +281,8 @@ class ArrayKernel:
         matrix = prepare.matrix(case)
         copy = library.empty((matrix.batch or 1, matrix.lines, matrix.ld), matrix.dtype, array)
         to = self._backend.locate(view_of(name, copy))
-        self._backend.prepare(prepare, case, view, to, _handle(library, view.ordinal or 0, stream))
+        self._backend.prepare(prepare, case, view, to, self._stream(library, view.ordinal or 0, stream))
         return Prepared(name, copy, view.shape, layout_of(self.source, prepare))
-
-
-def _handle(library: Library, ordinal: int, stream: Any) -> int:
-    return library.stream(ordinal) if stream is None else handle_of(stream)
 
 
 def layout_of(source: KernelSource, prepare: Prepare) -> str:

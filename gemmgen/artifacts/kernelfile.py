@@ -111,6 +111,23 @@ def find_kernel(text: str, out: Path, arch: Arch) -> KernelFile:
         raise InvalidInput(f"{error}; {places}") from error
 
 
+def find_rung(title: str, out: Path) -> KernelFile | None:
+    """The kernel of the rung of a ladder that is called `title`, in `out`, this folder or generated/; None: none is.
+
+    Raises InvalidInput where there are several, of ladders of several problems.
+    """
+    folders = (out, Path(), *sorted(GALLERY.glob("*/")))
+    paths = [path for folder in folders for path in sorted(folder.glob("*.json")) if _is_rung(path, title)]
+    found = {path.stem: path for path in reversed(paths)}
+    require(len(found) <= 1, f"{title!r} is a rung of several ladders: {', '.join(sorted(found))}")
+    return read_kernel(next(iter(found.values())).with_suffix(".cu")) if found else None
+
+
+def _is_rung(path: Path, title: str) -> bool:
+    text = read_text(path)
+    return '"rung"' in text and (json.loads(text).get("rung") or {}).get("title") == title
+
+
 def _named(text: str, folders: Iterable[Path]) -> Path | None:
     """The `.cu` called `text`, or the only one whose name begins so; None where there is none."""
     if "/" in text or not text:

@@ -29,6 +29,7 @@ COMMANDS = {
     "bench": "Time kernels against cuBLASLt, interleaved in one run.",
     "suite": "Run every shape of the performance suite.",
     "explain": "Say why a kernel is as it is, and what to expect of it.",
+    "diff": "Show what sets two kernels apart.",
     "export": "Verify a kernel, and write it as files that stand alone.",
     "library": "Write kernels of several products with one dispatcher.",
     "devices": "Show what this machine has, and the cards known.",

@@ -65,7 +65,7 @@ def test_the_package_offers_what_it_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["bench", "check_model", "explain", "export", "generate", "report", "study", "tune", "verify"]
+    "name", ["bench", "check_model", "diff", "explain", "export", "generate", "report", "study", "tune", "verify"]
 )
 def test_commands_are_functions_of_the_package(name: str) -> None:
     """No room has such a name: importing it would put the module into the function's place."""

@@ -1,0 +1,17 @@
+"""Kernels in torch (`pip install 'gemmgen[torch]'`): an operator, a Linear module, and what swaps a model's.
+
+    import gemmgen, gemmgen.torch
+
+    problem = gemmgen.Problem(None, 4096, 4096, "bf16", layout="rc", epilogue="bias")
+    kernel = gemmgen.load(gemmgen.tune(problem))
+    y = gemmgen.torch.gemm(kernel, x, weight.t(), bias_n=bias.float())
+
+gemm            a product in torch.compile and autograd
+Linear          torch.nn.Linear by kernels, which choose by the number of rows; it packs its weight once
+replace_linear  puts it in place of a model's torch.nn.Linear
+"""
+
+from gemmgen.torch.linear import Linear, replace_linear
+from gemmgen.torch.operator import gemm
+
+__all__ = ["Linear", "gemm", "replace_linear"]

@@ -1,0 +1,96 @@
+"""The operator gemmgen::gemm: a kernel as torch.compile and autograd see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gemmgen.arrays.binding import Prepared
+from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.arrays.view import element_types
+from gemmgen.problem.epilogue import Epilogue, parse_epilogue
+from gemmgen.support.errors import require
+
+SCHEMA = "(Tensor a, Tensor b, Tensor[] operands, str kernel, int n, float alpha, bool packed) -> Tensor"
+PRODUCTS = tuple(map(parse_epilogue, ("alpha * acc + beta * C", "alpha * acc", "acc")))
+SUMS = tuple(map(parse_epilogue, ("bias", "alpha * acc + bias_n", "acc + bias_n")))
+
+_kernels: dict[str, ArrayKernel] = {}  # by what the operator calls them: a graph holds no Python object
+
+
+def gemm(kernel: ArrayKernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any) -> Any:
+    """C = alpha * A * B, or what the kernel's epilogue makes of it, as a new dense tensor: M x N.
+
+    As `ArrayKernel.__call__`, and traceable: torch.compile records it, and gradients of a, b and bias_n are
+    torch.matmul's where the epilogue is the product, or that and a bias. `operands` are the epilogue's, none written.
+    """
+    problem = kernel.source.problem
+    names = [operand.name for operand in problem.epilogue.operands]
+    for operand in problem.epilogue.outputs:
+        require(False, f"the epilogue {problem.epilogue} writes {operand.name}: call the kernel itself")
+    for name in (*names, *operands):
+        require(name in names and name in operands, f"operands are {', '.join(operands) or 'none'}, not {names}")
+    packed = isinstance(b, Prepared)
+    n = b.shape[-1]
+    return OPERATOR(
+        a, b.array if packed else b, [operands[name] for name in names], registered(kernel), n, alpha, packed
+    )
+
+
+def registered(kernel: ArrayKernel) -> str:
+    """What the operator calls `kernel`, which lives from now on."""
+    name = f"{kernel.name} {kernel.source.digest[:16]} {kernel.device}"
+    _kernels.setdefault(name, kernel)
+    return name
+
+
+def _run(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float, packed: bool) -> Any:
+    found = _kernels[kernel]
+    named = dict(zip((one.name for one in found.source.problem.epilogue.operands), operands, strict=True))
+    c = _empty(a, b, operands, kernel, n, alpha, packed)
+    b = found.prepared_b(b, (*a.shape[:-2], a.shape[-1], n)) if packed else b
+    return found(a, b, c, alpha=alpha, **named)
+
+
+def _empty(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float, packed: bool) -> Any:
+    wanted = _kernels[kernel].source.problem.types.c
+    dtype = next(name for name, one in element_types().items() if one is wanted)
+    return a.new_empty((*a.shape[:-1], n), dtype=getattr(torch, dtype))
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    a, b, operands, ctx.kernel, _, ctx.alpha, ctx.packed = inputs
+    ctx.save_for_backward(a, b)
+    ctx.types = [operand.dtype for operand in operands]
+
+
+def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    a, b = ctx.saved_tensors
+    epilogue = _kernels[ctx.kernel].source.problem.epilogue
+    _require_gradient(epilogue, ctx.packed)
+    need_a, need_b, need_operands, *_ = ctx.needs_input_grad
+    scaled = grad if ctx.alpha == 1 else grad * ctx.alpha
+    of_a = (scaled @ b.mT).to(a.dtype) if need_a else None
+    of_b = _summed(a.mT @ scaled, b).to(b.dtype) if need_b else None
+    rows = tuple(range(grad.dim() - 1))
+    of_bias = [grad.sum(rows, dtype=dtype) for dtype in ctx.types]
+    return of_a, of_b, of_bias if any(need_operands) else [None] * len(ctx.types), None, None, None, None
+
+
+def _require_gradient(epilogue: Epilogue, packed: bool) -> None:
+    require(not packed, "a prepared operand has no gradient: pass it as it was")
+    known = epilogue in PRODUCTS or epilogue in SUMS
+    require(
+        known, f"the epilogue {epilogue} has no gradient here: those of a product, and of a product and bias_n, have"
+    )
+
+
+def _summed(product: Any, b: Any) -> Any:
+    """The gradient of a matrix that the products of a batch share."""
+    return product.sum(0) if product.dim() > b.dim() else product
+
+
+OPERATOR = torch.library.custom_op("gemmgen::gemm", _run, mutates_args=(), schema=SCHEMA)
+OPERATOR.register_fake(_empty)
+OPERATOR.register_autograd(_backward, setup_context=_save)
