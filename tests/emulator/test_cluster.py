@@ -179,11 +179,11 @@ k(const float* A, const float* B, float* C)
 """
 
 
-@pytest.mark.parametrize("cluster", [4, 16])
-def test_a_block_knows_its_rank(cluster: int, emulator: EmulatorExecutor) -> None:
+@pytest.mark.parametrize(("cluster", "threads"), [(4, 64), (16, 64), (4, 40)])
+def test_a_block_knows_its_rank(cluster: int, threads: int, emulator: EmulatorExecutor) -> None:
     problem = Problem(32, 1, 1)
     text = environment(problem.types).from_string(RANKS).render().replace("CLUSTER", str(cluster))
-    launch = Launch(64, (("M", cluster),), cluster=cluster)
+    launch = Launch(threads, (("M", cluster),), cluster=cluster)
     kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch)[:3]))
     case = problem.case()
     operands = Operands(*(np.zeros(matrix.elements, np.float32) for matrix in case.matrices))

@@ -66,11 +66,9 @@ void set_cluster() {
     fail("launch", {}, "a launch in clusters of %u blocks of a kernel whose __cluster_dims__ are %u: a GPU refuses it",
          unsigned(request.cluster), said);
   cluster = {0, request.cluster, request.threads};
-  if (cluster.ranks > MAX_RANKS || (cluster.ranks > 1 && cluster.ranks * cluster.threads > MAX_THREADS))
+  if (cluster.ranks > MAX_RANKS || (cluster.ranks > 1 && cluster.count() > MAX_THREADS))
     fail("unjudged", {}, "clusters of %u blocks of %u threads are not emulated: %u threads are", cluster.ranks, cluster.threads,
          MAX_THREADS);
-  if (cluster.ranks > 1 && cluster.threads % WARP != 0)
-    fail("unjudged", {}, "a cluster's blocks of %u threads are not emulated: whole warps are", cluster.threads);
 }
 
 void prepare_launch() {
