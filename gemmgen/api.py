@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmgen.artifacts.exporting import Exported, export_verified
+from gemmgen.artifacts.exporting import Exported, Wish, export_verified
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, find_rung, reading, require_writable, write_kernel
 from gemmgen.artifacts.records import Origin, provenance
 from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, config_of, family_named
@@ -248,6 +248,8 @@ def export(
 ) -> Exported:
     """Verify `kernel`, and write it to the folder `to`: kernel, launcher, header, self-test, build file, certificate.
 
+    What other kernels `to` holds that were exported stays, and goes into its build file.
+
     device    where it is verified, as for `tune`
     arch      what to compile for; "auto" is the one that the kernel's JSON names, else the GPU's, else sm_90
     examples  situations to verify it in (None: 100, of large problems 20; 0: none, and the certificate says so)
@@ -264,16 +266,30 @@ def export(
     seed = whole("seed", seed, least=0)
     _, spec = compile_target(arch)
     found = _kernel_file(kernel, spec)
-    return export_verified(
-        found if name is None else found.renamed(name),
-        Path(to),
-        device=device,
-        arch=arch,
-        examples=examples,
-        seed=seed,
-        command=command,
-        progress=progress or Silent(),
-    )
+    wish = Wish(device, arch, examples, seed, command, progress or Silent())
+    (exported,) = export_verified([found if name is None else found.renamed(name)], Path(to), wish)
+    return exported
+
+
+def export_all(
+    *kernels: Kernel,
+    to: Folder,
+    device: DeviceChoice = "auto",
+    arch: str = "auto",
+    examples: int | None = None,
+    seed: int = 0,
+    command: str = "gemmgen.export_all(...)",
+    progress: Progress | None = None,
+) -> tuple[Exported, ...]:
+    """`export` of several kernels into one folder, with one build file. The first that is wrong ends it, unwritten.
+
+    Raises InvalidInput besides for kernels of one name: `KernelFile.renamed` gives another.
+    """
+    if examples is not None:
+        examples = whole("examples", examples, least=0)
+    _, spec = compile_target(arch)
+    wish = Wish(device, arch, examples, whole("seed", seed, least=0), command, progress or Silent())
+    return export_verified([_kernel_file(one, spec) for one in kernels], Path(to), wish)
 
 
 def load(kernel: Kernel | Trial | TuneResult, *, device: DeviceChoice = "auto") -> ArrayKernel:

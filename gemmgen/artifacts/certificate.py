@@ -15,7 +15,6 @@ files         SHA-256 of each exported file
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -66,18 +65,17 @@ def certificate_name(kernel: str) -> str:
     return f"{kernel}.certificate.json"
 
 
-def certificate_text(source: KernelSource, record: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
-    """`record`, which `certified_record` made, with the hashes of `source` and of `files` (name: content)."""
+def certificate_of(source: KernelSource, record: Mapping[str, Any], files: Mapping[str, bytes]) -> Document:
+    """`record`, which `certified_record` made, with what `source` is and the hashes of it and of `files`."""
     file, text = f"{source.name}.cu", source.text.encode()
     names = {
-        "name": source.name,
-        "sha256": source.digest,
+        **kernel_document(source),
         "kernel_file": file,
         "kernel_start": files[file].index(text),
         "kernel_bytes": len(text),
         "files": {name: sha256(data) for name, data in files.items()},
     }
-    return json.dumps({**record, **names}, indent=2, allow_nan=False) + "\n"
+    return {**record, **names}
 
 
 def examples_to_certify(problem: Problem) -> int:

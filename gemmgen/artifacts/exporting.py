@@ -1,8 +1,9 @@
-"""A kernel that is verified, certified and then written as files that stand alone."""
+"""Kernels that are verified, certified and then written as files that stand alone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gemmgen.artifacts.certificate import (
@@ -13,9 +14,11 @@ from gemmgen.artifacts.certificate import (
     executor_document,
     known_record,
 )
-from gemmgen.artifacts.folder import export, require_exportable
+from gemmgen.artifacts.folder import export_all, files_of, require_together
 from gemmgen.artifacts.kernelfile import KernelFile, require_writable
+from gemmgen.artifacts.records import Document
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.target import DeviceChoice, Target, compile_target, open_target
 from gemmgen.search.tuner import Progress
@@ -34,7 +37,7 @@ class Exported:
     """What became of an export.
 
     verdict     of the kernel; None where it was not to be verified
-    files       what was written: none where the kernel is wrong
+    files       what was written of it: none where it, or another of the same export, is wrong
     unconfined  what did not keep the kernel's text from this machine: see `Executor.unconfined`
     """
 
@@ -44,45 +47,60 @@ class Exported:
     unconfined: tuple[str, ...] = ()
 
 
-def export_verified(
-    kernel: KernelFile,
-    to: Path,
-    *,
-    device: DeviceChoice,
-    arch: str,
-    examples: int | None,
-    seed: int,
-    command: str,
-    progress: Progress,
-) -> Exported:
-    """Verify `kernel` in `examples` situations (None: as many as its size allows, 0: not at all), and write it to `to`.
+@dataclass(frozen=True)
+class Wish:
+    """How kernels are verified before they are written: as `gemmgen.api.export` has it."""
 
-    `arch` "auto" is the one that an unedited kernel's JSON names. Raises as gemmgen.api.export does.
+    device: DeviceChoice
+    arch: str
+    examples: int | None
+    seed: int
+    command: str
+    progress: Progress
+
+
+def export_verified(kernels: Sequence[KernelFile], to: Path, wish: Wish) -> tuple[Exported, ...]:
+    """Verify `kernels` in turn, and write all of them to the folder `to`; none where one is wrong, which ends it.
+
+    Raises as gemmgen.api.export does.
     """
     require_writable(to)
-    require_exportable(kernel.source)
+    require_together([kernel.source for kernel in kernels])
+    certified: list[tuple[KernelSource, Document]] = []
+    done: list[Exported] = []
+    for kernel in kernels:
+        arch, spec, examples = _asked(kernel, wish)
+        shown = _show(kernel.source, arch, wish, examples) if examples else Shown()
+        done.append(Exported(kernel, shown.verdict, (), tuple((shown.executor or NO_EXECUTOR)["unconfined"])))
+        if shown.verdict is not None and not shown.verdict.passed:
+            return tuple(done)
+        record = certified_record(kernel, arch, spec, shown, command=wish.command, examples=examples, seed=wish.seed)
+        certified.append((kernel.source, record))
+    written = export_all(certified, to)
+    return tuple(replace(one, files=tuple(files_of(one.kernel.source, written))) for one in done)
+
+
+def _asked(kernel: KernelFile, wish: Wish) -> tuple[str, DeviceSpec, int]:
+    """What to compile for, the card that stands for it, and in how many situations to verify.
+
+    An arch "auto" is the one that an unedited kernel's JSON names; examples None as many as its size allows.
+    """
     known = known_record(kernel)
-    arch, spec = compile_target(known["arch"] if known is not None and arch == "auto" else arch)
-    examples = examples_to_certify(kernel.source.problem) if examples is None else examples
-    shown = _show(kernel.source, arch, device, examples, seed, progress) if examples else Shown()
-    unconfined = tuple((shown.executor or NO_EXECUTOR)["unconfined"])
-    if shown.verdict is not None and not shown.verdict.passed:
-        return Exported(kernel, shown.verdict, (), unconfined)
-    record = certified_record(kernel, arch, spec, shown, command=command, examples=examples, seed=seed)
-    return Exported(kernel, shown.verdict, tuple(export(kernel.source, record, to)), unconfined)
+    arch, spec = compile_target(known["arch"] if known is not None and wish.arch == "auto" else wish.arch)
+    return arch, spec, examples_to_certify(kernel.source.problem) if wish.examples is None else wish.examples
 
 
-def _show(source: KernelSource, arch: str, device: DeviceChoice, examples: int, seed: int, progress: Progress) -> Shown:
+def _show(source: KernelSource, arch: str, wish: Wish, examples: int) -> Shown:
     """Compile and verify."""
     store = Store()
     require_memory(source.problem)
     compiled = compiled_where_possible(source, arch, store)
     try:
-        target = open_target(device, arch, store)
+        target = open_target(wish.device, arch, store)
     except CandidateFailed as error:
         raise GemmgenError(f"{error}. {UNVERIFIED}") from error
     with target.executor:
-        return show_on(target, source, compiled, examples, seed, progress)
+        return show_on(target, source, compiled, examples, wish.seed, wish.progress)
 
 
 def show_on(

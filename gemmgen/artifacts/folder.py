@@ -1,50 +1,105 @@
-"""The form `folder`: kernel, launcher, header, self-test, build file and certificate. It builds with CUDA alone."""
+"""The form `folder`: kernels with launcher, header, self-test and certificate, which CUDA alone builds."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmgen.artifacts.certificate import certificate_name, certificate_text
+from gemmgen.artifacts.certificate import certificate_name, certificate_of
 from gemmgen.artifacts.interface import Interface
+from gemmgen.artifacts.kernelfile import read_record, read_text, source_from_record
 from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.render import environment
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
 from gemmgen.run.compile import arch_for
 from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import sha256
+
+SHARED = ("CMakeLists.txt", "README.md")  # of all kernels of a folder
+
+
+def own_files(kernel: str) -> tuple[str, ...]:
+    """The names of a kernel's files."""
+    return (f"{kernel}.cu", f"{kernel}.h", f"{kernel}_selftest.cu", certificate_name(kernel))
+
+
+def files_of(source: KernelSource, written: Iterable[Path]) -> list[Path]:
+    """Of the files of an export, which may be of several kernels, those that `source` has to do with."""
+    return [path for path in written if path.name in (*own_files(source.name), *SHARED)]
+
+
+def require_together(sources: Iterable[KernelSource]) -> None:
+    """Raise InvalidInput for kernels of which two write one file, or that `export` has no launcher for."""
+    taken: set[str] = set()
+    for source in sources:
+        require_exportable(source)
+        twice = sorted(taken.intersection(own_files(source.name)))
+        require(not twice, f"two of the kernels write {', '.join(twice)}: export one by another name, with --as NAME")
+        taken.update(own_files(source.name))
 
 
 def require_exportable(source: KernelSource) -> None:
     """Raise InvalidInput for a kernel that `export` has no launcher for."""
     launch = source.launch
-    special = [*launch.attributes, *([f"clusters of {launch.cluster} blocks"] if launch.cluster > 1 else [])]
+    special = [name for name in launch.attributes if name != DEPENDENT_LAUNCH]
+    if launch.cluster > 1 and "__cluster_dims__" not in source.text:
+        special.append(f"clusters of {launch.cluster} blocks")
     require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
 
 
+@dataclass(frozen=True)
+class Vendored:
+    """A kernel in an exported folder, and what its certificate says."""
+
+    out: Interface
+    certificate: Mapping[str, Any]
+
+
 def export(source: KernelSource, record: Mapping[str, Any], to: Path) -> list[Path]:
-    """Write `source` into the folder `to`, ready to be vendored; returns the paths of the files.
+    """`export_all` of one kernel."""
+    return export_all([(source, record)], to)
 
-    NAME.cu begins with the kernel's text as it stands, edits by hand included. `record` goes into the certificate
-    (`certificate.certified_record`); its "arch" ("sm_90") is what the build files compile for unless told otherwise.
 
-    Raises InvalidInput where `to` holds files of these names that are not an earlier export's, and GemmgenError where
-    `to` cannot be written. `to` is then as it was before.
+def export_all(kernels: Iterable[tuple[KernelSource, Mapping[str, Any]]], to: Path) -> list[Path]:
+    """Write kernels into the folder `to`, beside those that it holds; returns the paths of the files.
+
+    NAME.cu has the kernel's text as it stands, edits by hand included. Its record goes into the certificate
+    (`certificate.certified_record`); the record's "arch" ("sm_90") is what is compiled for unless told otherwise.
+
+    Raises InvalidInput where two kernels have one name, or `to` holds files of these names that are not an earlier
+    export's, and GemmgenError where `to` cannot be written. `to` is then as it was before.
     """
-    require_exportable(source)
-    files = {name: text.encode() for name, text in folder_texts(source, record["arch"]).items()}
-    certificate = certificate_text(source, record, files)
-    require_replaceable(source.name, files, to)
-    return write_together({**files, certificate_name(source.name): certificate.encode()}, to)
+    kernels = [*kernels]
+    require_together([source for source, _ in kernels])
+    files: dict[str, bytes] = {}
+    folder = kernels_in(to)
+    earlier = {item for one in folder.values() for item in one.certificate["files"].items()}
+    for source, record in kernels:
+        own = _encoded(own_texts(source, record["arch"]))
+        files |= own
+        out = interface_of(source, record["arch"])
+        folder[source.name] = Vendored(out, certificate_of(source, record, own))
+    shared = _encoded(shared_texts(one.out for one in folder.values()))
+    require_replaceable({**files, **shared}, earlier, to)
+    hashes = {name: sha256(data) for name, data in shared.items()}
+    for name, one in folder.items():
+        certificate = {**one.certificate, "files": {**one.certificate["files"], **hashes}}
+        files[certificate_name(name)] = f"{json.dumps(certificate, indent=2, allow_nan=False)}\n".encode()
+    return write_together({**files, **shared}, to)
 
 
-def folder_texts(source: KernelSource, arch: str) -> dict[str, str]:
-    """The text of each file by name, without the certificate."""
-    rest = {name: _render(source, arch, name) for name in ("CMakeLists.txt", "README.md")}
-    return kernel_texts(source, arch) | {f"{source.name}_selftest.cu": _render(source, arch, "selftest.cu"), **rest}
+def _encoded(texts: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def own_texts(source: KernelSource, arch: str) -> dict[str, str]:
+    """The text of each file of a kernel's own by name, without the certificate."""
+    return kernel_texts(source, arch) | {f"{source.name}_selftest.cu": _render(source, arch, "selftest.cu")}
 
 
 def kernel_texts(source: KernelSource, arch: str) -> dict[str, str]:
@@ -54,17 +109,47 @@ def kernel_texts(source: KernelSource, arch: str) -> dict[str, str]:
 
 
 def _render(source: KernelSource, arch: str, template: str) -> str:
-    out = Interface(source, arch_for(source, arch))
+    out = interface_of(source, arch)
     return environment(source.problem.types).get_template(f"export/{template}").render(out=out, test=SelfTest(out))
 
 
-def require_replaceable(kernel: str, files: Mapping[str, bytes], folder: Path) -> None:
-    """Raise InvalidInput where writing `files` to `folder` would lose what no export of `kernel`, or library, wrote.
+def shared_texts(kernels: Iterable[Interface]) -> dict[str, str]:
+    """The text of each file that all kernels of a folder share."""
+    ordered = sorted(kernels, key=lambda one: one.name)
+    templates = environment(ordered[0].types)
+    return {name: templates.get_template(f"export/{name}").render(kernels=ordered) for name in SHARED}
 
-    A file there may be replaced if it holds the same bytes already, or those that the certificate of an earlier
-    export names. So nobody loses a README.md, a kernel edited in place or another kernel's build file.
+
+def folder_texts(source: KernelSource, arch: str, folder: Path) -> dict[str, str]:
+    """The text of each file that a kernel has in `folder`, where others may be; without the certificates."""
+    beside = (one.out for name, one in kernels_in(folder).items() if name != source.name)
+    return {**own_texts(source, arch), **shared_texts([interface_of(source, arch), *beside])}
+
+
+def interface_of(source: KernelSource, arch: str) -> Interface:
+    """That of a kernel whose record names `arch`."""
+    return Interface(source, arch_for(source, arch))
+
+
+def kernels_in(folder: Path) -> dict[str, Vendored]:
+    """What exports left in `folder`, by the kernel's name; without what cannot be read."""
+    found = {}
+    for path in sorted(folder.glob(certificate_name("*"))):
+        with suppress(InvalidInput, KeyError):
+            record = read_record(path)
+            source = source_from_record(record, path)
+            source = replace(source, text=read_text(folder / f"{source.name}.cu"))
+            if certificate_name(source.name) == path.name and isinstance(record["files"], dict):
+                found[source.name] = Vendored(interface_of(source, record["arch"]), record)
+    return found
+
+
+def require_replaceable(files: Mapping[str, bytes], earlier: Collection[tuple[str, str]], folder: Path) -> None:
+    """Raise InvalidInput where writing `files` to `folder` would lose what no export wrote.
+
+    A file there may be replaced if it holds the same bytes already, or those that a certificate of an earlier export
+    names: `earlier` has (name, SHA-256). So nobody loses a README.md, or a kernel edited in place.
     """
-    earlier = certified_files(folder / certificate_name(kernel))
     for name, data in files.items():
         try:
             present = (folder / name).read_bytes()
@@ -73,8 +158,8 @@ def require_replaceable(kernel: str, files: Mapping[str, bytes], folder: Path) -
         except OSError as error:
             raise InvalidInput(f"cannot read {folder / name}, which would be replaced: {error.strerror}") from error
         require(
-            present == data or sha256(present) == earlier.get(name),
-            f"{folder / name} exists and is not as an export of {kernel} left it: move it or choose another folder",
+            present == data or (name, sha256(present)) in earlier,
+            f"{folder / name} exists and is not as an export left it: move it or choose another folder",
         )
 
 

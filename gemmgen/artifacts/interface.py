@@ -10,9 +10,11 @@ from functools import cached_property
 from gemmgen.artifacts.copies import Copy
 from gemmgen.artifacts.elements import ELEMENTS, Element
 from gemmgen.artifacts.maps import Maps
+from gemmgen.kernel.families import config_of
+from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.prepare import PREPARED
-from gemmgen.kernel.source import OPERANDS, KernelSource, Launch, Parameter, parameters
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, OPERANDS, KernelSource, Launch, Parameter, parameters
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
@@ -21,7 +23,7 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.problem.nodes import Call, unparse
 from gemmgen.problem.sizes import POINTER_BYTES, SIZE_LIMIT
 from gemmgen.problem.types import Types
-from gemmgen.support.errors import require
+from gemmgen.support.errors import InvalidInput, require
 
 
 @dataclass(frozen=True)
@@ -357,11 +359,25 @@ class Interface:
             return str(aligns["A"])
         return ", ".join(f"{align} ({name})" for name, align in aligns.items())
 
+    @cached_property
+    def least_arch(self) -> int:
+        """NN of the first sm_NN whose limits the kernel holds; of one without a family what it was made for."""
+        made_for = int(self.cmake_arch.rstrip("af"))
+        try:
+            family, config = config_of(self.source)
+        except InvalidInput:
+            return made_for
+        fits = (
+            arch.limits.arch
+            for arch in ARCHS.values()
+            if first_rejection(family, self.problem, config, arch.limits) is None
+        )
+        return min((made_for, *fits))
+
     @property
-    def least_arch(self) -> int | None:
-        """NN of the first sm_NN that converts the types, where an older one is known."""
-        least = self.types.least_arch
-        return None if f"sm_{least}" == next(iter(ARCHS)) else least
+    def needs_arch(self) -> str:
+        """The same as CMake writes architectures: 90a of a kernel that no other runs."""
+        return self.cmake_arch if self.feature else str(self.least_arch)
 
     @property
     def takes_integers(self) -> bool:
@@ -410,6 +426,21 @@ class Interface:
     def grid(self) -> tuple[tuple[str, int], ...]:
         """(size, tile): the grid has the product of ceil(size / tile) blocks."""
         return tuple((self.sizes[size], tile) for size, tile in self.source.launch.grid)
+
+    @property
+    def blocks_per_tile(self) -> int:
+        """Blocks that share a tile of the grid: with splits of K, or in a cluster."""
+        return self.source.launch.blocks_per_tile
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.source.launch.cluster
+
+    @property
+    def dependent(self) -> bool:
+        """Whether its start may overlap with the end of the kernel before."""
+        return DEPENDENT_LAUNCH in self.source.launch.attributes
 
     @property
     def splits(self) -> int:

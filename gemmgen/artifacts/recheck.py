@@ -252,7 +252,7 @@ def recheck_document(result: Recheck) -> Document:
 
 def _edits(folder: Path, source: KernelSource, arch: str, first: int) -> Iterator[Edit]:
     """Raises InvalidInput for a kernel that has no such files."""
-    rendered, again, kernel = folder_texts(source, arch), rendered_or_none(source, arch), f"{source.name}.cu"
+    rendered, again, kernel = folder_texts(source, arch, folder), rendered_or_none(source, arch), f"{source.name}.cu"
     yield from edits({name: _content(folder, name) for name in rendered}, rendered)
     launcher = rendered[kernel].replace(source.text, "", 1) + rendered[f"{source.name}.h"]
     yield from macros_of_launcher(kernel, source.text, "" if again is None else again.text, launcher, first)

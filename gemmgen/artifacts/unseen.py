@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.artifacts.folder import folder_texts
+from gemmgen.artifacts.folder import kernel_texts
 from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.conditionals import Conditional, unlike
 from gemmgen.kernel.source import KernelSource
@@ -21,6 +21,6 @@ def unseen(source: KernelSource, arch: str) -> tuple[Conditional, ...]:
 def _rendered(source: KernelSource, arch: str) -> str:
     try:
         again = rendered_again(source, arch)
-        return folder_texts(again, arch)[f"{again.name}.cu"]
+        return kernel_texts(again, arch)[f"{again.name}.cu"]
     except (InvalidInput, ZeroDivisionError):  # a config that this version does not know: nothing of it is rendered
         return ""

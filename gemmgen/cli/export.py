@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from gemmgen.api import export as run
+from gemmgen.api import export_all
 from gemmgen.artifacts.certificate import examples_to_certify
 from gemmgen.artifacts.exporting import Exported
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel
@@ -19,13 +20,11 @@ from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.verify import show_pass, show_unconfined, show_verdict
 from gemmgen.cli.reports.words import bold
 from gemmgen.cli.verify import exit_code, reproduction
-from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, compile_target
-from gemmgen.verification.verifier import Verdict
 
 
 @click.command()
-@click.argument("kernel", metavar="NAME|FILE")
+@click.argument("kernels", metavar="NAME|FILE...", nargs=-1, required=True)
 @click.option("--to", type=click.Path(path_type=Path), required=True, help="Folder for the exported files.")
 @device_option
 @click.option(
@@ -42,7 +41,7 @@ from gemmgen.verification.verifier import Verdict
 @click.pass_context
 def command(
     ctx: click.Context,
-    kernel: str,
+    kernels: tuple[str, ...],
     to: Path,
     device: DeviceChoice,
     examples: int | None,
@@ -52,42 +51,56 @@ def command(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Verify a kernel and export it as a folder that stands alone: no gemmgen, no Python.
+    """Verify kernels and export them as a folder that stands alone: no gemmgen, no Python.
 
     NAME.cu (the kernel and its host launcher NAME_launch), NAME.h (extern "C"), a self-test with a main of its own,
     CMakeLists.txt, and a certificate: what was tested, what was not, and on exactly which files. `gemmgen verify
-    --certificate FILE` checks it again. A kernel that is wrong is not exported. --arch auto is the architecture that
+    --certificate FILE` checks it again. Where a kernel is wrong none is exported. Kernels that DIR holds of earlier
+    exports stay, and the same kernel is replaced; nothing else is. --arch auto is the architecture that
     the kernel's JSON names, unless the kernel was edited.
     """
+    several = len(kernels) > 1
+    if several and own_name is not None:
+        raise click.UsageError(
+            f"--as {own_name} names one kernel, not {len(kernels)}: export each with a --as of its own"
+        )
     _, spec = compile_target(arch)
-    found = find_kernel(kernel, out, spec.arch)
+    found = [find_kernel(kernel, out, spec.arch) for kernel in kernels]
     with watch() as progress:
-        exported = run(
-            found,
+        exported = export_all(
+            *(one if own_name is None else one.renamed(own_name) for one in found),
             to=to,
             device=device,
             arch=arch,
             examples=examples,
             seed=seed,
-            name=own_name,
             command=shlex.join(["gemmgen", *ctx.obj]),
             progress=progress,
         )
-    verdict, files = exported.verdict, exported.files
-    document = {**_document(exported.kernel.source, verdict), "files": [str(path) for path in files]}
-    if verdict is not None and not verdict.passed:
-        again = reproduction(found, verdict, examples or examples_to_certify(found.source.problem), out)
+    last = exported[-1]
+    documents = [_document(one) for one in exported]
+    if last.verdict is not None and not last.verdict.passed:
+        wrong, verdict = found[len(exported) - 1], last.verdict
+        again = reproduction(wrong, verdict, examples or examples_to_certify(wrong.source.problem), out)
         emit(
             as_json,
-            lambda: {**document, "reproduce": again},
-            lambda console: _show_wrong(console, found, exported, again),
+            lambda: {**documents[-1], "reproduce": again},
+            lambda console: _show_wrong(console, wrong, last, again),
         )
         ctx.exit(exit_code(verdict))
-    emit(as_json, lambda: document, lambda console: _show(console, exported))
+    emit(
+        as_json,
+        lambda: {"kernels": documents} if several else documents[0],
+        lambda console: _show(console, exported),
+    )
 
 
-def _document(source: KernelSource, verdict: Verdict | None) -> Document:
-    return {**kernel_document(source), "verification": verdict_document(verdict)}
+def _document(exported: Exported) -> Document:
+    return {
+        **kernel_document(exported.kernel.source),
+        "verification": verdict_document(exported.verdict),
+        "files": [str(path) for path in exported.files],
+    }
 
 
 def _show_wrong(console: Console, found: KernelFile, exported: Exported, again: str) -> None:
@@ -96,10 +109,11 @@ def _show_wrong(console: Console, found: KernelFile, exported: Exported, again: 
     show_unconfined(console, exported.unconfined)
 
 
-def _show(console: Console, exported: Exported) -> None:
-    if exported.verdict is None:
-        console.print(bold("not verified"), ": the certificate says so", sep="")
-    else:
-        show_pass(console, exported.verdict)
-    show_unconfined(console, exported.unconfined)
-    console.print(*exported.files, sep="\n", soft_wrap=True)
+def _show(console: Console, exported: Sequence[Exported]) -> None:
+    for one in exported:
+        if one.verdict is None:
+            console.print(bold("not verified"), ": the certificate says so", sep="")
+        else:
+            show_pass(console, one.verdict)
+        show_unconfined(console, one.unconfined)
+    console.print(*dict.fromkeys(path for one in exported for path in one.files), sep="\n", soft_wrap=True)

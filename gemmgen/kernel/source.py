@@ -35,7 +35,8 @@ SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "ld_residual", *BATCH_SIZES, "alp
 SEMAPHORE_BYTES = 4
 MOST_SHARED_BYTES = 2**20  # no GPU has as much for a block
 MOST_CLUSTER_BLOCKS = 16  # of sm_90, beyond 8 for kernels that ask
-LAUNCH_ATTRIBUTES = ("cooperative", "programmatic_stream_serialization")
+DEPENDENT_LAUNCH = "programmatic_stream_serialization"  # the kernel before may still run: see grid_dependency_wait
+LAUNCH_ATTRIBUTES = ("cooperative", DEPENDENT_LAUNCH)
 MADE_BY = "// Made by "  # begins the line of the text that says how to render it again,
 CONFIG = "// Config  "  # and this the one with its full name
 
@@ -171,6 +172,15 @@ class Launch:
         if self.stream is not None:
             return self.schedule(self.stream, case).grid
         return self.blocks_per_tile * self.tiles(case)
+
+    def resident(self, blocks: int, sms: int) -> int:
+        """Blocks of a persistent kernel's grid that do the work of `blocks`, where an SM has room for one.
+
+        They are as few as take no more turns than `sms` would: what idle SMs save in power the others have.
+        """
+        clusters, at_once = blocks // self.cluster, sms // self.cluster
+        turns = max(1, -(-clusters // at_once))
+        return -(-clusters // turns) * self.cluster
 
     @property
     def blocks_per_tile(self) -> int:

@@ -26,9 +26,8 @@
 //% if out.types.c != out.types.scalar
  * C's elements are rounded to the nearest, ties to even; those out of range become ${ "the largest or least number" if out.types.c.saturates else "infinite" }.
 //% endif
-//% if out.least_arch
- * Its types need an sm_${ out.least_arch } or newer.
-//% endif
+ *
+ * It needs ${ "an %s and no other" | format(out.arch) if out.feature else "an sm_%d or newer" | format(out.least_arch) }${ ", and %d bytes of dynamic shared memory a block" | format(out.shared_bytes) if out.shared_bytes else "; its shared memory is static, which any GPU has" }.
  */
 #ifndef ${ out.name | upper }_H
 #define ${ out.name | upper }_H

@@ -7,6 +7,8 @@
 //% from "device/raster.cu" import raster, tile_rows, tile_columns
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/mbarrier.cu" import mbarrier
+//% from "device/cluster.cu" import cluster, mbarrier_arrive_cluster, tma_multicast
+//% from "device/dependent_launch.cu" import dependent_launch
 //% from "device/tma.cu" import tma, tensor_map, fence_proxy_async
 //% from "device/warpgroup.cu" import named_barriers, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
@@ -20,6 +22,15 @@
 //% set rank = 3 if view.batched else 2
 //% set loads_c = view.staged and e.reads_c
 //% set matrix = ", matrix" if view.batched
+//% set releases = "threadIdx.x % 128 < CLUSTER" if view.cluster > 1 else "leads"
+//% set leaders = view.cluster == 1 or view.staged
+//% macro release(stage)
+//% if view.cluster > 1
+mbarrier_arrive_cluster(&shared.empty[${ stage }], threadIdx.x % 128)
+//%- else
+mbarrier_arrive(&shared.empty[${ stage }])
+//%- endif
+//% endmacro
 ${ header(kernel) }
 namespace {
 
@@ -38,7 +49,7 @@ struct Shared {
     alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * CN];
 //% endif
     unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers have done with them
+    unsigned long long empty[STAGES];  // all consumers${ " of the cluster" if view.cluster > 1 } have done with them
 //% if loads_c
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 //% endif
@@ -68,10 +79,18 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-${ raster(view.group) }
+${ raster(view.group, "cluster", "CLUSTER_M") if view.cluster > 1 else raster(view.group) }
 ${ dynamic_shared(1024) }
 ${ mbarrier() }
+//% if view.cluster > 1
+${ mbarrier_arrive_cluster() }
+${ cluster(split=false) }
+//% endif
+${ dependent_launch() }
 ${ tma((rank,), (rank,) if view.staged else (), written=false) }
+//% if view.cluster > 1
+${ tma_multicast((rank,)) }
+//% endif
 //% if view.staged
 ${ fence_proxy_async() }
 ${ named_barriers(arrive=false) }
@@ -100,23 +119,38 @@ ${ signature(kernel) }{
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
+//% if view.cluster > 1
+            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+//% else
             mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
             mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+//% endif
         }
 //% if loads_c
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
 //% endif
         fence_mbarrier_init();
     }
+//% if view.cluster > 1
+    cluster_sync();  // other blocks arrive at these barriers, too
+//% else
     __syncthreads();
+//% endif
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
 
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
 //% if kernel.drops_alpha
     if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
 //% endif
-//% set number = "number" if view.persistent else "static_cast<int>(blockIdx.x)"
+//% set unit, per = ("cluster", " / CLUSTER") if view.cluster > 1 else ("block", "")
+//% set number = "number" if view.persistent else "static_cast<int>(blockIdx.x%s)" | format(per)
+//% if view.cluster > 1
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
+//% endif
 //% if view.persistent or view.batched
-    const int tiles = (${ tile_rows }) * (${ tile_columns });${ "  // of a matrix of the batch" if view.batched }
+    const int tiles = (${ tile_rows | replace("BM", "CLUSTER_M") if view.cluster > 1 else tile_rows }) * (${ tile_columns });${ "  // of a matrix of the batch" if view.batched }
 //% endif
 //% set every = "tiles * " ~ (kernel.sizes.batch or "batch") if view.batched else "tiles"
 //% set depth = 4 if view.persistent else 0
@@ -127,13 +161,16 @@ ${ signature(kernel) }{
 //% endif
         if (threadIdx.x > CONSUMERS * 128) return;
 //% if view.persistent
-        for (int number = blockIdx.x; number < ${ every }; number += gridDim.x) {
+        for (int number = blockIdx.x${ per }; number < ${ every }; number += gridDim.x${ per }) {
 //% endif
 //% filter indent(depth, true)
-        const TileOrigin tile = tile_of_block(s, ${ number }${ " % tiles" if view.batched });
+        ${ "" if view.cluster > 1 else "const " }TileOrigin tile = tile_of_${ unit }(s, ${ number }${ " % tiles" if view.batched });
+//% if view.cluster > 1
+        tile.m += rank * BM;
+//% endif
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", %s / tiles" | format(number) if view.batched });
+            load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", %s / tiles" | format(number) if view.batched }${ ", rank" if view.cluster > 1 });
         }
 //% endfilter
 //% if view.persistent
@@ -146,16 +183,21 @@ ${ signature(kernel) }{
     setmaxnreg_inc<CONSUMER_REGISTERS>();
 //% endif
     const int consumer = threadIdx.x / 128;
-    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on${ ", and stores" if view.staged }
+//% if leaders
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that ${ "stores" if view.cluster > 1 else "passes stages on, and stores" if view.staged else "passes stages on" }
+//% endif
     const ThreadOrigin thread = thread_origin();
 //% if loads_c
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
 //% endif
 //% if view.persistent
-    for (int number = blockIdx.x; number < ${ every }; number += gridDim.x) {
+    for (int number = blockIdx.x${ per }; number < ${ every }; number += gridDim.x${ per }) {
 //% endif
 //% filter indent(depth, true)
-    const TileOrigin tile = tile_of_block(s, ${ number }${ " % tiles" if view.batched });
+    ${ "" if view.cluster > 1 else "const " }TileOrigin tile = tile_of_${ unit }(s, ${ number }${ " % tiles" if view.batched });
+//% if view.cluster > 1
+    tile.m += rank * BM;
+//% endif
 //% if view.batched
     const int matrix = ${ number } / tiles;
 //% endif
@@ -170,11 +212,11 @@ ${ signature(kernel) }{
         wgmma_commit();
 //% if view.in_flight
         wgmma_wait<1>();  // for those of the k tile before: a warpgroup's products end together, so that one thread may tell
-        if (leads && k > 0) mbarrier_arrive(&shared.empty[previous]);
+        if (${ releases } && k > 0) ${ release("previous") };
         previous = ring.stage;
 //% else
         wgmma_wait<0>();
-        if (leads) mbarrier_arrive(&shared.empty[ring.stage]);
+        if (${ releases }) ${ release("ring.stage") };
 //% endif
 //% if view.promoted
         promote(acc, totals);
@@ -182,7 +224,7 @@ ${ signature(kernel) }{
     }
 //% if view.in_flight
     wgmma_wait<0>();
-    if (leads${ " && s.K > 0" if not kernel.problem.k }) mbarrier_arrive(&shared.empty[previous]);
+    if (${ releases }${ " && s.K > 0" if not kernel.problem.k }) ${ release("previous") };
 //% endif
 
     #pragma unroll
@@ -227,6 +269,9 @@ ${ signature(kernel) }{
 //% endfilter
 //% if view.persistent
     }
+//% endif
+//% if view.cluster > 1
+    cluster_sync();  // no block exits while another may arrive at its barriers
 //% endif
 //% if view.staged
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends

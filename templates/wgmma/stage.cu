@@ -1,23 +1,33 @@
 /*# A stage of the ring: how TMA fills it, and how a warpgroup multiplies what is there. #*/
 /*# The boxes of an operand's k tile. #*/
 //% macro boxes(x, view)
-//% set block, load = "B" ~ x.MN, "tma_load_%dd" | format(3 if view.batched else 2)
-//% set to, matrix = "shared.%s[stage]" | format(x.x), ", matrix" if view.batched
-//% if x.boxes == 1
-//% set start = "k, tile." ~ x.mn if x.along_k else "tile.%s, k" | format(x.mn)
-${ load }(${ to }, map_${ x.x }, full, ${ start }${ matrix });
-//% else
+//% set shared, block = view.cluster > 1 and x.x == "b", "B" ~ x.MN
+//% set load = "tma_load_%s%dd" | format("multicast_" if shared, 3 if view.batched else 2)
+//% set matrix = (", matrix" if view.batched) ~ (", (1 << CLUSTER) - 1" if shared)
 //% set across, lines = ("BK", block) if x.along_k else (block, "BK")
-//% set start = "k + at, tile." ~ x.mn if x.along_k else "tile.%s + at, k" | format(x.mn)
+//% set to = "shared.%s[stage]" | format(x.x) ~ (" + at * " ~ lines if x.boxes > 1) ~ (" + part * LINE_B" if shared)
+//% set along, first = " + at" if x.boxes > 1, " + part" if shared
+//% set start = "k%s, tile.%s%s" | format(along, x.mn, first) if x.along_k else "tile.%s%s, k%s" | format(x.mn, along, first)
+//% if shared
+const int part = rank * PART_B;  // the first line that this block brings
+//% endif
+//% if x.boxes > 1
 #pragma unroll
-for (int at = 0; at < ${ across }; at += LINE_${ x.X }) ${ load }(${ to } + at * ${ lines }, map_${ x.x }, full, ${ start }${ matrix });
+for (int at = 0; at < ${ across }; at += LINE_${ x.X }) ${ load }(${ to }, map_${ x.x }, full, ${ start }${ matrix });
+//% else
+${ load }(${ to }, map_${ x.x }, full, ${ start }${ matrix });
 //% endif
 //% endmacro
 //% macro load_stage(view)
+//% if view.cluster > 1
+// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The bytes of
+// A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
+//% else
 // Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
 // of A and B.
+//% endif
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k${ ", int matrix" if view.batched })
+                                           TileOrigin tile, int k${ ", int matrix" if view.batched }${ ", int rank" if view.cluster > 1 })
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.folder import export
+from gemmgen.artifacts.folder import export, export_all
 from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.families import FAMILIES
@@ -33,7 +33,7 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.compile import compile_text
 from gemmgen.support.errors import GemmgenError, InvalidInput
-from gemmgen.support.files import Store
+from gemmgen.support.files import Store, sha256
 from gemmgen.support.paths import TEMPLATES
 
 HOST_CUDA = Path(__file__).parent / "host_cuda"  # what stands in for CUDA where a test needs no more of it,
@@ -231,10 +231,26 @@ def test_what_no_export_wrote_is_not_lost(tmp_path: Path, name: str, exported_be
     assert snapshot(tmp_path) == before
 
 
-def test_two_kernels_need_two_folders(tmp_path: Path) -> None:
-    export(NAIVE, RECORD, tmp_path)
-    with pytest.raises(InvalidInput, match=r"CMakeLists\.txt exists"):
-        export(FIXED, RECORD, tmp_path)
+def test_kernels_share_a_folder(tmp_path: Path) -> None:
+    together, one_by_one = tmp_path / "together", tmp_path / "one by one"
+    export_all([(NAIVE, RECORD), (FIXED, RECORD)], together)
+    for source in (FIXED, NAIVE, FIXED):
+        export(source, RECORD, one_by_one)
+    assert snapshot(together) == snapshot(one_by_one)
+    build = (together / "CMakeLists.txt").read_text()
+    assert all(f"add_kernel({source.name} 75)" in build for source in (NAIVE, FIXED))
+    for source in (NAIVE, FIXED):
+        files = json.loads((together / f"{source.name}.certificate.json").read_text())["files"]
+        own = {f"{source.name}{suffix}" for suffix in (".cu", ".h", "_selftest.cu")}
+        assert files.keys() == own | {"CMakeLists.txt", "README.md"}
+        assert all(sha256((together / name).read_bytes()) == digest for name, digest in files.items())
+
+
+def test_kernels_that_write_one_file_are_refused(tmp_path: Path) -> None:
+    for one, other in ((NAIVE, FIXED.renamed(NAIVE.name)), (NAIVE, FIXED.renamed(f"{NAIVE.name}_selftest"))):
+        with pytest.raises(InvalidInput, match=r"two of the kernels write .* with --as NAME"):
+            export_all([(one, RECORD), (other, RECORD)], tmp_path)
+        assert not [*tmp_path.iterdir()]
 
 
 @pytest.fixture
@@ -357,6 +373,50 @@ def test_nvcc_has_no_warning_of_wgmma(shape: str, layout: str, problem: dict[str
     run("nvcc", *NVCC_FLAGS, *SM_90A, "-t0", "-c", *texts, folder=tmp_path)
 
 
+PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+set(CMAKE_CUDA_ARCHITECTURES 80 90a)
+project(user LANGUAGES C CXX CUDA)
+include(FetchContent)
+FetchContent_Declare(kernels SOURCE_DIR ${CMAKE_SOURCE_DIR}/../vendored)
+FetchContent_MakeAvailable(kernels)
+add_executable(user user.c)
+target_link_libraries(user PRIVATE k::k)
+target_compile_options(user PRIVATE -Wall -Wextra -Werror -pedantic)
+"""
+FINDER = """
+cmake_minimum_required(VERSION 3.18)
+project(user LANGUAGES CXX)
+find_package(k REQUIRED)
+add_executable(user user.cpp)
+target_link_libraries(user PRIVATE k::k)
+target_compile_options(user PRIVATE -Wall -Wextra -Werror -pedantic)
+"""
+
+
+@needs_nvcc
+@pytest.mark.soak
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not on the PATH")
+def test_cmake_fetches_builds_installs_and_finds(tmp_path: Path, kernel_of_maps: KernelSource) -> None:
+    export_all([(kernel_of_maps, {**RECORD, "arch": "sm_90a"}), (NAIVE, RECORD)], tmp_path / "vendored")
+    run("cmake", "-S", "vendored", "-B", "build", f"-DCMAKE_INSTALL_PREFIX={tmp_path / 'usr'}", folder=tmp_path)
+    run("cmake", "--build", "build", folder=tmp_path)
+    tested = subprocess.run(["ctest"], cwd=tmp_path / "build", capture_output=True, text=True, check=True).stdout
+    assert "100% tests passed" in tested
+    run("cmake", "--install", "build", folder=tmp_path)
+    program = '#include "k.h"\nint main(void) { return k_run(0, 0) == cudaErrorInvalidValue ? 0 : 1; }\n'
+    for name, text, suffix in (("fetches", PROJECT, "c"), ("finds", FINDER, "cpp")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "CMakeLists.txt").write_text(text)
+        (tmp_path / name / f"user.{suffix}").write_text(program)
+        run("cmake", "-S", name, "-B", f"{name}/b", f"-DCMAKE_PREFIX_PATH={tmp_path / 'usr'}", folder=tmp_path)
+        run("cmake", "--build", f"{name}/b", folder=tmp_path)
+        run(tmp_path / name / "b" / "user", folder=tmp_path)
+    configure = ("cmake", "-S", "vendored", "-B", "other", "-DCMAKE_CUDA_ARCHITECTURES=90")
+    refused = subprocess.run(configure, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0 and "k needs sm_90a: CMAKE_CUDA_ARCHITECTURES is 90" in refused.stderr
+
+
 @needs_nvcc
 def test_launcher_answers_without_a_gpu(tmp_path: Path) -> None:
     source = KERNELS[3]
@@ -455,7 +515,7 @@ def test_a_plan_has_the_maps_of_its_launch(mapped: ctypes.CDLL, kernel_of_maps: 
 
 
 @needs_gcc
-@pytest.mark.parametrize(("sms", "blocks"), [(132, 12), (5, 5)])
+@pytest.mark.parametrize(("sms", "blocks"), [(132, 12), (5, 4)])  # the latter in 3 turns
 def test_no_more_blocks_than_the_device_has_sms(
     mapped: ctypes.CDLL, kernel_of_maps: KernelSource, sms: int, blocks: int
 ) -> None:

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da
+// gemm_s8s8s32_rr_Mx513x100_sm90_536a9624
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -12,10 +12,10 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 99328 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da_prepare_a_kernel writes before,
-//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da_prepare_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_536a9624_prepare_a_kernel writes before,
+//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_536a9624_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_s4_f1_g8_p1
+// Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1_s4_f1_g8_p1
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
 
 namespace {
@@ -202,6 +202,21 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
+// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
+// Whatever it reads or writes may be touched from here on.
+__device__ __forceinline__ void grid_dependency_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
 // `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
@@ -376,7 +391,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_536a9624_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M)
@@ -402,7 +417,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_536a9624_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -434,7 +449,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da(
+gemm_s8s8s32_rr_Mx513x100_sm90_536a9624(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     int* __restrict__ C,
@@ -451,6 +466,8 @@ gemm_s8s8s32_rr_Mx513x100_sm90_e394e2da(
         fence_mbarrier_init();
     }
     __syncthreads();
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
 
     const Shape s{M};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);

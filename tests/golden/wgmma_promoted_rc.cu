@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_ab8d313b
+// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_d7b8f593
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -14,7 +14,7 @@
 //
 // Launch  up to ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 115712 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_wgmma_64x128x128_c1_s4_f0_g8_p1
+// Config  gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_wgmma_64x128x128_c1_k1_s4_f0_g8_p1
 // Made by gemmgen generate 512x512x1024 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BM=64 --set CONSUMERS=1
 
 namespace {
@@ -215,6 +215,21 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "waited:\n"
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
+// Whatever it reads or writes may be touched from here on.
+__device__ __forceinline__ void grid_dependency_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 #endif  // __CUDACC__
 
@@ -427,7 +442,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_ab8d313b(
+gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_d7b8f593(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -444,6 +459,8 @@ gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_ab8d313b(
         fence_mbarrier_init();
     }
     __syncthreads();
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
 
     const Shape s{};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);

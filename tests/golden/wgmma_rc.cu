@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x4096_sm90_1fb028ba
+// gemm_bf16_rc_4096x4096x4096_sm90_b24ab1a7
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -13,7 +13,7 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rc_4096x4096x4096_wgmma_128x256x64_c2_s4_f1_g8_p1
+// Config  gemm_bf16_rc_4096x4096x4096_wgmma_128x256x64_c2_k1_s4_f1_g8_p1
 // Made by gemmgen generate 4096x4096x4096 --dtype bf16 --layout rc --arch sm_90 --family wgmma
 
 namespace {
@@ -213,6 +213,21 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "waited:\n"
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
+// Whatever it reads or writes may be touched from here on.
+__device__ __forceinline__ void grid_dependency_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 #endif  // __CUDACC__
 
@@ -440,7 +455,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x4096_sm90_1fb028ba(
+gemm_bf16_rc_4096x4096x4096_sm90_b24ab1a7(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -457,6 +472,8 @@ gemm_bf16_rc_4096x4096x4096_sm90_1fb028ba(
         fence_mbarrier_init();
     }
     __syncthreads();
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
 
     const Shape s{};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_226e835f
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_66507c49
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -18,7 +18,7 @@
 // Expects A, B, C, bias_n and residual at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, stride_a, stride_c, stride_residual divisible by 8
-// Config  gemm_f16f16f32_cr_bB_Mx320x200_la8_bias_gelu_residual_wgmma_128x128x64_c2_s4_f0_g8_p1
+// Config  gemm_f16f16f32_cr_bB_Mx320x200_la8_bias_gelu_residual_wgmma_128x128x64_c2_k1_s4_f0_g8_p1
 // Made by gemmgen generate '?x320x200' --types f16,f16,f32 --layout cr --batch '?' --epilogue 'gelu(alpha * acc + beta * C + bias_n) + residual' --ld-align 8 --arch sm_90 --family wgmma --set BN=128 --set IN_FLIGHT=0
 
 namespace {
@@ -209,6 +209,21 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "waited:\n"
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
+// Whatever it reads or writes may be touched from here on.
+__device__ __forceinline__ void grid_dependency_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 #endif  // __CUDACC__
 
@@ -476,7 +491,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_226e835f(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_66507c49(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -501,6 +516,8 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_226e835f(
         fence_mbarrier_init();
     }
     __syncthreads();
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
 
     const Shape s{M, lda, batch, stride_a, stride_c, stride_residual};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch

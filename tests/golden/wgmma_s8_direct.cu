@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_4c5924d3
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_020252ae
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -15,7 +15,7 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 197632 bytes of dynamic shared memory
 // Expects A, B, C, bias_n, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_wgmma_128x256x128_c2_s4_f1_g8_p0
+// Config  gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_wgmma_128x256x128_c2_k1_s4_f1_g8_p0
 // Made by gemmgen generate 512x513x1024 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set PERSISTENT=0
 
 namespace {
@@ -222,6 +222,21 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
+// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
+// Whatever it reads or writes may be touched from here on.
+__device__ __forceinline__ void grid_dependency_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
 // `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
@@ -421,7 +436,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_4c5924d3(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_020252ae(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -440,6 +455,8 @@ gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_4c5924d3(
         fence_mbarrier_init();
     }
     __syncthreads();
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
 
     const Shape s{};
     Ring ring;

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rc_Mx512x1024_sm90_15dfbb83
+// gemm_f32_tf32_rc_Mx512x1024_sm90_5a71bc9f
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -13,7 +13,7 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f32_tf32_rc_Mx512x1024_la4_wgmma_128x256x32_c2_s4_f1_g8_p1
+// Config  gemm_f32_tf32_rc_Mx512x1024_la4_wgmma_128x256x32_c2_k1_s4_f1_g8_p1
 // Made by gemmgen generate '?x512x1024' --dtype f32 --compute tf32 --layout rc --ld-align 4 --arch sm_90 --family wgmma
 
 namespace {
@@ -193,6 +193,21 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "waited:\n"
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
+// Whatever it reads or writes may be touched from here on.
+__device__ __forceinline__ void grid_dependency_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 #endif  // __CUDACC__
 
@@ -418,7 +433,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_Mx512x1024_sm90_15dfbb83(
+gemm_f32_tf32_rc_Mx512x1024_sm90_5a71bc9f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -436,6 +451,8 @@ gemm_f32_tf32_rc_Mx512x1024_sm90_15dfbb83(
         fence_mbarrier_init();
     }
     __syncthreads();
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
 
     const Shape s{M};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);

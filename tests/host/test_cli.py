@@ -274,6 +274,25 @@ def test_export_of_a_generated_kernel(run: Run, tmp_path: Path) -> None:
     assert certificate["arch"] == "sm_90" and certificate["launch"]["threads"] == 256
 
 
+def test_export_of_several_kernels_into_one_folder(run: Run, tmp_path: Path) -> None:
+    other = FULL.replace("64x96x32", "64x96x48")
+    code, out, _ = run("export", FULL, other, "--to", "both", "--examples", "0", "--json")
+    kernels = json.loads(out)["kernels"]
+    assert code == 0 and all(len(one["files"]) == 6 for one in kernels)
+    assert len(list((tmp_path / "both").iterdir())) == 2 * 4 + 2
+    code, _, err = run("export", FULL, FULL, "--to", "both", "--examples", "0")
+    assert code == 2 and f"two of the kernels write {RENDERED}.certificate.json" in err
+    code, _, err = run("export", FULL, other, "--to", "both", "--examples", "0", "--as", "mine")
+    assert code == 2 and "--as mine names one kernel, not 2" in err
+    assert run("export", FULL, "--to", "both", "--examples", "0", "--as", "mine")[0] == 0
+    for name in (RENDERED, "mine"):
+        _, out, _ = run("verify", "--certificate", f"both/{name}.certificate.json")
+        assert "the files are those of the certificate" in out, "an export beside it touches no certificate"
+    names = (RENDERED, kernels[1]["name"], "mine")
+    build = (tmp_path / "both" / "CMakeLists.txt").read_text()
+    assert all(f"add_kernel({name} 75)" in build for name in names)
+
+
 def test_export_of_an_edited_kernel_claims_nothing_of_the_original(run: Run, tmp_path: Path) -> None:
     run("generate", SHAPE, "--family", "naive")
     path = tmp_path / "gemmgen-out" / f"{RENDERED}.cu"

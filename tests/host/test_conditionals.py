@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.artifacts.folder import folder_texts
+from gemmgen.artifacts.folder import kernel_texts
 from gemmgen.artifacts.unseen import unseen
 from gemmgen.kernel.conditionals import conditionals
 from gemmgen.kernel.families import SIMT
@@ -38,7 +38,7 @@ def test_what_one_compiler_alone_may_see(text: str, lines: list[tuple[int, int]]
 def test_what_gemmgen_renders_is_known_and_an_edit_is_not() -> None:
     assert any(conditionals(SOURCE.text)), "cp.async's PTX, whose twin the emulator runs"
     assert unseen(SOURCE, "sm_90") == ()
-    exported = replace(SOURCE, text=folder_texts(SOURCE, "sm_90")[f"{SOURCE.name}.cu"])
+    exported = replace(SOURCE, text=kernel_texts(SOURCE, "sm_90")[f"{SOURCE.name}.cu"])
     assert unseen(exported, "sm_90") == (), "with the launcher"
     (edited,) = unseen(replace(SOURCE, text=SOURCE.text.replace("cp.async.c", "cp.async .c", 1)), "sm_90")
     assert edited.first < edited.last and "cp.async .c" in edited.text

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.folder import export, folder_texts, require_exportable
+from gemmgen.artifacts.folder import export, interface_of, own_texts, require_exportable, shared_texts
 from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.kernel.epilogue_text import reference_text
@@ -48,7 +48,7 @@ SAMPLES = {
 )
 def test_exported_text(name: str, file: str, golden: Callable[[str, str], None]) -> None:
     source = SAMPLES[name]
-    text = folder_texts(source, "sm_90a" if source.launch.maps else "sm_90")[file]
+    text = own_texts(source, "sm_90a" if source.launch.maps else "sm_90")[file]
     golden(f"export/{name}/{file}", text.replace(source.text, "// the kernel\n"))
 
 
@@ -66,16 +66,16 @@ def test_exported_text(name: str, file: str, golden: Callable[[str, str], None])
 def test_the_header_has_the_types_of_the_field(
     types: str, arguments: tuple[str, ...], headers: tuple[str, ...]
 ) -> None:
-    header = folder_texts(naive(types=types), "sm_90")["gemm.h"]
+    header = own_texts(naive(types=types), "sm_90")["gemm.h"]
     assert all(f"    {argument},\n" in header for argument in arguments)
     for name in ("bf16", "fp16", "fp8"):
         assert (f"#include <cuda_{name}.h>" in header) == (name in headers)
-    assert ("need an sm_89 or newer" in header) == ("e4m3" in types)
+    assert f"It needs an sm_{89 if 'e4m3' in types else 80 if 'bf16' in types else 75} or newer;" in header
     assert ("#include <stdint.h>" in header) == any("int" in argument for argument in arguments)
 
 
 def test_arrays_of_pointers_have_the_types_of_the_field() -> None:
-    texts = folder_texts(naive(types="bf16,bf16,f32", batch=None, pointers=True, pointer_align=2), "sm_90")
+    texts = own_texts(naive(types="bf16,bf16,f32", batch=None, pointers=True, pointer_align=2), "sm_90")
     assert "const __nv_bfloat16* const* A_array," in texts["gemm.h"]
     assert "at addresses divisible by\n *           2 (A), 2 (B), 4 (C)." in texts["gemm.h"]
     assert "reinterpret_cast<const BF16* const*>(A_array)" in texts["gemm.cu"]
@@ -87,18 +87,18 @@ def test_each_address_is_checked_for_its_own_alignment() -> None:
         (2, ("A",)),
         (4, ("C", "scale_n")),
     ]
-    assert " * B\n *           device memory, at any address\n" in folder_texts(source, "sm_90")["gemm.h"]
+    assert " * B\n *           device memory, at any address\n" in own_texts(source, "sm_90")["gemm.h"]
 
 
 def test_what_is_written_beside_c_is_described() -> None:
-    header = folder_texts(naive(types="bf16", epilogue="bias+aux+gelu"), "sm_90")["gemm.h"]
+    header = own_texts(naive(types="bf16", epilogue="bias+aux+gelu"), "sm_90")["gemm.h"]
     assert "aux      float, M x N, row-major, ldc elements from one row to the next" in header
     assert "is written: alpha * acc + beta * C + bias_n" in header
     assert " * C, aux\n *           are written, and overlap no other operand" in header
 
 
 def test_a_launch_sets_the_largest_magnitudes_to_zero() -> None:
-    texts = folder_texts(naive(epilogue="row_amax+column_amax", batch=9), "sm_90")
+    texts = own_texts(naive(epilogue="row_amax+column_amax", batch=9), "sm_90")
     assert (
         " * row_amax, column_amax\n *           may hold anything before: each launch sets them to 0" in texts["gemm.h"]
     )
@@ -141,11 +141,12 @@ def test_arguments_stand_in_their_order_whatever_has_a_map() -> None:
 
 
 def test_what_one_architecture_runs_is_built_for_it_alone() -> None:
-    texts = folder_texts(naive(), "sm_90a")
+    texts = {**own_texts(naive(), "sm_90a"), **shared_texts([interface_of(naive(), "sm_90a")])}
     assert "!defined(__CUDA_ARCH_FEAT_SM90_ALL)\n#error" in texts["gemm.cu"]
     assert "set(CMAKE_CUDA_ARCHITECTURES 90a)" in texts["CMakeLists.txt"]
+    assert "add_kernel(gemm 90a)" in texts["CMakeLists.txt"]
     assert "-gencode arch=compute_90a,code=sm_90a gemm.cu" in texts["README.md"]
-    assert "#error" not in folder_texts(naive(), "sm_90")["gemm.cu"]
+    assert "#error" not in own_texts(naive(), "sm_90")["gemm.cu"]
 
 
 def test_sums_of_all_rows_serve_where_c_holds_them() -> None:
@@ -196,7 +197,7 @@ def test_self_tests_allow_what_tensor_cores_cut_off(types: str, exact: int, allo
     mma = FAMILIES["mma" if allowed else "naive"]
     problem = Problem(None, None, None, types=types, layout="rc")  # type: ignore[arg-type]
     arch = "sm_89" if "e4m3" in types else "sm_90"
-    texts = folder_texts(render(problem, mma, mma.default(problem), arch), arch)
+    texts = own_texts(render(problem, mma, mma.default(problem), arch), arch)
     text = next(text for name, text in texts.items() if name.endswith("_selftest.cu"))
     assert f"LARGEST_EXACT = 1LL << {exact};" in text
     assert ("cut_off" in text) == (allowed is not None)

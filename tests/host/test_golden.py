@@ -134,6 +134,9 @@ SAMPLES = {
     "mma_tf32_rr": Sample(MMA, {"WM": 32}, (None, 512, 1024), "rr", compute=Compute.TF32),
     "mma_f16_sums_rc": Sample(MMA, {}, (512, 512, 512), "rc", dtype=DType.F16, compute=Compute.F16),
     "wgmma_rc": Sample(WGMMA, {}, (4096, 4096, 4096), "rc", dtype=DType.BF16),
+    "wgmma_cluster_rr_epilogue": Sample(
+        WGMMA, {"CLUSTER": 2, "BN": 192, "STAGES": 4}, (None, 4096, 4096), "rr", dtype=DType.BF16, epilogue="bias+gelu"
+    ),
     "wgmma_runtime_cr_batch": Sample(
         WGMMA,
         {"BN": 128, "IN_FLIGHT": 0},

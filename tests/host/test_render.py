@@ -224,7 +224,6 @@ def test_every_template_is_used() -> None:
     # Tensor-core instructions also have a kernel of their own, which records what they compute.
     parts_of_no_kernel = ("export/", "device/plain/", "epilogue/apart.cu", "device/mma", "device/ldmatrix.cu")
     parts_of_no_kernel += ("device/mbarrier.cu", "device/tma.cu", "device/warpgroup.cu", "device/wgmma", "prepare/")
-    parts_of_no_kernel += ("device/cluster.cu",)
     elsewhere = {name for name in files if name.startswith(parts_of_no_kernel)}
     assert files - elsewhere <= used_templates() <= files
 

@@ -58,6 +58,24 @@ def test_a_family_may_need_the_instructions_of_one_architecture(monkeypatch: pyt
     assert arch_for(SOURCE, "sm_90") == "sm_90a" and arch_for(SOURCE, "sm_90a") == "sm_90a"
 
 
+@pytest.mark.parametrize(
+    ("cluster", "blocks", "sms", "resident"),
+    [
+        (1, 512, 132, 128),  # four turns, with four SMs idle
+        (1, 133, 132, 67),
+        (1, 100, 132, 100),
+        (2, 512, 132, 128),
+        (2, 134, 133, 68),  # 67 clusters, 66 at once
+        (2, 0, 132, 0),
+    ],
+)
+def test_a_persistent_grid_has_no_more_blocks_than_its_turns_need(
+    cluster: int, blocks: int, sms: int, resident: int
+) -> None:
+    launch = Launch(64, (("M", 1),), cluster=cluster, persistent=True)
+    assert launch.resident(blocks, sms) == resident
+
+
 def test_clusters_and_attributes_are_checked() -> None:
     with pytest.raises(InvalidInput, match="17 blocks a cluster"):
         Launch(64, (("M", 1),), cluster=17)

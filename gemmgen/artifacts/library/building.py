@@ -93,7 +93,7 @@ def _write(library: LibraryText, certificates: Sequence[Document], to: Path, opt
     }
     files = {file: text.encode() for file, text in texts.items()}
     earlier = certified_files(to / certificate_name(name))
-    require_replaceable(name, files, to)
+    require_replaceable(files, earlier.items(), to)
     certificate = json_text(_certificate(library.spec, certificates, files, options)).encode()
     written = write_together({**files, certificate_name(name): certificate}, to)
     gone = [to / file for file in sorted(earlier) if file not in files and Path(file).name == file]

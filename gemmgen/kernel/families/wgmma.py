@@ -36,6 +36,7 @@ from gemmgen.kernel.families.wgmma_operands import (
 )
 from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
+from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.device import BANK_BYTES, MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -57,6 +58,7 @@ class WgmmaView:
     halves       a register holds two sums of f16
     promoted     sums are added up in f32 after each k tile
     staged       C leaves through shared memory by TMA, else from registers
+    cluster      blocks of a cluster, which share B
     persistent   a block computes one tile after the other
     donates      registers move from the producer to the consumers
     in_flight    k tiles whose products may be under way while the next one is awaited
@@ -71,6 +73,7 @@ class WgmmaView:
     halves: bool
     promoted: bool
     staged: bool
+    cluster: int
     persistent: bool
     donates: bool
     in_flight: int
@@ -86,7 +89,7 @@ class WgmmaFamily(Family):
     config_type = WgmmaConfig
     constraints = CONSTRAINTS
     pruning = PRUNING
-    secondary = frozenset({"STAGES", "IN_FLIGHT", "GROUP", "PERSISTENT"})
+    secondary = frozenset({"CLUSTER", "STAGES", "IN_FLIGHT", "GROUP", "PERSISTENT"})
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),
@@ -123,15 +126,21 @@ class WgmmaFamily(Family):
             *_registers(one.CONSUMERS, problem.types.compute is Compute.F16),
             *_lines(a, elements_of(problem)),
             *_lines(b, elements_of(problem)),
+            *_clusters(b),
             *_results(piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc"))),
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         one = cast(WgmmaConfig, config)
         value = constants(self, problem, config)
-        maps = maps_of(problem, one)
-        launch = launch_of(value, tile_grid(problem, value), dynamic=True)
-        launch = replace(launch, maps=maps, persistent=bool(one.PERSISTENT), prepares=prepares(problem))
+        launch = replace(
+            launch_of(value, tile_grid(problem, {**value, "BM": value["CLUSTER_M"]}), dynamic=True),
+            cluster=one.CLUSTER,
+            attributes=(DEPENDENT_LAUNCH,),
+            maps=maps_of(problem, one),
+            persistent=bool(one.PERSISTENT),
+            prepares=prepares(problem),
+        )
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         sums = SumOrder(mma, one.BK, promotion=one.BK * value["PROMOTED"], tf32="even")  # by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
@@ -143,6 +152,8 @@ class WgmmaFamily(Family):
         names = {"PERSISTENT", "SUM_REGISTERS", "IN_FLIGHT", "SHARED_BYTES"}
         if not donates(cast(WgmmaConfig, plan.config)):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
+        if plan.launch.cluster == 1:
+            names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
         return frozenset(names if staged(plan.problem) else names | {"C_STAGES"})
 
     def view(self, plan: Plan) -> WgmmaView:
@@ -156,6 +167,7 @@ class WgmmaFamily(Family):
             halves=plan.mma.c_shared == 2,
             promoted=problem.types.compute is Compute.PROMOTED,
             staged=staged(problem),
+            cluster=one.CLUSTER,
             persistent=bool(one.PERSISTENT),
             donates=donates(one),
             in_flight=one.IN_FLIGHT,
@@ -186,6 +198,10 @@ class WgmmaFamily(Family):
             lines.append(
                 f"Sums    those of {one.BK} products by tensor cores, which keep 13 bits of them; these in f32"
             )
+        if one.CLUSTER > 1:
+            lines.append(
+                f"Cluster {one.CLUSTER} blocks, tiles below each other: each lets TMA send its part of B to all of them"
+            )
         if staged(plan.problem):
             lines.append("Stores  C leaves through shared memory, by TMA")
         return tuple(lines)
@@ -215,6 +231,7 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
     size_a, size_b = problem.types.a.size, problem.types.b.size
     threads, rows = WARPGROUP * config.CONSUMERS, config.BM // config.CONSUMERS  # that compute; of each warpgroup
     moved = (config.BM * size_a + config.BN * size_b) * config.BK
+    brought = (config.BM * size_a + config.BN * size_b // config.CLUSTER) * config.BK
     read = config.CONSUMERS * (rows * size_a + rows // M * config.BN * size_b)  # bytes of the block, for each k
     outputs = config.BM * config.BN // threads
     held = _start_registers(config.CONSUMERS) if donates(config) else 0
@@ -226,7 +243,7 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         wavefronts=read / BANK_BYTES / (threads // WARP),
         copies=1,
         copy_wavefronts=moved / BANK_BYTES,
-        global_bytes=moved,
+        global_bytes=brought,
         prefetch=config.STAGES - 1,
         products=M * config.BN * (K_BYTES // size_a) // WARPGROUP,
         other_registers=max(OTHER_REGISTERS, held - outputs),
@@ -258,6 +275,15 @@ def _registers(consumers: int, halves: bool) -> tuple[Derived, ...]:
 @cache
 def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
     return (Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X} in shared memory", "Boxes of TMA"),)
+
+
+@cache
+def _clusters(b: Operand) -> tuple[Derived, ...]:
+    lines = "BN" if b.along_k else "BK"
+    return (
+        Derived("CLUSTER_M", "CLUSTER * BM", "rows of C that a cluster computes", "Clusters"),
+        Derived("PART_B", f"{lines} / CLUSTER", "lines of a box of B that a block brings", "Clusters"),
+    )
 
 
 @cache

@@ -14,12 +14,13 @@ from gemmgen.problem.wgmma import MOST_N, M
 class WgmmaConfig(Config):
     """The axes of `wgmma`."""
 
-    PATTERN = "{BM}x{BN}x{BK}_c{CONSUMERS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}"
+    PATTERN = "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}"
 
     BM: int = axis(128, (128, 256, 64, 192), "rows of C that a block computes")
     BN: int = axis(256, (256, 128, 192, 64, 160, 224, 96, 32, 16), "columns of C that a block computes")
     BK: int = axis(64, (64, 128, 32, 256), "depth of a k tile")
     CONSUMERS: int = axis(2, (2, 1, 3), "warpgroups that multiply, each its rows of the block tile")
+    CLUSTER: int = axis(1, (1, 2), "blocks of a cluster, with tiles below each other: each brings its part of B to all")
     STAGES: int = axis(4, (4, 3, 5, 6, 8, 2), "stages: k tiles of A and B that shared memory holds")
     IN_FLIGHT: int = axis(1, (1, 0), "k tiles whose products may be under way while the next one is awaited")
     GROUP: int = axis(
@@ -48,6 +49,13 @@ CONSTRAINTS = (
     Constraint("BK <= 256", "a box of TMA has 256 lines at most", False),
     Constraint("LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    # Clusters
+    Constraint("CLUSTER >= 1 and CLUSTER <= 8", "every card grants 8 blocks a cluster at most", False),
+    Constraint(
+        "CLUSTER == 1 or (B_ALONG_K * BN + (1 - B_ALONG_K) * BK) % (8 * CLUSTER) == 0",
+        "a block brings whole patterns of a swizzle, 8 lines each",
+        False,
+    ),
     # Stages
     Constraint("STAGES >= 2", "one stage is filled while another is read", False),
     Constraint("IN_FLIGHT < STAGES", "stages that products still read cannot be filled"),

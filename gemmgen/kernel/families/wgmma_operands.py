@@ -114,6 +114,7 @@ def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
     maps = []
     for x in operands(problem, config):
         lines = (config.BM if x.x == "a" else config.BN) if x.along_k else config.BK
+        lines //= config.CLUSTER if x.x == "b" else 1  # a block brings its part of B's
         span, rounds = x.line * problem.dtype_of(x.X).size, problem.types.compute is Compute.TF32
         maps.append(TensorMap(x.X, (x.line, lines, *matrix), span, PROMOTION_BYTES, rounds))
     if staged(problem):

@@ -13,7 +13,8 @@ from gemmgen.support.errors import CandidateFailed, Failure
 
 WMMA = re.compile(r"\bwmma_")
 HOPPER = re.compile(
-    r"\b(?:cluster_|mbarrier_|tma_|wgmma_|setmaxnreg_|elect_one\b|fence_proxy_async\b|make_descriptor\b)"
+    r"\b(?:cluster_|mbarrier_|tma_|wgmma_|setmaxnreg_|grid_dependency_wait|launch_dependents|elect_one\b|fence_proxy_async\b"
+    r"|make_descriptor\b)"
 )
 
 

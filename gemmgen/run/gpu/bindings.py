@@ -10,7 +10,7 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from gemmgen.kernel.source import Launch
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import STATIC_SHARED_BYTES
@@ -32,9 +32,9 @@ def checked(result: tuple[Any, ...]) -> Any:
 
 
 def blocks_on(launch: Launch, case: Case, sms: int) -> int:
-    """Blocks of the grid for `case` on a card of so many SMs: a persistent kernel has no more than these."""
+    """Blocks of the grid for `case` on a card of so many SMs: see `Launch.resident`."""
     count = launch.blocks(case)
-    return min(count, sms) if launch.persistent else count
+    return launch.resident(count, sms) if launch.persistent else count
 
 
 class PlannedLaunch:
@@ -100,7 +100,7 @@ def _attributes(launch: Launch) -> list[Any]:
         cluster.x, cluster.y, cluster.z = launch.cluster, 1, 1
     if "cooperative" in launch.attributes:
         add(known.CU_LAUNCH_ATTRIBUTE_COOPERATIVE).cooperative = 1
-    if "programmatic_stream_serialization" in launch.attributes:
+    if DEPENDENT_LAUNCH in launch.attributes:
         serialization = add(known.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
         serialization.programmaticStreamSerializationAllowed = 1
     return attributes

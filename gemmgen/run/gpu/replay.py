@@ -147,20 +147,28 @@ class Sampling:
 
 
 def measure(contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol, stream: Any) -> list[Timing]:
-    """Time the contestants in turn, A B C A B C, and return their timings in order."""
+    """Time the contestants in turn, A B C C B A, and return their timings in order.
+
+    Every second round goes backwards: a card at the limit of its power is the faster the less the one before took.
+    """
     graphs = [Graph(enqueue, sets, stream) for enqueue in contestants]
     try:
         launch_us, warmup_s = _warm_up(graphs, protocol)
         plans = [_sampling(us * graph.launches, protocol) for us, graph in zip(launch_us, graphs, strict=True)]
-        rounds = [
-            [graph.time_us(plan.replays, lead_in=plan.lead_in) for graph, plan in zip(graphs, plans, strict=True)]
-            for _ in range(protocol.samples)
-        ]
+        rounds = [_round(graphs, plans, backwards=number % 2 == 1) for number in range(protocol.samples)]
         notes = [_notes(protocol, warmup_s, plan, sets, len(graphs)) for plan in plans]
         return [Timing(samples, note) for samples, note in zip(zip(*rounds, strict=True), notes, strict=True)]
     finally:
         for graph in graphs:
             graph.free()
+
+
+def _round(graphs: Sequence[Graph], plans: Sequence[Sampling], backwards: bool) -> list[float]:
+    """A sample of each, in their order, taken in it or backwards."""
+    turns = list(zip(graphs, plans, strict=True))
+    step = -1 if backwards else 1
+    samples = [graph.time_us(plan.replays, lead_in=plan.lead_in) for graph, plan in turns[::step]]
+    return samples[::step]
 
 
 def _warm_up(graphs: Sequence[Graph], protocol: Protocol) -> tuple[list[float], float]:

@@ -68,7 +68,7 @@ extern "C" cudaError_t ${ out.name }_make_plan(
 //% if out.stream
     const std::size_t blocks = tiles_of(${ out.tiles_of_c }, ${ out.stream }) * ${ out.stream };  // whole waves, of which those of the last one share its tiles
 //% else
-    const std::size_t blocks = ${ "%d * " | format(out.splits) if out.splits > 1 }${ out.tiles_of_c };
+    const std::size_t blocks = ${ "%d * " | format(out.blocks_per_tile) if out.blocks_per_tile > 1 }${ out.tiles_of_c };
 //% endif
     if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
 
@@ -124,7 +124,19 @@ ${ distance if distance.isdigit() or distance.startswith("copy_ld") else "cuuint
 //% for part in out.parts
     made.${ part.name } = ${ part.name };
 //% endfor
-    made.blocks = static_cast<unsigned>(${ "std::min<std::size_t>(blocks, sms)" if out.persistent else "blocks" });
+//% if out.persistent
+    // As few as take no more turns than one on each SM would: for what idle SMs save in power the others have.
+//% if out.cluster > 1
+    const std::size_t clusters = blocks / ${ out.cluster }, at_once = sms / ${ out.cluster };
+    const std::size_t turns = std::max<std::size_t>(1, (clusters + at_once - 1) / at_once);
+    made.blocks = static_cast<unsigned>((clusters + turns - 1) / turns * ${ out.cluster });
+//% else
+    const std::size_t turns = std::max<std::size_t>(1, (blocks + sms - 1) / sms);
+    made.blocks = static_cast<unsigned>((blocks + turns - 1) / turns);
+//% endif
+//% else
+    made.blocks = static_cast<unsigned>(blocks);
+//% endif
     *plan = made;
     return cudaSuccess;
 }

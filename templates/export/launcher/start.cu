@@ -18,6 +18,13 @@
     config.dynamicSmemBytes = ${ out.shared_bytes };
 //% endif
     config.stream = stream;
+//% if out.dependent
+    cudaLaunchAttribute overlap = {};  // its start with the end of the kernel before: see grid_dependency_wait
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = &overlap;
+    config.numAttrs = 1;
+//% endif
     // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
     return cudaLaunchKernelEx(&config, ${ out.name },
         ${ out.passed | join(",\n        " if out.cuda_elements else ", ") });

@@ -184,7 +184,9 @@ extern "C" cudaError_t gemm_make_plan(
     made.ldc = ldc;
     made.alpha = alpha;
     made.beta = beta;
-    made.blocks = static_cast<unsigned>(std::min<std::size_t>(blocks, sms));
+    // As few as take no more turns than one on each SM would: for what idle SMs save in power the others have.
+    const std::size_t turns = std::max<std::size_t>(1, (blocks + sms - 1) / sms);
+    made.blocks = static_cast<unsigned>((blocks + turns - 1) / turns);
     *plan = made;
     return cudaSuccess;
 }

@@ -10,7 +10,8 @@
  * beta = 0 never reads C. K = 0 makes acc zero and reads neither A nor B.
  * alpha = 0 multiplies as any other: A and B are read, and NaN or infinity in them makes NaN of C. BLAS does not read them.
  * C's elements are rounded to the nearest, ties to even; those out of range become infinite.
- * Its types need an sm_80 or newer.
+ *
+ * It needs an sm_90a and no other; its shared memory is static, which any GPU has.
  */
 #ifndef GEMM_H
 #define GEMM_H

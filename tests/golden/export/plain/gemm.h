@@ -8,6 +8,8 @@
  *
  * beta = 0 never reads C. K = 0 gives beta * C and reads neither A nor B.
  * alpha = 0 multiplies as any other: A and B are read, and NaN or infinity in them makes NaN of C. BLAS does not read them.
+ *
+ * It needs an sm_75 or newer; its shared memory is static, which any GPU has.
  */
 #ifndef GEMM_H
 #define GEMM_H

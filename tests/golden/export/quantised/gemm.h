@@ -15,7 +15,8 @@
  * alpha = 0 multiplies as any other: A and B are read, and NaN or infinity in them makes NaN of C. BLAS does not read them.
  * Sums and zero points are integers of 32 bits, which wrap around.
  * C's elements are rounded to the nearest, ties to even; those out of range become infinite.
- * Its types need an sm_80 or newer.
+ *
+ * It needs an sm_80 or newer; its shared memory is static, which any GPU has.
  */
 #ifndef GEMM_H
 #define GEMM_H

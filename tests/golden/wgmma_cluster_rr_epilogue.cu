@@ -1,22 +1,43 @@
-// gemm_f32_tf32_rc_4096x4096x4096_sm90_0c1e7903
+// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_dbad22da
 //
-//     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  4096 x 4096, row-major, lda = 4096
-//     B  4096 x 4096, column-major, ldb = 4096
-//     C  4096 x 4096, row-major, ldc = 4096
+//     A  M x 4096, row-major, lda = 4096
+//     B  4096 x 4096, row-major, ldb = 4096
+//     C  M x 4096, row-major, ldc = 4096
+//     bias_n  4096 elements, one a column of C
 //
-// Block   256 x 128 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
+// Block   128 x 192 of C by 384 threads, in k tiles of 64, 181248 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 128 x 128 each by 8 wgmmas of 64 x 128 x 8 a k tile
+//         consumers, 2 others: 64 x 192 each by 4 wgmmas of 64 x 192 x 16 a k tile
+// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f32_tf32_rc_4096x4096x4096_wgmma_256x128x32_c2_s4_f1_g8_p1
-// Made by gemmgen generate 4096x4096x4096 --dtype f32 --compute tf32 --layout rc --arch sm_90 --family wgmma --set BM=256 --set BN=128
+// Launch  up to ceil(M / 256) * ceil(N / 192) * 2 blocks of 384 threads, 181248 bytes of dynamic shared memory
+// Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
+// Config  gemm_bf16_rr_Mx4096x4096_bias_gelu_wgmma_128x192x64_c2_k2_s4_f1_g8_p1
+// Made by gemmgen generate '?x4096x4096' --dtype bf16 --layout rr --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=192 --set CLUSTER=2
 
 namespace {
+
+#ifdef __CUDACC__
+// The nearest bfloat16, ties to even.
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
+{
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+#endif  // __CUDACC__
+
+// A bfloat16: the upper half of a float.
+struct BF16 {
+    unsigned short bits;
+
+    BF16() = default;
+    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+};
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap {
@@ -25,24 +46,25 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4096;
+    int M;
     static constexpr int N = 4096;
     static constexpr int K = 4096;
 };
-using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
-constexpr int BM = 256;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
-constexpr int BK = 32;        // depth of a k tile
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 192;       // columns of C that a block computes
+constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int CLUSTER = 2;    // blocks of a cluster, with tiles below each other: each brings its part of B to all
 constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
-constexpr int K_STEP = 8;                       // k of an instruction
+constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Registers
@@ -50,11 +72,15 @@ constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
 constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
 
 // Boxes of TMA
-constexpr int LINE_A = 32;  // floats of a line of A in shared memory
-constexpr int LINE_B = 32;  // floats of a line of B in shared memory
+constexpr int LINE_A = 64;  // elements of a line of A in shared memory
+constexpr int LINE_B = 64;  // elements of a line of B in shared memory
+
+// Clusters
+constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
+constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
 // How C leaves registers
-constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
+constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
 constexpr int TM = 2;                                      // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;                                 // columns of C that a thread has sums of, of a piece
@@ -68,25 +94,23 @@ static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at onc
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
-static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-// N floats that move as one access of 4 * N bytes.
-template <int N>
-struct alignas(4 * N) Vec {
-    float at[N];
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
 };
 
-template <int N>
-__device__ __forceinline__ Vec<N> load(const float* from)
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
 {
-    return *reinterpret_cast<const Vec<N>*>(from);
+    return *reinterpret_cast<const Vec<E, N>*>(from);
 }
 
-template <int N>
-__device__ __forceinline__ void store(float* to, const Vec<N>& value)
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 {
-    *reinterpret_cast<Vec<N>*>(to) = value;
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
@@ -94,14 +118,14 @@ using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) float a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) float b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];
+    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers have done with them
+    unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 181248, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -126,20 +150,20 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
+// that clusters that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_cluster(Shape s, int cluster)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = cluster / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * BN};
+    const int within = cluster % (GROUP * columns);
+    return {(first + within % height) * CLUSTER_M, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -198,6 +222,52 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
+// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited. What this
+// thread has read before may be written by who has waited for that; what it has written is not to be read for that.
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there];\n"
+        "}\n" ::"r"(at), "r"(rank)
+        : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Which block of its cluster this is.
+__device__ __forceinline__ unsigned cluster_rank()
+{
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what they do after.
+__device__ __forceinline__ void cluster_sync()
+{
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
+// Whatever it reads or writes may be touched from here on.
+__device__ __forceinline__ void grid_dependency_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
 // `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
@@ -229,6 +299,19 @@ template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is `shared` here, and
+// its bytes count at the barrier that it has where `barrier` is here, which must expect them.
+__device__ __forceinline__ void tma_load_multicast_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, unsigned short blocks)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;"
+                 ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1)
+                 : "memory");
 }
 #endif  // __CUDACC__
 
@@ -297,20 +380,22 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 192 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k8_tf32(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n192k16_bf16_trans_b(float (&d)[96], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 "
+        "setp.ne.b32 p, %98, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1;\n"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
+        "%96, %97, p, 1, 1, 0, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
@@ -319,33 +404,39 @@ __device__ __forceinline__ void wgmma_m64n128k8_tf32(float (&d)[64], unsigned lo
           "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
           "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
           "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
+          "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
+          "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
+          "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
+          "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
-// of A and B.
+// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The bytes of
+// A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k)
+                                           TileOrigin tile, int k, int rank)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
     tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
+    const int part = rank * PART_B;  // the first line that this block brings
+    #pragma unroll
+    for (int at = 0; at < BN; at += LINE_B) tma_load_multicast_2d(shared.b[stage] + at * BK + part * LINE_B, map_b, full, tile.n + at, k + part, (1 << CLUSTER) - 1);
 }
 
 // acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(float));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(float)>(shared.b[stage], 16, 8 * LINE_B * sizeof(float));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16), 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k8_tf32(acc[i], a + i * 64 * LINE_A * sizeof(float) / 16 + k * sizeof(float) / 16, b + k * sizeof(float) / 16, true);
+            wgmma_m64n192k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
     }
 }
 
@@ -364,77 +455,134 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 // line's number: so the eight lines that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
-    constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
-template <int N>
-__device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
+#ifdef __CUDACC__
+// 2^x, off by 2^-22 of it at most.
+__device__ __forceinline__ float exp2_approx(float x)
 {
-    if (beta != 0.0f) {
-        const Vec<N> old = load<N>(to);
-        #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
-    }
-    store<N>(to, value);
+    float value;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+    return value;
+}
+#endif  // __CUDACC__
+
+// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at most.
+__device__ __forceinline__ float gelu(float x)
+{
+    const float t = fminf(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
+    float p = -2.8349123e-06f;  // log2(Phi(-t)), fitted where Phi(-t) counts beside 1
+    p = fmaf(p, t, 3.9377686e-05f);
+    p = fmaf(p, t, -0.00018618022f);
+    p = fmaf(p, t, -0.00013693642f);
+    p = fmaf(p, t, 0.00706342f);
+    p = fmaf(p, t, -0.05249618f);
+    p = fmaf(p, t, -0.4592082f);
+    p = fmaf(p, t, -1.1511052f);
+    p = fmaf(p, t, -1.0f);
+    const float half = 0.5f * x;
+    return fmaf(-t, exp2_approx(p), half + fabsf(half));
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], float alpha, float beta)
+
+// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+struct Epilogue {
+    float alpha, beta;
+    const float* bias_n;
+};
+
+// C's new element in column n; c is the old one, or 0 where beta = 0:
+// gelu(alpha * acc + beta * C + bias_n)
+__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c)
+{
+    const float bias_n = e.bias_n[n];
+    const float x = fmaf(e.beta, c, e.alpha * acc) + bias_n;
+    return gelu(x);
+}
+
+// The first `valid` of N new elements from column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+template <int N>
+__device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int n, Vec<float, N> value, int valid)
+{
+    if (valid >= N) {
+        Vec<BF16, N> old = {};
+        if (e.beta != 0.0f) old = load<N>(to);
+        Vec<BF16, N> stored;
+        #pragma unroll
+        for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, n + i, value.at[i], old.at[i]));
+        store<N>(to, stored);
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = BF16(epilogue(e, n + i, value.at[i], e.beta == 0.0f ? 0.0f : to[i]));
+    }
+}
+
+// The i-th of this thread's TM rows of C, for those elements that exist.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], const Epilogue& e)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
-        Vec<VC> value;
+        Vec<float, VC> value;
         #pragma unroll
-        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_results<VC>(tile + staged_at(m, n), value, beta);
+        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+        store_edge<VC>(tile + staged_at(m, n), e, n, value, columns - n);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], float alpha, float beta)
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], const Epilogue& e)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], e);
 }
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_4096x4096x4096_sm90_0c1e7903(
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
+gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_dbad22da(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
+    const float* __restrict__ bias_n,
+    int M,
     float alpha,
     float beta)
 {
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    __syncthreads();
+    cluster_sync();  // other blocks arrive at these barriers, too
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
 
-    const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
+    const Shape s{M};
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
+    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const TileOrigin tile = tile_of_block(s, number);
+        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
+            TileOrigin tile = tile_of_cluster(s, number);
+            tile.m += rank * BM;
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
             }
         }
         return;
@@ -442,11 +590,12 @@ gemm_f32_tf32_rc_4096x4096x4096_sm90_0c1e7903(
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
-    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on, and stores
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const TileOrigin tile = tile_of_block(s, number);
+    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
+        TileOrigin tile = tile_of_cluster(s, number);
+        tile.m += rank * BM;
         Accumulators acc = {};
         int previous = 0;  // the stage whose products may still be under way
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -455,11 +604,11 @@ gemm_f32_tf32_rc_4096x4096x4096_sm90_0c1e7903(
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
             wgmma_wait<1>();  // for those of the k tile before: a warpgroup's products end together, so that one thread may tell
-            if (leads && k > 0) mbarrier_arrive(&shared.empty[previous]);
+            if (threadIdx.x % 128 < CLUSTER && k > 0) mbarrier_arrive_cluster(&shared.empty[previous], threadIdx.x % 128);
             previous = ring.stage;
         }
         wgmma_wait<0>();
-        if (leads) mbarrier_arrive(&shared.empty[previous]);
+        if (threadIdx.x % 128 < CLUSTER) mbarrier_arrive_cluster(&shared.empty[previous], threadIdx.x % 128);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
@@ -467,18 +616,19 @@ gemm_f32_tf32_rc_4096x4096x4096_sm90_0c1e7903(
                 const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
-                float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
                         tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                     }
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                     c_parity ^= 1;
                 }
-                store_c(c, s, thread, sums, alpha, beta);
+                const Epilogue e = {alpha, beta, bias_n + n};
+                store_c(c, s, s.M - m, s.N - n, thread, sums, e);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);
                 if (leads) {
@@ -488,5 +638,6 @@ gemm_f32_tf32_rc_4096x4096x4096_sm90_0c1e7903(
             }
         }
     }
+    cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_fast_rc_4096x4096x4096_sm90_5655baf1
+// gemm_e4m3e4m3bf16_fast_rc_4096x4096x4096_sm90_48441683
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute fast says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -13,7 +13,7 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_fast_rc_4096x4096x4096_wgmma_128x256x128_c2_s4_f1_g16_p1
+// Config  gemm_e4m3e4m3bf16_fast_rc_4096x4096x4096_wgmma_128x256x128_c2_k1_s4_f1_g16_p1
 // Made by gemmgen generate 4096x4096x4096 --types e4m3,e4m3,bf16 --compute fast --layout rc --arch sm_90 --family wgmma --set GROUP=16
 
 namespace {
@@ -218,6 +218,21 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "waited:\n"
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
+// Whatever it reads or writes may be touched from here on.
+__device__ __forceinline__ void grid_dependency_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 #endif  // __CUDACC__
 
@@ -445,7 +460,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_fast_rc_4096x4096x4096_sm90_5655baf1(
+gemm_e4m3e4m3bf16_fast_rc_4096x4096x4096_sm90_48441683(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -462,6 +477,8 @@ gemm_e4m3e4m3bf16_fast_rc_4096x4096x4096_sm90_5655baf1(
         fence_mbarrier_init();
     }
     __syncthreads();
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
 
     const Shape s{};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
