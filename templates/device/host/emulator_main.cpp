@@ -45,6 +45,7 @@ void broken_assumption(const char* condition, int line) {
 }
 
 void fence() { races.fence(); }
+void grid_dependency_wait() { races.wait_for_grid_before(); }
 
 void read_only(const void* address, size_t bytes, int line) {
   races.read_only(static_cast<const unsigned char*>(address), bytes, Place::line(unsigned(line)));
@@ -80,7 +81,7 @@ void prepare_launch() {
   map_operands();
   place_pointers();
   shared_memory.resize_dynamic(request.shared_bytes);
-  races.start_launch(request.element_bytes);
+  races.start_launch(request.element_bytes, request.dependent != 0);
   blockDim.x = request.threads;
   gridDim.x = request.grid;
   copies_land_late = lands_late(request.seed);
