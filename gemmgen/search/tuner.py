@@ -24,7 +24,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
 from gemmgen.run.executor import load_in_parallel
 from gemmgen.run.gpu.executor import GpuKernel
-from gemmgen.run.gpu.timing import CAREFUL, QUICK, Timing
+from gemmgen.run.gpu.timing import FINAL, QUICK, Timing
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
 from gemmgen.search.order import Ranked, Search
@@ -52,7 +52,7 @@ JUDGES = tuple(
         *("data", "reference", "domain", "products", "multiplied"),
     )
 )
-FINALISTS = 4  # the fastest that are right: re-timed together, carefully
+FINALISTS = 4  # the fastest that are right: re-timed together
 
 
 class Progress(Protocol):
@@ -245,12 +245,15 @@ class Tuner:
             yield given + search.first(max(0, budget - len(given)))
             return
         yield given + search.first(max(0, budget - budget // 2 - len(given)))
-        rounds = (None, *search.details)
+        rounds = (None, *search.details(self._timed()))
         for number, axis in enumerate(rounds):
-            timed = [(trial.config, trial.time_us) for trial in self.trials if trial.timing is not None]
+            timed = self._timed()
             count = math.ceil((budget - len(self.trials)) / (len(rounds) - number))
             moved = [] if axis is None else search.moved(axis, count, timed)
             yield moved + search.next(count - len(moved), timed)
+
+    def _timed(self) -> list[tuple[Config, float]]:
+        return [(trial.config, trial.time_us) for trial in self.trials if trial.timing is not None]
 
     def render(self, batch: Sequence[Ranked]) -> list[Trial]:
         """Those of `batch` that are no kernel which another config gave before: not every detail tells everywhere."""
@@ -424,12 +427,12 @@ class Tuner:
         )
 
     def compare(self, trials: list[Trial]) -> list[Trial]:
-        """Time those that passed again, interleaved and carefully, so that their ratios are paired."""
+        """Time those that passed again, interleaved and for longer, so that their ratios are paired."""
         alive = [trial for trial in trials if trial.failure is None]
         if self.target.gpu is None or not alive:
             return trials
         self.progress.stage("compare", 1)
-        timings = dict(zip((trial.source.name for trial in alive), self._time_together(alive, CAREFUL), strict=True))
+        timings = dict(zip((trial.source.name for trial in alive), self._time_together(alive, FINAL), strict=True))
         self.progress.step("compare", None)
         return [_with_timing(trial, timings.get(trial.source.name)) for trial in trials]
 
