@@ -35,6 +35,7 @@ from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import Failure, GemmgenError
 from gemmgen.support.files import Store, code_digest, content_key, sha256
+from gemmgen.support.html import shown_as
 from gemmgen.support.threads import thread_pool
 from gemmgen.verification.data import LARGE_EFFORT, effort
 from gemmgen.verification.verifier import RUNS, Verdict, make_data, verdict_from, verify
@@ -74,6 +75,7 @@ class Silent:
         pass
 
 
+@shown_as("trial.html")
 @brief
 @dataclass(frozen=True)
 class Trial:
@@ -106,6 +108,7 @@ class Trial:
         return "predicted" if self.timing is None else "measured"
 
 
+@shown_as("tune.html")
 @brief
 @dataclass(frozen=True)
 class TuneResult:
