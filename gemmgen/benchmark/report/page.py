@@ -11,7 +11,15 @@ from pathlib import Path
 
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in
 from gemmgen.benchmark.explain import Explanation, explain
-from gemmgen.benchmark.explained import Facts, facts_of, tile_rows
+from gemmgen.benchmark.explained import (
+    LOOP_COLUMNS,
+    Facts,
+    facts_of,
+    instruction_columns,
+    instruction_rows,
+    loop_rows,
+    tile_rows,
+)
 from gemmgen.benchmark.report.checks import Certified, certified, checks_of
 from gemmgen.benchmark.report.ladders import Ladder, ladders_in
 from gemmgen.benchmark.report.pipeline import Pipeline, pipeline
@@ -21,13 +29,17 @@ from gemmgen.benchmark.report.tiles import Drawing, drawings
 from gemmgen.benchmark.scores import Score, Summary, is_winner, summaries
 from gemmgen.benchmark.shapes import group_of
 from gemmgen.kernel.model import representative
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEVICES, DeviceSpec
+from gemmgen.run.compile import compile_many
 from gemmgen.run.target import compile_target
 from gemmgen.search.tuner import Progress, Silent
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
 from gemmgen.support.html import render_html
 from gemmgen.support.version import gemmgen_version
+
+Rows = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,18 @@ class KernelCard:
         return pipeline(self.explanation)
 
     @cached_property
+    def instructions(self) -> Rows | None:
+        """(columns, rows) of the main loop; None where it was not disassembled."""
+        mix = self.explanation.main_loop
+        return None if mix is None else (instruction_columns(mix), tuple(instruction_rows(mix)))
+
+    @cached_property
+    def loop(self) -> Rows | None:
+        """(columns, rows) of what an iteration takes; None where that is not known."""
+        mix, use = self.explanation.main_loop, self.explanation.loop_use
+        return None if mix is None or use is None else (LOOP_COLUMNS, tuple(loop_rows(use, mix.fma)))
+
+    @cached_property
     def levels(self) -> tuple[tuple[str, str, str, str], ...]:
         return tuple(tile_rows(self.explanation))
 
@@ -130,6 +154,8 @@ def collect(roots: Sequence[Path], base: Path, store: Store | None, progress: Pr
     if not kernels:
         raise GemmgenError(f"no kernel with its JSON in {', '.join(map(str, roots))}: gemmgen tune writes some")
     kernels.sort(key=lambda one: representative(one.source.problem).flops)
+    if store is not None:
+        _compile(kernels, store, progress)
     progress.stage("explain", len(kernels))
     cards = []
     for kernel in kernels:
@@ -161,6 +187,16 @@ def _folders(roots: Sequence[Path]) -> Iterator[Path]:
         if not root.is_dir():
             raise InvalidInput(f"{root} is no folder")
         yield from (root, *sorted(path for path in root.iterdir() if path.is_dir()))
+
+
+def _compile(kernels: Sequence[KernelFile], store: Store, progress: Progress) -> None:
+    """Into `store`, by several processes; what does not compile says so when it is explained."""
+    progress.stage("compile", len(kernels))
+    by_arch: dict[str, list[KernelSource]] = defaultdict(list)
+    for kernel in kernels:
+        by_arch[kernel.arch].append(kernel.source)
+    for arch, sources in by_arch.items():
+        compile_many(sources, arch, store, lambda *_: progress.step("compile", None))
 
 
 def _card(kernel: KernelFile, base: Path, store: Store | None) -> KernelCard:
