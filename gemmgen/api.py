@@ -29,7 +29,8 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice, compile_target, open_card, open_target
-from gemmgen.search.tuner import Progress, Silent, Trial, TuneResult
+from gemmgen.search.notebook import progress_here
+from gemmgen.search.tuner import Progress, Trial, TuneResult
 from gemmgen.search.tuner import tune as search
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
@@ -106,7 +107,7 @@ def tune(
             families=families,
             budget=budget,
             seed=seed,
-            progress=progress,
+            progress=progress or progress_here(),
         )
         origin = Origin.of(target, command)
     result = replace(result, seconds={"start": opened, **result.seconds})
@@ -267,7 +268,7 @@ def export(
     seed = whole("seed", seed, least=0)
     _, spec = compile_target(arch)
     found = _kernel_file(kernel, spec)
-    wish = Wish(device, arch, examples, seed, command, progress or Silent())
+    wish = Wish(device, arch, examples, seed, command, progress or progress_here())
     (exported,) = export_verified([found if name is None else found.renamed(name)], Path(to), wish)
     return exported
 
@@ -289,7 +290,7 @@ def export_all(
     if examples is not None:
         examples = whole("examples", examples, least=0)
     _, spec = compile_target(arch)
-    wish = Wish(device, arch, examples, whole("seed", seed, least=0), command, progress or Silent())
+    wish = Wish(device, arch, examples, whole("seed", seed, least=0), command, progress or progress_here())
     return export_verified([_kernel_file(one, spec) for one in kernels], Path(to), wish)
 
 
@@ -355,7 +356,7 @@ def library(
         None if points is None else whole("points", points, least=8),
         command,
     )
-    return build_library(asked, Path(to), options, progress or Silent())
+    return build_library(asked, Path(to), options, progress or progress_here())
 
 
 def load_library(folder: Folder, *, device: DeviceChoice = "auto") -> ArrayLibrary:
@@ -394,7 +395,7 @@ def bench(
             if isinstance(one, Problem):
                 require_memory(one)
         found = [one if isinstance(one, Problem) else _kernel_file(one, target.spec, Path(out)) for one in wanted]
-        return measure_all(found, target, store, Path(out), command, progress or Silent())
+        return measure_all(found, target, store, Path(out), command, progress or progress_here())
 
 
 def report(*folders: Folder, to: Folder, compiled: bool = False, progress: Progress | None = None) -> Page:
@@ -407,7 +408,9 @@ def report(*folders: Folder, to: Folder, compiled: bool = False, progress: Progr
     """
     from gemmgen.benchmark.report.page import write_report
 
-    return write_report([Path(folder) for folder in folders], Path(to), Store() if compiled else None, progress)
+    return write_report(
+        [Path(folder) for folder in folders], Path(to), Store() if compiled else None, progress or progress_here()
+    )
 
 
 def study(
@@ -433,7 +436,7 @@ def study(
     require_memory(problem)
     target = open_card(device, store := Store())
     with target.executor:
-        return run_study(chosen, problem, target, store, budget=budget, progress=progress)
+        return run_study(chosen, problem, target, store, budget=budget, progress=progress or progress_here())
 
 
 def check_model(
@@ -467,7 +470,9 @@ def check_model(
     if measure:
         target = open_target("gpu", "auto", store := Store())
         with target.executor:
-            times = measure_times(times, target, store, command, budget=budget, seed=seed, progress=progress)
+            times = measure_times(
+                times, target, store, command, budget=budget, seed=seed, progress=progress or progress_here()
+            )
         save_times(times, path)
     return modelcheck.check_model(times)
 

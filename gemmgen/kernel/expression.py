@@ -61,12 +61,13 @@ def assign(lines: Sequence[tuple[str, str]], names: dict[str, int]) -> None:
 
 @lru_cache(maxsize=4096)  # a space's configs share a few
 def _assignments(lines: tuple[tuple[str, str], ...]) -> CodeType:
-    text = "\n".join(f"{name} = +({_python(text)})" for name, text in lines)  # + makes a number of a comparison
+    text = "\n".join(f"{name} = +({python_text(text)})" for name, text in lines)  # + makes a number of a comparison
     return compile(text, "<constants>", "exec")
 
 
 @cache
-def _python(text: str) -> str:
+def python_text(text: str) -> str:
+    """The expression for Python, where `//` divides integers."""
     return ast.unparse(_parse(text))
 
 

@@ -71,22 +71,21 @@ class Search:
         turns = [_distinct_first(family) for family in hopeful]
         return self._note(list(_interleave(turns))[:count])
 
-    @property
-    def details(self) -> tuple[str, ...]:
-        """The families' axes that the model hardly prices."""
-        return tuple(dict.fromkeys(axis for space in self.spaces for axis in space.family.details))
+    def details(self, timed: Sequence[tuple[Config, float]]) -> tuple[str, ...]:
+        """The axes that the model hardly prices, of the families of the fastest of `timed`."""
+        families = [self._known[config].family for config in _fastest(timed)]
+        return tuple(dict.fromkeys(axis for family in families for axis in family.details))
 
     def _untried_of(self, family: Family) -> list[Ranked]:
         return [entry for entry in self._untried.values() if entry.family is family]
 
     def next(self, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
         """Up to `count` untried neighbours of the fastest of `timed` (config, time), the nearest first."""
-        fastest = [config for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
-        return self._note(list(_interleave([self._neighbours(config) for config in fastest]))[:count])
+        return self._note(list(_interleave([self._neighbours(config) for config in _fastest(timed)]))[:count])
 
     def moved(self, axis: str, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
         """Up to `count` untried configs that differ from the fastest of `timed` in `axis` alone, one of `details`."""
-        fastest = [self._known[config] for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
+        fastest = [self._known[config] for config in _fastest(timed)]
         others = ((entry.family, config) for entry in fastest for config in _others(entry.config, axis))
         return self._note(islice(self._sound(others), count))
 
@@ -116,6 +115,11 @@ class Search:
         near = [(_distance(config, entry.config), entry) for entry in same_family]
         close = [(distance, entry) for distance, entry in near if distance <= REACH]
         return [entry for _, entry in sorted(close, key=lambda pair: (pair[0], pair[1].prediction.time_us))]
+
+
+def _fastest(timed: Sequence[tuple[Config, float]]) -> list[Config]:
+    """The BEST_KEPT fastest."""
+    return [config for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
 
 
 def _distinct_first(entries: Sequence[Ranked]) -> list[Ranked]:

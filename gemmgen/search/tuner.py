@@ -24,9 +24,10 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
 from gemmgen.run.executor import load_in_parallel
 from gemmgen.run.gpu.executor import GpuKernel
-from gemmgen.run.gpu.timing import CAREFUL, QUICK, Timing
+from gemmgen.run.gpu.timing import FINAL, QUICK, Timing
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
+from gemmgen.search.experience import nearest, remember
 from gemmgen.search.order import Ranked, Search
 from gemmgen.search.pick import Pick, pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
@@ -34,6 +35,7 @@ from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import Failure, GemmgenError
 from gemmgen.support.files import Store, code_digest, content_key, sha256
+from gemmgen.support.html import shown_as
 from gemmgen.support.threads import thread_pool
 from gemmgen.verification.data import LARGE_EFFORT, effort
 from gemmgen.verification.verifier import RUNS, Verdict, make_data, verdict_from, verify
@@ -51,7 +53,8 @@ JUDGES = tuple(
         *("data", "reference", "domain", "products", "multiplied"),
     )
 )
-FINALISTS = 4  # the fastest that are right: re-timed together, carefully
+WON_SHARE = 4  # one candidate of so many, at most, because it won a similar problem
+FINALISTS = 4  # the fastest that are right: re-timed together
 
 
 class Progress(Protocol):
@@ -72,6 +75,7 @@ class Silent:
         pass
 
 
+@shown_as("trial.html")
 @brief
 @dataclass(frozen=True)
 class Trial:
@@ -104,15 +108,17 @@ class Trial:
         return "predicted" if self.timing is None else "measured"
 
 
+@shown_as("tune.html")
 @brief
 @dataclass(frozen=True)
 class TuneResult:
     """What a search found.
 
-    spaces   of the families that were searched
-    trials   all candidates: the fastest first, then those that are out
-    pick     indices into `finalists`
-    seconds  that each phase of the search took
+    spaces      of the families that were searched
+    trials      all candidates: the fastest first, then those that are out
+    pick        indices into `finalists`
+    seconds     that each phase of the search took
+    experience  configs among the first tried because they won similar problems on this card
     """
 
     problem: Problem
@@ -124,6 +130,7 @@ class TuneResult:
     finalists: tuple[Trial, ...]
     pick: Pick
     seconds: Mapping[str, float] = field(default_factory=dict)
+    experience: tuple[Config, ...] = ()
 
     @property
     def winner(self) -> Trial:
@@ -161,18 +168,20 @@ def tune(
 
     Raises GemmgenError where no config is accepted or none survives.
     """
+    budget = budget or DEFAULT_BUDGET[target.executor.name]
     with crew(compiler_processes()) as compilers, thread_pool() as helpers:
         tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, start, helpers)
-        return tuner.run(budget or DEFAULT_BUDGET[target.executor.name])
+        return tuner.learned(tuner.run(budget)) if target.gpu is not None else tuner.run(budget)
 
 
 @dataclass
 class Tuner:
     """The stages of one search, sharing what they all need.
 
-    compilers  processes that compile, from search to search
-    helpers    threads for what nobody waits for yet
-    seconds    that each phase took so far
+    compilers   processes that compile, from search to search
+    helpers     threads for what nobody waits for yet
+    seconds     that each phase took so far
+    experience  what it starts with because that won similar problems on this card
     """
 
     problem: Problem
@@ -186,6 +195,7 @@ class Tuner:
     helpers: ThreadPoolExecutor | None = None
     trials: list[Trial] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    experience: list[Ranked] = field(default_factory=list)
     _data: Future[None] | None = None  # what verification will ask for
     bodies: set[str] = field(default_factory=set)  # of all that was rendered
 
@@ -211,6 +221,12 @@ class Tuner:
         search = Search(spaces, self.target.spec)
         self.progress.step("explore", None)
         return spaces, search
+
+    def learned(self, result: TuneResult) -> TuneResult:
+        """`result`, whose winner the next searches on this card start with."""
+        winner = result.winner
+        remember(self.store, self.target.executor.description, self.problem, winner.source.family, winner.config)
+        return result
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -241,13 +257,19 @@ class Tuner:
         if self.target.gpu is None:
             yield given + search.first(max(0, budget - len(given)))
             return
+        won = nearest(self.store, self.target.executor.description, self.problem, self.families)
+        self.experience = search.given(won[: budget // WON_SHARE])
+        given += self.experience
         yield given + search.first(max(0, budget - budget // 2 - len(given)))
-        rounds = (None, *search.details)
+        rounds = (None, *search.details(self._timed()))
         for number, axis in enumerate(rounds):
-            timed = [(trial.config, trial.time_us) for trial in self.trials if trial.timing is not None]
+            timed = self._timed()
             count = math.ceil((budget - len(self.trials)) / (len(rounds) - number))
             moved = [] if axis is None else search.moved(axis, count, timed)
             yield moved + search.next(count - len(moved), timed)
+
+    def _timed(self) -> list[tuple[Config, float]]:
+        return [(trial.config, trial.time_us) for trial in self.trials if trial.timing is not None]
 
     def render(self, batch: Sequence[Ranked]) -> list[Trial]:
         """Those of `batch` that are no kernel which another config gave before: not every detail tells everywhere."""
@@ -418,15 +440,16 @@ class Tuner:
             tuple(finalists),
             pick,
             {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
+            tuple(entry.config for entry in self.experience),
         )
 
     def compare(self, trials: list[Trial]) -> list[Trial]:
-        """Time those that passed again, interleaved and carefully, so that their ratios are paired."""
+        """Time those that passed again, interleaved and for longer, so that their ratios are paired."""
         alive = [trial for trial in trials if trial.failure is None]
         if self.target.gpu is None or not alive:
             return trials
         self.progress.stage("compare", 1)
-        timings = dict(zip((trial.source.name for trial in alive), self._time_together(alive, CAREFUL), strict=True))
+        timings = dict(zip((trial.source.name for trial in alive), self._time_together(alive, FINAL), strict=True))
         self.progress.step("compare", None)
         return [_with_timing(trial, timings.get(trial.source.name)) for trial in trials]
 

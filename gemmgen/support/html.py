@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import lru_cache, partialmethod
+from typing import TYPE_CHECKING, TypeVar
 
 from gemmgen.support.paths import TEMPLATES
 from gemmgen.support.words import figure, percent, plural, short
 
 if TYPE_CHECKING:
     import jinja2
+
+Record = TypeVar("Record")
 
 
 def render_html(template: str, **values: object) -> str:
@@ -36,3 +39,17 @@ def _environment() -> jinja2.Environment:
 def pixels(value: float) -> str:
     """A coordinate: a tenth is as fine as anybody sees, and keeps pages small."""
     return f"{value:.1f}".rstrip("0").rstrip(".")
+
+
+def shown_as(template: str) -> Callable[[type[Record]], type[Record]]:
+    """Class decorator: a notebook shows this record by templates/report/cards/`template`, which knows it as `it`."""
+
+    def decorated(record: type[Record]) -> type[Record]:
+        record._repr_html_ = partialmethod(_shown, f"cards/{template}")  # type: ignore[attr-defined]
+        return record
+
+    return decorated
+
+
+def _shown(record: object, template: str) -> str:
+    return render_html(template, it=record)

@@ -21,6 +21,7 @@ from gemmgen.run.coverage import Coverage
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.html import shown_as
 from gemmgen.verification.checks import Seen, Wrong, check, check_apart, cost_with_edges, runs_whole
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
@@ -69,6 +70,7 @@ class Determinism:
     difference: str | None = None
 
 
+@shown_as("verdict.html")
 @brief
 @dataclass(frozen=True)
 class Verdict:

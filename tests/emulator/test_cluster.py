@@ -164,3 +164,40 @@ def test_the_blocks_of_a_cluster_meet_at_barriers_of_their_own(text: str, emulat
     assert run(emulator, wrong, 1).any()
     halves = edited(text, ("const int lane", "if (threadIdx.x < 32 * (2 - rank)) __syncthreads();\n    const int lane"))
     assert re.search("32 of 64 threads of block 1 wait at the __syncthreads", reason_of(emulator, halves, 1))
+
+
+RANKS = """
+//% from "device/cluster.cu" import cluster
+${ cluster(split=false) }
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(64)
+k(const float* A, const float* B, float* C)
+{
+    if (threadIdx.x >= 32) return;  // nobody waits for who has exited
+    cluster_sync();
+    if (threadIdx.x == 0) C[blockIdx.x] = 100 * gridDim.x + cluster_rank();
+}
+"""
+
+
+@pytest.mark.parametrize(("cluster", "threads"), [(4, 64), (16, 64), (4, 40)])
+def test_a_block_knows_its_rank(cluster: int, threads: int, emulator: EmulatorExecutor) -> None:
+    problem = Problem(32, 1, 1)
+    text = environment(problem.types).from_string(RANKS).render().replace("CLUSTER", str(cluster))
+    launch = Launch(threads, (("M", cluster),), cluster=cluster)
+    kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch)[:3]))
+    case = problem.case()
+    operands = Operands(*(np.zeros(matrix.elements, np.float32) for matrix in case.matrices))
+    for seed in SEEDS:
+        found = kernel.run(case, operands, seed=seed)
+        np.testing.assert_array_equal(found.ravel(), 3200 + np.arange(32) % cluster)
+    kernel.close()
+
+
+def test_larger_clusters_than_the_emulator_follows_are_not_judged(emulator: EmulatorExecutor) -> None:
+    launch = Launch(128, (("M", 16),), cluster=16)
+    text = environment(PROBLEM.types).from_string(RANKS).render().replace("CLUSTER", "16").replace("(64)", "(128)")
+    kernel = emulator.load(KernelSource("k", text, PROBLEM, "test", {}, launch, parameters(PROBLEM, launch)[:3]))
+    with pytest.raises(CandidateFailed, match="clusters of 16 blocks of 128 threads are not emulated") as caught:
+        kernel.run(PROBLEM.case(), given())
+    kernel.close()
+    assert caught.value.failure.kind == "unjudged"

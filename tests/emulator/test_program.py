@@ -7,10 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.render import environment
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch, parameters
+from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import Operands
+from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import Verdict, verify
 
@@ -84,3 +89,49 @@ def test_what_is_wrong_in_one_of_the_launches_is_found(emulator: EmulatorExecuto
     assert re.fullmatch(kind, found), verdict
     if words:
         assert verdict.failure is not None and re.search(words, verdict.failure.reason), verdict.failure
+
+
+DEPENDENT = """
+//% from "device/dependent_launch.cu" import dependent_launch
+${ dependent_launch() }
+extern "C" __global__ void __launch_bounds__(64) k(const float* A, const float* B, float* C)
+{
+    if (threadIdx.x == 0) grid_dependency_wait();
+    __syncthreads();
+    C[threadIdx.x] = A[threadIdx.x];
+}
+"""
+WAITS = "if (threadIdx.x == 0) grid_dependency_wait();"
+
+
+@pytest.mark.parametrize(
+    ("edit", "dependent", "words"),
+    [
+        (("", ""), True, ""),  # one thread waits, and the others for it
+        (("if (threadIdx.x == 0) ", ""), True, ""),
+        (
+            (f"{WAITS}\n    __syncthreads();", f"{WAITS}"),
+            True,
+            "before it has waited for the kernel ahead on the stream",
+        ),
+        ((WAITS, f"if (threadIdx.x == 0) C[0] = 1;\n    {WAITS}"), True, "thread 0 writes byte 0 of C before it has"),
+        ((WAITS, ""), True, "reads byte .* of A before it has waited"),
+        ((WAITS, ""), False, ""),
+    ],
+)
+def test_what_a_kernel_touches_has_to_wait_for_the_kernel_before(
+    edit: tuple[str, str], dependent: bool, words: str, emulator: EmulatorExecutor
+) -> None:
+    problem = Problem(1, 64, 64)
+    text = environment(problem.types).from_string(DEPENDENT).render()
+    functions, head, body = text.partition('extern "C"')
+    launch = Launch(64, (("M", 1),), attributes=(DEPENDENT_LAUNCH,) if dependent else ())
+    text = functions + head + body.replace(*edit)
+    kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch)[:3]))
+    operands = Operands(*(np.ones(matrix.elements, np.float32) for matrix in problem.case().matrices))
+    if words:
+        with pytest.raises(CandidateFailed, match=words):
+            kernel.run(problem.case(), operands, seed=1)
+    else:
+        assert (kernel.run(problem.case(), operands, seed=1) == 1).all()
+    kernel.close()

@@ -57,6 +57,21 @@ def test_card_and_emulator_agree_to_the_bit(gpu: GpuExecutor, shared_store: Stor
             np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
 
 
+def test_blocks_of_a_cluster_bring_rows_to_each_other(gpu: GpuExecutor, shared_store: Store) -> None:
+    if gpu.arch < "sm_90":
+        pytest.skip("clusters came with sm_90")
+    problem = Problem(256, 96, 96)  # many clusters at once, which end at different times
+    text = environment(problem.types).from_string((KERNELS / "cluster.cu").read_text()).render()
+    launch = Launch(64, (("M", 2),), 2048, cluster=2, maps=(TensorMap("A", (32, 1)),))
+    source = KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch))
+    case = problem.case()
+    values = np.random.default_rng(3).integers(-8, 8, case.a.elements).astype(np.float32)
+    given = Operands(values, *(np.zeros(one.elements, np.float32) for one in (case.b, case.c)))
+    with EmulatorExecutor(shared_store) as emulator:
+        found, wanted = (kernel.run(case, given, seed=1) for kernel in (gpu.load(source), emulator.load(source)))
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_tma_rounds_to_tf32_as_the_emulator_does(gpu: GpuExecutor, shared_store: Store) -> None:
     problem = Problem(8, 32, 32)
     text = environment(problem.types).from_string((KERNELS / "tma_tf32.cu").read_text()).render()

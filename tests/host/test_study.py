@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.benchmark import explain as explaining
@@ -296,6 +297,12 @@ def test_the_page_has_a_row_and_a_reason_for_each_point(sweep: StudyResult) -> N
     assert "predicted us" in page and "Nothing was measured" in page and "](plot.svg)" in page
     measured = markdown(replace(sweep, kind="measured"), "2026-11-21", "gemmgen study block-tile", None)
     assert "predicted" not in measured and "measured us" in measured and "](" not in measured
+
+
+def test_a_notebook_shows_a_row_and_a_reason_for_each_point(sweep: StudyResult) -> None:
+    page = sweep._repr_html_()  # type: ignore[attr-defined]
+    assert page.count("<tr>") == 1 + len(sweep.rows) and "(predicted)" in page
+    assert all(f">{row.point.label}</td>" in page and escape(row.reason) in page for row in sweep.rows if row.runs)
 
 
 def test_files_of_a_study(sweep: StudyResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

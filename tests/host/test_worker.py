@@ -22,6 +22,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, executor
+from gemmgen.run.gpu.timing import QUICK
 from gemmgen.support.errors import CandidateFailed, NoBaseline
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.reference import compare
@@ -419,7 +420,7 @@ def test_kernels_are_timed_without_a_baseline_that_the_library_lacks(worker, mon
         "_measure": lambda contestants, *_: [(contestant, next(times)) for contestant in contestants],
     }.items():
         monkeypatch.setattr(worker, name, played)
-    found = worker.measure([(SOURCE, b"cubin")], LARGE, None, True, b"", b"")
+    found = worker.measure([(SOURCE, b"cubin")], LARGE, QUICK, True, b"", b"")
     assert (found.timings, found.baseline, found.moving) == ((("ours", 5.0),), None, ("mover", 4.0))
     assert found.lacking.reason == "no baseline: cuBLASLt has no kernel for u8"
 

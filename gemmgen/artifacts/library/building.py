@@ -13,7 +13,7 @@ from typing import Any
 
 from gemmgen.artifacts.certificate import Shown, certificate_name, certified_record, examples_to_certify
 from gemmgen.artifacts.exporting import compiled_where_possible, show_on
-from gemmgen.artifacts.folder import certified_files, kernel_texts, require_exportable, require_replaceable
+from gemmgen.artifacts.folder import certified_files, exportable, kernel_texts, require_exportable, require_replaceable
 from gemmgen.artifacts.kernelfile import KernelFile, read_kernel, require_writable
 from gemmgen.artifacts.library.clocks import Measured, Predicted
 from gemmgen.artifacts.library.known import Remembered, certificate_of, winner_of
@@ -27,7 +27,7 @@ from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.render import environment
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import F32_TYPES
-from gemmgen.run.compile import arch_for
+from gemmgen.run.compile import arch_for, compile_many
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.search.tuner import Progress, tune
 from gemmgen.support.brief import brief
@@ -77,6 +77,7 @@ def build_library(spec: Spec, to: Path, options: Options, progress: Progress) ->
         target = open_target(options.device, arch, store)
         with target.executor:
             maker = _Maker(target, store, options, progress)
+            maker.compile_taken(spec.products)
             made = [maker.choice(product) for product in spec.products]
             certificates |= {one.name: maker.certificate(one) for choice in made for one in choice.members}
         choices += made
@@ -127,11 +128,24 @@ class _Maker:
         clock.most = clock.most if most is None else most
         return Remembered(clock, self.store)
 
+    def compile_taken(self, products: Sequence[Product]) -> None:
+        """Compile what products name, side by side: the store has it then."""
+        sources = [kernel.source for product in products for kernel in self._named(product)]
+        if sources:
+            self.progress.stage("compile", len(sources))
+            compile_many(
+                sources, self.target.arch, self.store, lambda source, result: self.progress.step("compile", None)
+            )
+
     def _taken(self, product: Product) -> list[Member]:
-        """The kernels on file that the product names, of those that the target runs."""
-        fitting = [kernel for kernel in map(read_kernel, product.kernels) if self._runs(kernel)]
-        require(bool(fitting), f"product {product.name} names no kernel that was made for {self.target.arch}")
-        return [self._member(product, kernel) for kernel in fitting]
+        """The kernels on file that the product names."""
+        named = self._named(product)
+        require(bool(named), f"product {product.name} names no kernel that was made for {self.target.arch}")
+        return [self._member(product, kernel) for kernel in named]
+
+    def _named(self, product: Product) -> list[KernelFile]:
+        """Of these files those that the target runs."""
+        return [kernel for kernel in map(read_kernel, product.kernels) if self._runs(kernel)]
 
     def _runs(self, kernel: KernelFile) -> bool:
         """Whether a kernel was rendered for this architecture, or an older one whose kernels it runs as well."""
@@ -149,12 +163,17 @@ class _Maker:
         return list(members.values())
 
     def _search(self, problem: Problem) -> KernelFile:
-        """The winner of a search."""
+        """The fastest kernel of a search that a launcher can be written for."""
         options = self.options
         result = tune(
             problem, self.target, self.store, budget=options.budget, seed=options.seed, progress=self.progress
         )
-        return KernelFile(result.winner.source, provenance(result.winner, Origin.of(self.target, options.command)))
+        best = next((trial for trial in result.trials if trial.failure is None and exportable(trial.source)), None)
+        require(
+            best is not None, f"{result.winner.source.name} is the winner for {problem}, and export has no launcher"
+        )
+        assert best is not None
+        return KernelFile(best.source, provenance(best, Origin.of(self.target, options.command)))
 
     def _member(self, product: Product, kernel: KernelFile) -> Member:
         require_exportable(kernel.source)

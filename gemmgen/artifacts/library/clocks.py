@@ -16,7 +16,7 @@ from gemmgen.run.gpu.timing import Protocol, Timing
 from gemmgen.search.tuner import Progress
 
 # Of a point of a grid: differences of a few percent between kernels decide, and there are hundreds of points.
-GRID = Protocol("grid", samples=5, sample_us=300, warmup_s=0.005)
+GRID = Protocol("grid", samples=5, sample_us=300, warmup_s=0.005, most_sets=64)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, regions, r
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
-FINEST = 2.0  # of the ratios from a size of the grid to the next
+FINEST = 1.15  # of the ratios from a size of the grid to the next
 BOUNDARIES = 512  # rows or columns up to which the grid has those that fill tiles, and one more
 RAGGED = 37  # a size that no tile divides
 DRAWN = 200  # sizes for the regret
@@ -167,7 +167,7 @@ def grid_of(product: Product, members: Sequence[Member], fixed: dict[str, int], 
     ]
     ratio = FINEST
     while math.prod(len(one.points(ratio)) for one in ranges) > most:
-        ratio *= math.sqrt(FINEST)
+        ratio *= FINEST
     axes = [set(one.points(ratio)) for one in ranges]
     for place, axis in enumerate(AXES):
         wanted = axes[place] | set(_boundaries(axis, ranges[place], members))

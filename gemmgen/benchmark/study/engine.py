@@ -29,6 +29,7 @@ from gemmgen.search.tuner import Progress, Silent, Trial, Tuner, tune
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure, require
 from gemmgen.support.files import Store
+from gemmgen.support.html import shown_as
 from gemmgen.support.threads import thread_pool
 
 Kind = Literal["measured", "predicted"]
@@ -69,6 +70,7 @@ class Limit:
     source: Literal["measured", "data sheet"]
 
 
+@shown_as("study.html")
 @brief
 @dataclass(frozen=True)
 class StudyResult:

@@ -24,10 +24,10 @@ from gemmgen.kernel.families import FAMILIES, Config, Family
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.model import MODEL_ERROR, predict
 from gemmgen.problem.device import DEVICES, DeviceSpec, device_named
-from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
+from gemmgen.problem.types import Types
 from gemmgen.run.compile import compiler_processes, compiler_version
 from gemmgen.run.gpu.timing import QUICK
 from gemmgen.run.target import Target
@@ -231,7 +231,7 @@ def load_times(path: Path) -> Times:
 
 def _problem(group: dict[str, Any]) -> Problem:
     return Problem(
-        *parse_shape(group["shape"]), dtype=DType.parse(group["dtype"]), layout=Layout.parse(group["layout"])
+        *parse_shape(group["shape"]), types=Types.from_token(group["dtype"]), layout=Layout.parse(group["layout"])
     )
 
 
@@ -254,7 +254,7 @@ def save_times(times: Times, path: Path) -> None:
 
 
 def _group(problem: Problem, rows: Sequence[CheckRow], axes: Sequence[str]) -> str:
-    named = {"shape": problem.shape, "dtype": str(problem.types), "layout": str(problem.layout)}
+    named = {"shape": problem.shape, "dtype": problem.types.token, "layout": str(problem.layout)}
     values = (json.dumps([*(row.values[name] for name in axes), row.registers, round(row.us, 3)]) for row in rows)
     return json.dumps(named)[:-1] + ', "rows": [\n' + ",\n".join(values) + "\n]}"
 

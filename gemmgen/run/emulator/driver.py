@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.case import Case
 from gemmgen.run.arguments import Argument, arguments_of, packed
@@ -298,6 +298,7 @@ def _request(step: KernelSource, layout: ArenaLayout, case: Case, **how: Any) ->
         threads=launch.threads,
         shared_bytes=launch.shared_bytes,
         cluster=launch.cluster,
+        dependent=DEPENDENT_LAUNCH in launch.attributes,
         arguments=arguments,
         placements=layout.placements,
         **how,

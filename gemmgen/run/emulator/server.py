@@ -45,6 +45,7 @@ class Request:
     workers     processes that may share the blocks
     timeout     seconds of processor time, for each process
     quiet       what the kernel prints goes nowhere
+    dependent   it may start before the kernel ahead of it has ended
     placements  what it may have a pointer to, by number
     entry       which kernel of the text it starts: 0 is the one, others prepare operands
     """
@@ -59,6 +60,7 @@ class Request:
     timeout: float
     arguments: tuple[Argument, ...]
     quiet: bool
+    dependent: bool
     placements: tuple[Placement, ...]
     block_count: int
     entry: int = 0
@@ -67,9 +69,9 @@ class Request:
         """As launch.hpp lays it out."""
         layout, values = self.layout, packed(self.arguments)
         head = struct.pack(
-            "<QQ6I2H5IQQ",
+            "<QQ6I2BH5IQQ",
             *(self.seed % 2**64, layout.blocks.offset, self.block_count, self.grid, self.threads),
-            *(self.shared_bytes, self.workers, int(self.timeout * 1000), self.quiet, self.cluster),
+            *(self.shared_bytes, self.workers, int(self.timeout * 1000), self.quiet, self.dependent, self.cluster),
             *(
                 layout.element_bytes,
                 len(self.placements),

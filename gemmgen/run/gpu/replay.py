@@ -23,7 +23,7 @@ from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.gpu.bindings import checked
 from gemmgen.run.gpu.launching import Pointers
-from gemmgen.run.gpu.timing import STABLE, Protocol, Timing
+from gemmgen.run.gpu.timing import MOST_SETS, STABLE, Protocol, Timing
 from gemmgen.run.scatter import scatter
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure
@@ -31,7 +31,6 @@ from gemmgen.support.errors import CandidateFailed, Failure
 Enqueue = Callable[[Pointers, Any], None]  # puts one launch on a stream
 
 ALIGN = 256  # bytes; operands start where cuMemAlloc would place them, which is what cuBLASLt expects
-MAX_SETS = 4096  # graph nodes; problems under 100^3 then rotate over less than twice the L2
 LONG_US = 2_000.0  # from here on the latency of the first graph launch (under 10 us) does not count
 
 
@@ -46,21 +45,25 @@ def allocate(size: int) -> Any:
 
 
 class InputSets:
-    """Operands of `case` as often as it takes to hold twice the L2 cache, filled with uniform [-1, 1], or integers.
+    """Operands of `case` as often as it takes to hold twice the L2 cache, `most` times at most.
+
+    They are filled with uniform [-1, 1], or integers.
 
     The matrices of a batch of pointers lie close, in no order; each set has arrays of its own.
     """
 
-    def __init__(self, case: Case, l2_bytes: int, fill: Callable[[Any, int, DType], None]) -> None:
+    def __init__(
+        self, case: Case, l2_bytes: int, fill: Callable[[Any, int, DType], None], most: int = MOST_SETS
+    ) -> None:
         scattered = scatter(case, 0, WIDEST_ACCESS, 0) if case.problem.pointers else ()
         matrices = {**case.tensors, **dict(zip(OPERANDS, (one.matrix for one in scattered), strict=False))}
         names = sorted(matrices, key=lambda name: name in case.written)  # C is the first of what is written
         sizes = {name: -(-matrices[name].bytes // ALIGN) * ALIGN for name in names}
-        self.case = case
+        self.case, self.most = case, most
         self.set_bytes = sum(sizes.values())
         self.written_bytes = sum(sizes[name] for name in case.written)
         self.read_bytes = self.set_bytes - self.written_bytes
-        count = min(max(2, -(-2 * l2_bytes // self.set_bytes)), MAX_SETS)
+        count = min(max(2, -(-2 * l2_bytes // self.set_bytes)), most)
         self._memory = allocate(count * self.set_bytes)
         base = int(self._memory)
         starts = [base + index * self.set_bytes for index in range(count)]

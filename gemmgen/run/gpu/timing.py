@@ -9,6 +9,8 @@ from gemmgen.problem.case import Case
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import Failure
 
+MOST_SETS = 4096  # graph nodes; problems under 100^3 then rotate over less than twice the L2
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -20,16 +22,19 @@ class Protocol:
     samples      rounds
     sample_us    least device time of one sample, in microseconds: as many launches as that needs
     warmup_s     least duration of the warm-up, in seconds; four times that is its limit
+    most_sets    input sets at most, whatever the cache holds: small problems would take thousands
     """
 
     name: str
     samples: int
     sample_us: float
     warmup_s: float
+    most_sets: int = MOST_SETS
 
 
 STABLE = 0.01  # relative change between two rounds of the warm-up
 QUICK = Protocol("quick", samples=5, sample_us=1_000, warmup_s=0.05)  # ranks candidates
+FINAL = Protocol("final", samples=15, sample_us=4_000, warmup_s=0.25)  # chooses among a search's fastest
 GEMM_BATCHED = "gemmBatched"  # of cuBLAS, the baseline of batches of pointers
 CAREFUL = Protocol("careful", samples=21, sample_us=10_000, warmup_s=1.0)  # supports a claim
 

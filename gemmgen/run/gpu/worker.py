@@ -256,7 +256,7 @@ class Worker:
         `uniform` and `move` are the cubins of uniform.cu and move.cu. `apart` is the epilogue that follows the
         library's product where it has none like it.
         """
-        sets = self._input_sets(case, uniform)
+        sets = self._input_sets(case, uniform, protocol.most_sets)
         contestants = [self._with_workspace(binary, case) for binary in binaries]
         for enqueue in contestants:
             self._try_once(enqueue, sets.pointers[0])
@@ -411,9 +411,9 @@ class Worker:
 
     # Measuring
 
-    def _input_sets(self, case: Case, uniform: bytes) -> InputSets:
+    def _input_sets(self, case: Case, uniform: bytes, most: int) -> InputSets:
         """The sets of the last case, or new ones: one problem's candidates share them."""
-        if self._sets is None or self._sets.case != case:
+        if self._sets is None or (self._sets.case, self._sets.most) != (case, most):
             if self._sets is not None:
                 self._sets.free()
                 self._sets = None
@@ -422,7 +422,7 @@ class Worker:
             def fill(memory: Any, count: int, dtype: DType) -> None:
                 self._launch_plain(module.get_function(f"uniform_{dtype.label}"), memory, count)
 
-            self._sets = self._with_room(lambda: InputSets(case, self._device.l2_cache_size, fill))
+            self._sets = self._with_room(lambda: InputSets(case, self._device.l2_cache_size, fill, most))
         return self._sets
 
     def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:

@@ -11,6 +11,7 @@ from gemmgen.verification.bugs.base import VALUE, Bug, Diagnosis, Subject
 from gemmgen.verification.bugs.batched_mma import BATCHED_MMA_BUGS
 from gemmgen.verification.bugs.batches import BATCH_BUGS
 from gemmgen.verification.bugs.branches import BRANCH_BUGS
+from gemmgen.verification.bugs.clusters import CLUSTER_BUGS
 from gemmgen.verification.bugs.data import DATA_BUGS
 from gemmgen.verification.bugs.epilogues import EPILOGUE_BUGS
 from gemmgen.verification.bugs.extents import EXTENT_BUGS
@@ -31,7 +32,7 @@ from gemmgen.verification.bugs.wmma import WMMA_BUGS
 FOUND_LATE = (*ACCESS_BUGS, *EXTENT_BUGS, *GRID_BUGS)
 BUGS: tuple[Bug, ...] = (
     *FOUND_LATE,
-    *MMA_BUGS, *WGMMA_BUGS, *WMMA_BUGS, *BATCHED_MMA_BUGS,
+    *MMA_BUGS, *WGMMA_BUGS, *CLUSTER_BUGS, *WMMA_BUGS, *BATCHED_MMA_BUGS,
     *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS, *SKINNY_BUGS,
     *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
     *EPILOGUE_BUGS, *TYPE_BUGS, *DATA_BUGS, *BRANCH_BUGS,

@@ -144,6 +144,13 @@ WGMMA_CR = Subject(
     "wgmma f16 cr, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
     (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
+WGMMA_PAIR = Subject(
+    "wgmma bf16 rc, clusters", replace(_typed("bf16", "rc"), ld_align=8), (("CLUSTER", 2), ("STAGES", 2)), WGMMA
+)
+WGMMA_PAIR_CR = Subject(
+    "wgmma f16 cr, clusters, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
+    (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("CLUSTER", 2), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
 WGMMA_PROMOTED = Subject(
     "wgmma e4m3 rc, promoted, a batch from registers",
     Problem(

@@ -15,6 +15,7 @@ STALE_STORE = Diagnosis("crash", "TMA store reads .* no thread has written")
 STORED = Diagnosis("crash", "TMA store")
 PATTERN = Diagnosis("crash", "inside a pattern|does not divide|outside|after the end")
 BYTES = Diagnosis("crash", "bytes came")
+TOO_SOON = Diagnosis("race", "before it has waited for the kernel ahead on the stream")
 NOT_AWAITED = Diagnosis("crash", "TMA load that no thread has waited for")
 
 COPIED = Diagnosis("race", "data race on prepared_")
@@ -113,6 +114,11 @@ WGMMA_BUGS = (
         (VALUE,)),
     Bug("rows beyond the edge of C, from registers", "guard", WGMMA_PROMOTED, "    if (m >= rows) return;\n", "",
         (Diagnosis("crash", "writes|reads"), Diagnosis("race", "data race on C"), VALUE)),
+    # Launches that overlap
+    Bug("A, B and C are touched while the kernel before may still run", "launch", WGMMA_RC,
+        "    grid_dependency_wait();", "    ", (TOO_SOON,)),
+    Bug("one thread waits for the kernel before, and nobody for it", "launch", WGMMA_PREPARED,
+        "    grid_dependency_wait();", "    if (threadIdx.x == 0) grid_dependency_wait();", (TOO_SOON,)),
     # Copies of operands
     Bug("a copy without its lines' last chunks", "missing product", WGMMA_PREPARED,
         "chunk >= chunks) continue;\n        const", "chunk >= chunks - 1) continue;\n        const", (VALUE,)),

@@ -237,7 +237,7 @@ class Block {
   // The threads of the running one's warpgroup come to an instruction; the last one makes them `act`.
   void warpgroup_collective(void* operand, WarpgroupAct act, unsigned line) {
     const unsigned number = index() / WARPGROUP, first = number * WARPGROUP;
-    const unsigned start = cluster.rank_of(index()) * cluster.threads, end = start + cluster.threads;
+    const unsigned start = rank_ * cluster.stride(), end = start + cluster.threads;
     if (first < start || first + WARPGROUP > end)
       fail("crash", {line}, "%s: an instruction of a warpgroup, and threads %u to %u are none", where().c_str(),
            std::max(first, start) - start, std::min(first + WARPGROUP, end) - start - 1);
@@ -290,7 +290,7 @@ class Block {
   OfBlock& own() { return blocks_[rank_]; }
 
   void start(FiberEntry entry, uint64_t seed) {
-    const unsigned index = cluster.first_block, threads = cluster.ranks * cluster.threads;
+    const unsigned index = cluster.first_block, threads = cluster.count();
     if (stacks_.data == nullptr) stacks_ = map_private("the stack", MAX_THREADS * stack_stride());
     if (threads_.size() < threads) grow(threads);
     if (count_ != threads || !natural_order_) {
@@ -299,7 +299,8 @@ class Block {
     }
     natural_order_ = seed == 0;
     random_ = {seed * 0x2545F4914F6CDD1Du + index};
-    count_ = alive_ = threads;
+    count_ = threads;
+    alive_ = cluster.ranks * cluster.threads;
     rank_ = 0;
     blockIdx = {index, 0, 0};
     for (unsigned rank = 0; rank < cluster.ranks; ++rank) {
@@ -312,7 +313,7 @@ class Block {
     races.start_block();
     if (asynchronous != nullptr) asynchronous->start_block();
     for (unsigned t = 0; t < threads; ++t) {
-      become(t, State::ready);
+      become(t, cluster.has(t) ? State::ready : State::exited);
       threads_[t].votes = threads_[t].arrival = 0;
       threads_[t].syncs = false;
       prepare(threads_[t].fiber, stacks_.data + (t + 1) * stack_stride() - stack_offset(t), entry);
@@ -406,7 +407,7 @@ class Block {
       OfBlock& one = blocks_[rank];
       if (one.alive == 0 || one.waiting < one.alive) continue;
       one.waiting = 0;
-      release_block_barrier(rank * cluster.threads);
+      release_block_barrier(rank * cluster.stride());
       released = true;
     }
     return released;
@@ -535,6 +536,7 @@ class Block {
     std::map<Stop, std::vector<unsigned>> groups;
     bool waits = false;  // for something asynchronous
     for (unsigned t = 0; t < count_; ++t) {
+      if (!cluster.has(t)) continue;
       const Thread& thread = threads_[t];
       const State state = states_[t];
       const bool exited = state == State::exited;

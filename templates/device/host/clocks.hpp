@@ -23,10 +23,10 @@
 #include <vector>
 
 #include "access.hpp"
+#include "cluster.hpp"
 
 namespace gemmgen {
 
-constexpr unsigned WARP = 32;
 constexpr unsigned MAX_THREADS = 1024;
 constexpr unsigned MAX_WARPS = MAX_THREADS / WARP;
 

@@ -1,4 +1,5 @@
-// The blocks that run at once, by turns: one, or those of a cluster. Their threads are numbered one block after the other.
+// The blocks that run at once, by turns: one, or those of a cluster. Their threads are numbered one block after the other, from
+// a whole warp on.
 #pragma once
 
 #include <string>
@@ -6,14 +7,19 @@
 namespace gemmgen {
 
 constexpr unsigned MAX_RANKS = 16;
+constexpr unsigned WARP = 32;
 
 struct Cluster {
   unsigned first_block = 0, ranks = 1;
   unsigned threads = 1;  // of a block
 
-  unsigned rank_of(unsigned thread) const { return thread / threads; }
+  unsigned stride() const { return ranks == 1 ? threads : (threads + WARP - 1) / WARP * WARP; }
+  unsigned count() const { return ranks * stride(); }  // of numbers
+  bool has(unsigned thread) const { return in_block(thread) < threads; }
+
+  unsigned rank_of(unsigned thread) const { return thread / stride(); }
   unsigned block_of(unsigned thread) const { return first_block + rank_of(thread); }
-  unsigned in_block(unsigned thread) const { return thread % threads; }
+  unsigned in_block(unsigned thread) const { return thread % stride(); }
 
   std::string where(unsigned thread) const {
     return "block " + std::to_string(block_of(thread)) + ", thread " + std::to_string(in_block(thread));

@@ -45,6 +45,7 @@ void broken_assumption(const char* condition, int line) {
 }
 
 void fence() { races.fence(); }
+void grid_dependency_wait() { races.wait_for_grid_before(); }
 
 void read_only(const void* address, size_t bytes, int line) {
   races.read_only(static_cast<const unsigned char*>(address), bytes, Place::line(unsigned(line)));
@@ -66,11 +67,9 @@ void set_cluster() {
     fail("launch", {}, "a launch in clusters of %u blocks of a kernel whose __cluster_dims__ are %u: a GPU refuses it",
          unsigned(request.cluster), said);
   cluster = {0, request.cluster, request.threads};
-  if (cluster.ranks > MAX_RANKS || (cluster.ranks > 1 && cluster.ranks * cluster.threads > MAX_THREADS))
+  if (cluster.ranks > MAX_RANKS || (cluster.ranks > 1 && cluster.count() > MAX_THREADS))
     fail("unjudged", {}, "clusters of %u blocks of %u threads are not emulated: %u threads are", cluster.ranks, cluster.threads,
          MAX_THREADS);
-  if (cluster.ranks > 1 && cluster.threads % WARP != 0)
-    fail("unjudged", {}, "a cluster's blocks of %u threads are not emulated: whole warps are", cluster.threads);
 }
 
 void prepare_launch() {
@@ -82,7 +81,7 @@ void prepare_launch() {
   map_operands();
   place_pointers();
   shared_memory.resize_dynamic(request.shared_bytes);
-  races.start_launch(request.element_bytes);
+  races.start_launch(request.element_bytes, request.dependent != 0);
   blockDim.x = request.threads;
   gridDim.x = request.grid;
   copies_land_late = lands_late(request.seed);

@@ -317,6 +317,7 @@ void copy_async(void* shared, const void* global, int bytes, int valid_bytes, in
 void commit_copies();
 void wait_for_copies(int groups_left);
 void fence();
+void grid_dependency_wait();
 unsigned char* dynamic_shared_memory(int line);
 
 template <typename T>

@@ -116,9 +116,8 @@ inline unsigned cluster_rank() { return gemmgen::cluster_rank(); }
 inline void cluster_arrive(int line = __builtin_LINE()) { gemmgen::cluster_arrive(line); }
 inline void cluster_wait(int line = __builtin_LINE()) { gemmgen::cluster_wait(line); }
 inline void cluster_sync(int line = __builtin_LINE()) { gemmgen::cluster_sync(line); }
-// The emulator starts a kernel when the one before has ended.
-inline void grid_dependency_wait() {}
-inline void launch_dependents() {}
+inline void grid_dependency_wait() { gemmgen::grid_dependency_wait(); }
+inline void launch_dependents() {}  // the emulator starts a kernel when the one before has ended
 inline bool elect_one(int line = __builtin_LINE()) { return gemmgen::elect_one(line); }
 
 template <int COUNT>

@@ -49,7 +49,8 @@ struct Request {
   uint32_t shared_bytes;
   uint32_t workers;
   uint32_t timeout_ms;
-  uint16_t quiet;           // what the kernel prints goes nowhere
+  uint8_t quiet;            // what the kernel prints goes nowhere
+  uint8_t dependent;        // it may start before the kernel ahead of it has ended
   uint16_t cluster;         // blocks of a cluster; these are beside each other in the list
   uint32_t element_bytes;   // of what shared memory holds
   uint32_t operand_count;   // whose Placements follow the Request,

@@ -24,6 +24,7 @@
 #include "fiber.hpp"
 #include "gemmgen_emulator.hpp"
 #include "global_races.hpp"
+#include "grid_dependency.hpp"
 #include "launch.hpp"
 #include "memory.hpp"
 #include "shared_memory.hpp"
@@ -36,8 +37,9 @@ inline bool watching = false;
 
 class Races {
  public:
-  // Shared memory holds elements of `element_bytes`.
-  void start_launch(std::size_t element_bytes) {
+  // Shared memory holds elements of `element_bytes`. `dependent`: see grid_dependency.hpp.
+  void start_launch(std::size_t element_bytes, bool dependent) {
+    dependency_.start_launch(dependent);
     if (!watching) return;
     shared_.start_launch(element_bytes);
     global_.start_launch();
@@ -49,6 +51,7 @@ class Races {
   void start_block() {
     clocks.start_block();
     select(0);
+    dependency_.start_block();
     if (watching) global_.start_block();
   }
 
@@ -99,6 +102,8 @@ class Races {
   void fence() {
     if (watching) global_.fence();
   }
+
+  void wait_for_grid_before() { dependency_.wait(); }
 
   // `counts`: what it finds there tells which atomics came before it, as that of a counter does and a sum of floats does not.
   void atomic(const unsigned char* address, std::size_t bytes, Place place, bool counts) {
@@ -155,6 +160,7 @@ class Races {
       const Region& region = operands[i].region;
       if (!region.contains(address, bytes)) refuse_outside(region.describe(address), place, kind);
       if (!region.on_elements(address, bytes)) refuse_outside(region.describe_padding(address), place, kind);
+      if (!dependency_.is_over()) refuse_early(region.describe(address), place, kind);
       if (operands[i].written) global_.access(i, address, bytes, place, kind);
       return;
     }
@@ -182,6 +188,11 @@ class Races {
     fail("crash", place.location(), "%s%s%s", cluster.where(clocks.thread()).c_str(), verb(kind), where.c_str());
   }
 
+  [[noreturn]] __attribute__((noinline)) void refuse_early(const std::string& where, Place place, Kind kind) const {
+    fail("race", place.location(), "%s%s%s before it has waited for the kernel ahead on the stream, which may still write or "
+         "read it: no grid_dependency_wait", cluster.where(clocks.thread()).c_str(), verb(kind), where.c_str());
+  }
+
   // Of an operand with the bands beside it: all of them in few lines of the cache, as each access looks through them.
   struct Span {
     const unsigned char* start;
@@ -190,6 +201,7 @@ class Races {
 
   SharedRaces shared_;
   GlobalRaces global_;
+  GridDependency dependency_;
   std::vector<Span> spans_;
 };
 

@@ -28,7 +28,7 @@ class SharedRaces {
 
   // Of elements of `element_bytes`, a power of two.
   void start_launch(std::size_t element_bytes) {
-    warps_ = (cluster.ranks * cluster.threads + WARP - 1) / WARP;
+    warps_ = (cluster.count() + WARP - 1) / WARP;
     if (cluster.ranks > ranks_) {
       ranks_ = cluster.ranks;
       proxy_reads_ = nullptr;

@@ -15,14 +15,14 @@
  *     Kernels were chosen for ${ p.sizes_doc }; all other sizes are served, too.
  *
 //% endfor
- * Matrices C are row-major. For a column-major C = A * B call the row-major product of the transposed matrices: swap A and
- * B, M and N, lda and ldb, and leave ldc; a column-major matrix is its transpose, row-major. Column-major A and B of an `rr`
- * product need no copy so; of other layouts use the one that is left when both are swapped and transposed.
+ * C is row-major. A column-major C is a row-major one transposed, C^T = B^T A^T: pass B for A and A for B, and swap M with N, lda
+ * with ldb and what is along m with what is along n. So a product whose A and B are row-major serves column-major ones (BLAS's
+ * N, N), and one of a row-major A and a column-major B serves just these (BLAS's T, N).
  *
  * beta = 0 never reads C. K = 0 makes A * B zero and reads neither A nor B.
  *
- * All functions may be called by any number of threads at once. None allocates memory or waits, so that all can be captured in a
- * graph; work is put on `stream` of the current device.
+ * All functions may be called by any number of threads at once. None allocates memory or waits for the device, so that calls can
+ * be captured in a graph; work is put on `stream` of the current device.
  */
 #ifndef ${ lib.name | upper }_H
 #define ${ lib.name | upper }_H

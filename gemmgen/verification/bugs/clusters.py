@@ -1,0 +1,46 @@
+"""Bugs of kernels whose blocks run in clusters: who arrives where, who sends what to whom, who may exit."""
+
+from __future__ import annotations
+
+from gemmgen.verification.bugs.base import POISON, RACE_C, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.subjects import WGMMA_PAIR, WGMMA_PAIR_CR
+from gemmgen.verification.bugs.wgmma import BYTES, DEADLOCK, NOT_FENCED, TOO_MANY, UNDER_WAY
+
+LEAVES = Diagnosis("crash", "arrives at .* (which has exited|nothing orders that before block)")
+NO_SUCH_BLOCK = Diagnosis("crash", "of rank . in a cluster of 2")
+
+CLUSTER_BUGS = (
+    Bug("the blocks of a cluster start apart", "cluster", WGMMA_PAIR, "    cluster_sync();  // other",
+        "    __syncthreads();  // other", (NOT_FENCED,)),
+    Bug("a block exits while the other one arrives", "cluster", WGMMA_PAIR, "    cluster_sync();  // no", "    // no",
+        (LEAVES,)),
+    Bug("a stage is empty for its own consumers alone", "arrivals", WGMMA_PAIR, "stage], CLUSTER * CONSUMERS)",
+        "stage], CONSUMERS)", (TOO_MANY, UNDER_WAY)),
+    Bug("a stage is empty without the other block's consumers", "arrivals", WGMMA_PAIR_CR, "% 128 < CLUSTER",
+        "% 128 == cluster_rank()", (UNDER_WAY,), count=2, also=("stage], CLUSTER * CONSUMERS)", "stage], CONSUMERS)")),
+    Bug("both arrivals at the first block", "arrivals", WGMMA_PAIR, "empty[previous], threadIdx.x % 128)",
+        "empty[previous], 0)", (TOO_MANY, DEADLOCK, UNDER_WAY), count=2),
+    Bug("arrivals at a block that the cluster has not", "arrivals", WGMMA_PAIR_CR,
+        "empty[previous], threadIdx.x % 128)", "empty[previous], threadIdx.x % 128 + 1)", (NO_SUCH_BLOCK,), count=2),
+    Bug("a stage is released to the cluster while its products are under way", "release", WGMMA_PAIR_CR,
+        "mbarrier_arrive_cluster(&shared.empty[previous], threadIdx.x % 128);\n            previous = ring.stage;",
+        "mbarrier_arrive_cluster(&shared.empty[previous = ring.stage], threadIdx.x % 128);",
+        (UNDER_WAY, TOO_MANY, DEADLOCK)),
+    Bug("B goes to the first block alone", "multicast", WGMMA_PAIR, "(1 << CLUSTER) - 1", "1", (DEADLOCK,)),
+    Bug("B goes to the other block alone", "multicast", WGMMA_PAIR_CR, "(1 << CLUSTER) - 1", "1 << (1 - rank)",
+        (DEADLOCK,)),
+    Bug("B goes to more blocks than there are", "multicast", WGMMA_PAIR_CR, "(1 << CLUSTER) - 1", "(2 << CLUSTER) - 1",
+        (NO_SUCH_BLOCK,)),
+    Bug("both blocks bring the same part of B", "multicast", WGMMA_PAIR, "part = rank * PART_B", "part = 0",
+        (UNDER_WAY,)),
+    Bug("B's parts in each other's place", "multicast", WGMMA_PAIR, "k, tile.n + part", "k, tile.n + PART_B - part",
+        (VALUE,)),
+    Bug("B's parts in each other's place, MN-major", "multicast", WGMMA_PAIR_CR, "k + part", "k + PART_B - part",
+        (VALUE,)),
+    Bug("a block awaits its own part of B", "bytes", WGMMA_PAIR, "+ sizeof(shared.b[0]))",
+        "+ sizeof(shared.b[0]) / CLUSTER)", (BYTES, UNDER_WAY)),
+    Bug("a cluster's blocks with one tile", "swapped index", WGMMA_PAIR, "tile.m += rank * BM", "tile.m += BM",
+        (RACE_C, POISON), count=2),
+    Bug("clusters as far apart as blocks", "stride", WGMMA_PAIR, "number += gridDim.x / CLUSTER",
+        "number += gridDim.x", (POISON, VALUE), count=2),
+)  # fmt: skip

@@ -1,0 +1,169 @@
+"""Measured times go out in the formats of the field and come back as they were; each format is what its schema says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmgen.artifacts.kernelfile import GALLERY
+from gemmgen.benchmark.formats.cache import cache_document
+from gemmgen.benchmark.formats.importing import read_foreign, times_of
+from gemmgen.benchmark.formats.results import Result, Results, read_results, results_of
+from gemmgen.benchmark.formats.sheet import csv_text
+from gemmgen.benchmark.formats.t1 import t1_document
+from gemmgen.benchmark.formats.t4 import t4_document
+from gemmgen.benchmark.study.modelcheck import TIMES, load_times
+from gemmgen.cli import main
+from gemmgen.kernel.families import family_named
+from gemmgen.problem.device import DEVICES
+from gemmgen.problem.gemm import Problem
+from gemmgen.search.space import explore
+from gemmgen.support.errors import InvalidInput
+from gemmgen.support.files import Store
+
+REPOSITORY = Path(__file__).parents[2]
+PROBLEM, SIMT = Problem(512, 512, 512), family_named("simt")
+CONFIG = SIMT.default(PROBLEM).values
+
+
+@pytest.fixture
+def results() -> Results:
+    """A config that was timed, one whose samples were not kept, and one that failed."""
+    return results_of(
+        Result(CONFIG, 20.5, (20.25, 20.5, 21.0), 128, date="2026-11-21T10:00:00+00:00"),
+        Result({**CONFIG, "BM": 64}, 18.0, registers=96),
+        Result({**CONFIG, "BN": 64}, None, failure="compile"),
+        problem=PROBLEM,
+        family=SIMT,
+        device="H200",
+    )
+
+
+def written(results: Results, kind: str, folder: Path) -> Path:
+    path = folder / ("times.csv" if kind == "csv" else "times.json")
+    document = {"t4": t4_document, "kernel-tuner": cache_document}.get(kind)
+    path.write_text(csv_text([results]) if document is None else json.dumps(document(results)))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "t4", "kernel-tuner"])
+def test_what_was_written_comes_back(results: Results, kind: str, tmp_path: Path) -> None:
+    (back,) = read_foreign(written(results, kind, tmp_path))
+    assert (back.problem, back.family, back.device) == (results.problem, results.family, results.device)
+    for ours, theirs in zip(results.rows, back.rows, strict=True):
+        assert (theirs.config, theirs.failure, theirs.registers) == (ours.config, ours.failure, ours.registers) or (
+            ours.failure is not None and theirs.failure == ours.failure
+        )
+        assert theirs.us == (None if ours.us is None else pytest.approx(ours.us)) and theirs.date == ours.date
+    assert [row.us for row in back.rows] == [pytest.approx(18.0), pytest.approx(20.5), None]
+
+
+def test_t4_has_what_its_schema_requires(results: Results) -> None:
+    document = t4_document(results)
+    assert document["schema_version"] == "1.0.0"
+    for one in document["results"]:
+        assert {"configuration", "times", "invalidity", "correctness"} <= one.keys()
+        assert one["invalidity"] in ("timeout", "compile", "runtime", "correctness", "constraints", "correct")
+        assert isinstance(one["configuration"], dict) and isinstance(one["times"]["runtimes"], list)
+    first, *_, last = document["results"]
+    assert first["measurements"][0] == {"name": "time", "value": pytest.approx(0.018), "unit": "ms"}
+    assert (first["invalidity"], last["invalidity"], last["measurements"]) == ("correct", "compile", [])
+
+
+def test_a_cache_file_has_what_kernel_tuner_requires(results: Results) -> None:
+    document = cache_document(results)
+    required = ("schema_version", "device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params")
+    assert {*required, "objective", "cache"} <= document.keys() and document["schema_version"] == "1.1.0"
+    assert document["problem_size"] == [512, 512, 512] and len(document["cache"]) == 3
+    for key, one in document["cache"].items():
+        assert key == ",".join(str(one[name]) for name in document["tune_params_keys"])
+        assert all(one[name] in document["tune_params"][name] for name in document["tune_params_keys"])
+        spent = ("compile_time", "verification_time", "benchmark_time", "strategy_time", "framework_time")
+        assert {"time", "timestamp", *spent} <= one.keys()
+    assert sorted(str(one["time"]) for one in document["cache"].values()) == [
+        "0.018",
+        "0.0205",
+        "CompilationFailedConfig",
+    ]
+
+
+def test_t1_has_what_its_schema_requires_and_conditions_hold_for_what_is_accepted() -> None:
+    document: dict[str, Any] = t1_document(SIMT, PROBLEM, DEVICES["H200"])
+    space = document["ConfigurationSpace"]
+    assert [one["Name"] for one in space["TuningParameters"]] == [*CONFIG]
+    assert all(
+        one["Type"] == "int" and isinstance(json.loads(one["Values"]), list) for one in space["TuningParameters"]
+    )
+    assert {"Language", "KernelName", "KernelFile", "GlobalSize", "LocalSize"} <= document["KernelSpecification"].keys()
+    assert len(space["Conditions"]) > 10
+    accepted = explore(SIMT, PROBLEM, DEVICES["H200"]).accepted[::500]
+    for one in space["Conditions"]:
+        assert set(one["Parameters"]) <= CONFIG.keys()
+        assert all(eval(one["Expression"], {"__builtins__": {}}, dict(config.values)) for config in accepted), one
+
+
+def test_times_of_another_program_need_a_shape_and_a_family(tmp_path: Path, results: Results) -> None:
+    path = written(results, "t4", tmp_path)
+    document = json.loads(path.read_text())
+    del document["gemmgen"]
+    path.write_text(json.dumps(document))
+    with pytest.raises(InvalidInput, match="name SHAPE and --family"):
+        read_foreign(path)
+    (back,) = read_foreign(path, (PROBLEM, SIMT))
+    assert [row.config for row in back.rows][:2] == [row.config for row in results.rows][:2]
+    with pytest.raises(InvalidInput, match="is no axis of naive"):
+        read_foreign(path, (PROBLEM, family_named("naive")))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is not a file of measured times"),
+        ("{}", "neither T4"),
+        ('{"results": [{"configuration": {}, "times": {}, "invalidity": "correct"}]}', "no measurement called time"),
+        ('{"results": [{"configuration": {}, "times": {}, "invalidity": "odd"}]}', "KeyError"),
+        ('{"cache": {"": {"time": "Nonsense"}}, "tune_params_keys": [], "device_name": "x"}', "time = 'Nonsense'"),
+    ],
+)
+def test_what_is_no_such_file_is_refused(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "times.json"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=said):
+        read_foreign(path, (PROBLEM, SIMT))
+
+
+@pytest.mark.parametrize("kind", ["csv", "t4", "kernel-tuner"])
+def test_times_that_come_with_gemmgen_go_out_and_come_back(kind: str, tmp_path: Path) -> None:
+    (first, *_) = read_results(TIMES["simt"])
+    times = times_of(read_foreign(written(first, kind, tmp_path)), None, "a test", Store(tmp_path / "store"))
+    known = load_times(TIMES["simt"])
+    assert times.device == known.device and times.family == known.family
+    ((problem, rows),) = times.problems
+    before = dict(known.problems)[problem]
+    assert [round(row.us, 3) for row in rows] == sorted(row.us for row in before)
+    assert sorted(row.registers for row in rows) == sorted(row.registers for row in before)
+
+
+def test_commands_write_and_read_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (first, *_) = read_results(TIMES["simt"])
+    path, to = written(first, "t4", tmp_path), tmp_path / "imported.json"
+    assert main(["import", str(path), "--to", str(to)]) == 0
+    assert f"{len(first.rows)} times of 1 problem on H200; 0 configs left out" in capsys.readouterr().out
+    assert main(["results", str(to), "--format", "kernel-tuner"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["cache"]) == len(first.rows)
+    assert main(["results", str(TIMES["simt"]), "--format", "t4"]) == 2
+    assert "name a folder with --to" in capsys.readouterr().err
+    assert main(["results", str(TIMES["simt"]), "--format", "t4", "--to", str(tmp_path / "all"), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["files"]) == len(load_times(TIMES["simt"]).problems)
+    assert main(["space", "512x512x512", "--t1"]) == 0
+    assert "ConfigurationSpace" in json.loads(capsys.readouterr().out)
+
+
+def test_a_folder_of_kernels_gives_their_measured_times() -> None:
+    found = read_results(REPOSITORY / GALLERY / "sm_90")
+    assert sum(len(one.rows) for one in found) > 150
+    assert {one.device for one in found} == {"H200"}
+    assert all(row.samples_us for one in found for row in one.rows)
