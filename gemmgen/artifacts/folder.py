@@ -45,11 +45,22 @@ def require_together(sources: Iterable[KernelSource]) -> None:
 
 def require_exportable(source: KernelSource) -> None:
     """Raise InvalidInput for a kernel that `export` has no launcher for."""
+    special = _special(source)
+    require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
+
+
+def exportable(source: KernelSource) -> bool:
+    """Whether `export` has a launcher for a kernel."""
+    return not _special(source)
+
+
+def _special(source: KernelSource) -> list[str]:
+    """What a kernel's launch takes that launchers do not give."""
     launch = source.launch
     special = [name for name in launch.attributes if name != DEPENDENT_LAUNCH]
     if launch.cluster > 1 and "__cluster_dims__" not in source.text:
         special.append(f"clusters of {launch.cluster} blocks")
-    require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
+    return special
 
 
 @dataclass(frozen=True)

@@ -295,14 +295,10 @@ class Interface:
     @property
     def runtime_strides(self) -> tuple[Stride, ...]:
         return tuple(
-            Stride(name, self.sizes[lines], self.sizes[ld], self.sizes[line], self._unit(name), self._shared(name))
+            Stride(name, self.sizes[lines], self.sizes[ld], self.sizes[line], self._unit(name), name != "stride_c")
             for name, (lines, ld, line) in self.problem.stride_sizes.items()
             if name in self.runtime_names
         )
-
-    def _shared(self, stride: str) -> bool:
-        """Whether all products may share the matrix: TMA knows no distance of 0."""
-        return stride != "stride_c" and self.maps.unit(stride) == 1
 
     @property
     def batched(self) -> bool:

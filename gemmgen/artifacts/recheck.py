@@ -145,6 +145,10 @@ def read_certificate(path: Path) -> Certificate:
     Raises InvalidInput where it is no certificate, says too little or contradicts itself.
     """
     record = read_record(path)
+    require(
+        "library" not in record,
+        f"{path} is of a library: `gemmgen verify {path.parent}/KERNEL.cu` tests one of its kernels",
+    )
     source = source_from_record(record, path)
     with reading(path, "a certificate"):
         files, asked, executor, verification = (

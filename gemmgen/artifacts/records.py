@@ -270,6 +270,7 @@ def tune_document(result: TuneResult, files: Sequence[str]) -> Document:
         "candidates": [trial_document(trial) for trial in result.trials],
         "winner": trial_document(result.winner),
         "ties": [trial.source.name for trial in result.ties],
+        "experience": [str(config) for config in result.experience],
         "seconds": dict(result.seconds),
         "files": list(files),
     }

@@ -31,7 +31,7 @@ def _shapes(source: KernelSource) -> Iterator[Case]:
     ):
         dense = _case(source.problem, m, n, k)
         yield dense
-        yield _padded(dense, shares_b="B" not in {one.operand for one in source.launch.maps})
+        yield _padded(dense)
 
 
 def _case(problem: Problem, m: int, n: int, k: int) -> Case:
@@ -45,8 +45,8 @@ def _case(problem: Problem, m: int, n: int, k: int) -> Case:
     return _behind_pointers(case) if problem.pointers else case
 
 
-def _padded(dense: Case, shares_b: bool) -> Case:
-    """`dense` with longer lines, where their distance is a run-time parameter. Products share B where they may."""
+def _padded(dense: Case) -> Case:
+    """`dense` with longer lines, where their distance is a run-time parameter. Products share B."""
     problem = dense.problem
     extra = PADDING * problem.ld_align
 
@@ -65,14 +65,14 @@ def _padded(dense: Case, shares_b: bool) -> Case:
     )
     if problem.pointers:
         return replace(_behind_pointers(padded), stride_b=0)
-    return problem.case(**_all_but_scalars(padded), **_strides(padded, shares_b))
+    return problem.case(**_all_but_scalars(padded), **_strides(padded))
 
 
-def _strides(case: Case, shares_b: bool) -> dict[str, int]:
-    """Matrices further apart, where their distance is a run-time parameter, or all products share B."""
+def _strides(case: Case) -> dict[str, int]:
+    """Matrices further apart, where their distance is a run-time parameter; all products share B."""
     extra = PADDING * case.problem.ld_align
     strides = {name: getattr(case, name) + extra for name in case.problem.stride_sizes}
-    strides |= {"stride_b": 0} if shares_b else {}
+    strides["stride_b"] = 0
     return {name: stride for name, stride in strides.items() if name in case.problem.runtime_names}
 
 

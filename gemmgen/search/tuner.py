@@ -27,6 +27,7 @@ from gemmgen.run.gpu.executor import GpuKernel
 from gemmgen.run.gpu.timing import FINAL, QUICK, Timing
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
+from gemmgen.search.experience import nearest, remember
 from gemmgen.search.order import Ranked, Search
 from gemmgen.search.pick import Pick, pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
@@ -52,6 +53,7 @@ JUDGES = tuple(
         *("data", "reference", "domain", "products", "multiplied"),
     )
 )
+WON_SHARE = 4  # one candidate of so many, at most, because it won a similar problem
 FINALISTS = 4  # the fastest that are right: re-timed together
 
 
@@ -112,10 +114,11 @@ class Trial:
 class TuneResult:
     """What a search found.
 
-    spaces   of the families that were searched
-    trials   all candidates: the fastest first, then those that are out
-    pick     indices into `finalists`
-    seconds  that each phase of the search took
+    spaces      of the families that were searched
+    trials      all candidates: the fastest first, then those that are out
+    pick        indices into `finalists`
+    seconds     that each phase of the search took
+    experience  configs among the first tried because they won similar problems on this card
     """
 
     problem: Problem
@@ -127,6 +130,7 @@ class TuneResult:
     finalists: tuple[Trial, ...]
     pick: Pick
     seconds: Mapping[str, float] = field(default_factory=dict)
+    experience: tuple[Config, ...] = ()
 
     @property
     def winner(self) -> Trial:
@@ -164,18 +168,20 @@ def tune(
 
     Raises GemmgenError where no config is accepted or none survives.
     """
+    budget = budget or DEFAULT_BUDGET[target.executor.name]
     with crew(compiler_processes()) as compilers, thread_pool() as helpers:
         tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, start, helpers)
-        return tuner.run(budget or DEFAULT_BUDGET[target.executor.name])
+        return tuner.learned(tuner.run(budget)) if target.gpu is not None else tuner.run(budget)
 
 
 @dataclass
 class Tuner:
     """The stages of one search, sharing what they all need.
 
-    compilers  processes that compile, from search to search
-    helpers    threads for what nobody waits for yet
-    seconds    that each phase took so far
+    compilers   processes that compile, from search to search
+    helpers     threads for what nobody waits for yet
+    seconds     that each phase took so far
+    experience  what it starts with because that won similar problems on this card
     """
 
     problem: Problem
@@ -189,6 +195,7 @@ class Tuner:
     helpers: ThreadPoolExecutor | None = None
     trials: list[Trial] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    experience: list[Ranked] = field(default_factory=list)
     _data: Future[None] | None = None  # what verification will ask for
     bodies: set[str] = field(default_factory=set)  # of all that was rendered
 
@@ -214,6 +221,12 @@ class Tuner:
         search = Search(spaces, self.target.spec)
         self.progress.step("explore", None)
         return spaces, search
+
+    def learned(self, result: TuneResult) -> TuneResult:
+        """`result`, whose winner the next searches on this card start with."""
+        winner = result.winner
+        remember(self.store, self.target.executor.description, self.problem, winner.source.family, winner.config)
+        return result
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
@@ -244,6 +257,9 @@ class Tuner:
         if self.target.gpu is None:
             yield given + search.first(max(0, budget - len(given)))
             return
+        won = nearest(self.store, self.target.executor.description, self.problem, self.families)
+        self.experience = search.given(won[: budget // WON_SHARE])
+        given += self.experience
         yield given + search.first(max(0, budget - budget // 2 - len(given)))
         rounds = (None, *search.details(self._timed()))
         for number, axis in enumerate(rounds):
@@ -424,6 +440,7 @@ class Tuner:
             tuple(finalists),
             pick,
             {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
+            tuple(entry.config for entry in self.experience),
         )
 
     def compare(self, trials: list[Trial]) -> list[Trial]:

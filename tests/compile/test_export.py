@@ -24,7 +24,7 @@ from gemmgen.artifacts.together import write_together
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.render import render
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
 from gemmgen.kernel.tensor_map import PROMOTIONS, SWIZZLES
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
@@ -527,6 +527,20 @@ def test_no_more_blocks_than_the_device_has_sms(
 
 
 @needs_gcc
+@pytest.mark.parametrize(("sms", "blocks"), [(132, 24), (7, 6)])
+def test_a_persistent_grid_is_whole_clusters(
+    tmp_path: Path, kernel_of_maps: KernelSource, sms: int, blocks: int
+) -> None:
+    launch = replace(kernel_of_maps.launch, cluster=2, attributes=(DEPENDENT_LAUNCH,))
+    source = replace(kernel_of_maps, launch=launch, text=f"{kernel_of_maps.text}// __cluster_dims__\n")
+    library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
+    (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, sms]
+    status, made = plan(library)
+    assert (status, library.k_run(made, None)) == (0, 0)
+    assert (ctypes.c_uint * 4).in_dll(library, "launched")[:] == [blocks, 384, source.launch.shared_bytes, 1]
+
+
+@needs_gcc
 def test_a_plan_without_an_element_of_c_launches_nothing(mapped: ctypes.CDLL) -> None:
     status, made = plan(mapped, m=0, a=0)
     (launched := (ctypes.c_uint * 3).in_dll(mapped, "launched"))[:] = [7, 7, 7]
@@ -626,7 +640,7 @@ CTYPES = {
 RUNTIME = """
 #define __CUDACC__
 #include <cuda_runtime.h>
-unsigned launched[3];
+unsigned launched[4];
 """
 STRUCTS = """
 struct alignas(64) TensorMap {

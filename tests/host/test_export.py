@@ -128,9 +128,9 @@ def test_tma_asks_more_of_an_operand_than_the_problem_promises() -> None:
     assert (out.aligns["A"], out.aligns["B"]) == (16, before.aligns["B"])
     assert {ld.name: ld.unit for ld in out.runtime_lds} == {"lda": 8, "ldb": 1, "ldc": 1}
     assert {one.name: (one.unit, one.may_be_zero) for one in out.runtime_strides} == {
-        "stride_a": (8, False), "stride_b": (1, True), "stride_c": (1, False)
+        "stride_a": (8, True), "stride_b": (1, True), "stride_c": (1, False)
     }  # fmt: skip
-    assert all(case.stride_a > 0 for case in SelfTest(out).shapes)
+    assert any(case.stride_b == 0 for case in SelfTest(out).shapes)
 
 
 def test_arguments_stand_in_their_order_whatever_has_a_map() -> None:
@@ -167,16 +167,12 @@ def test_the_reference_keeps_integers_apart() -> None:
     assert reference_text(whole, True, True).result == "relu(Integer(2) * alpha * acc) - Integer(5)"
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [({"cluster": 2}, "clusters of 2 blocks"), ({"attributes": ("cooperative",)}, "cooperative")],
-)
-def test_launches_without_a_launcher_are_refused(tmp_path: Path, changes: dict[str, Any], named: str) -> None:
+def test_launches_without_a_launcher_are_refused(tmp_path: Path) -> None:
     source = naive()
-    special = replace(source, launch=replace(source.launch, **changes))
-    with pytest.raises(InvalidInput, match=f"no launcher for kernels whose launch takes {named}"):
+    special = replace(source, launch=replace(source.launch, attributes=("cooperative",)))
+    with pytest.raises(InvalidInput, match="no launcher for kernels whose launch takes cooperative"):
         require_exportable(special)
-    with pytest.raises(InvalidInput, match=named):
+    with pytest.raises(InvalidInput, match="cooperative"):
         export(special, {"arch": "sm_90"}, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -293,3 +293,11 @@ def test_the_record_has_every_time_and_says_where_it_comes_from(tmp_path: Path) 
 
 def test_tables_of_a_record_have_a_line_a_row() -> None:
     assert json_text({"rows": [[1, 2], ["a", None]]}) == '{\n "rows": [\n  [1, 2],\n  ["a", null]\n ]\n}\n'
+
+
+def test_no_kernel_of_a_library_wants_more_of_matrices_behind_pointers_than_their_elements_do() -> None:
+    product = product_of(batch=8, pointers=True)
+    assert {request.pointer_align for request in product.requests()} == {2}
+    aligned = Problem(None, None, None, types="bf16", layout="rc", batch=None, pointers=True)
+    with pytest.raises(InvalidInput, match="wants matrices behind pointers at 16 bytes"):
+        member(product, aligned)

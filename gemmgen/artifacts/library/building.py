@@ -13,7 +13,7 @@ from typing import Any
 
 from gemmgen.artifacts.certificate import Shown, certificate_name, certified_record, examples_to_certify
 from gemmgen.artifacts.exporting import compiled_where_possible, show_on
-from gemmgen.artifacts.folder import certified_files, kernel_texts, require_exportable, require_replaceable
+from gemmgen.artifacts.folder import certified_files, exportable, kernel_texts, require_exportable, require_replaceable
 from gemmgen.artifacts.kernelfile import KernelFile, read_kernel, require_writable
 from gemmgen.artifacts.library.clocks import Measured, Predicted
 from gemmgen.artifacts.library.known import Remembered, certificate_of, winner_of
@@ -163,12 +163,17 @@ class _Maker:
         return list(members.values())
 
     def _search(self, problem: Problem) -> KernelFile:
-        """The winner of a search."""
+        """The fastest kernel of a search that a launcher can be written for."""
         options = self.options
         result = tune(
             problem, self.target, self.store, budget=options.budget, seed=options.seed, progress=self.progress
         )
-        return KernelFile(result.winner.source, provenance(result.winner, Origin.of(self.target, options.command)))
+        best = next((trial for trial in result.trials if trial.failure is None and exportable(trial.source)), None)
+        require(
+            best is not None, f"{result.winner.source.name} is the winner for {problem}, and export has no launcher"
+        )
+        assert best is not None
+        return KernelFile(best.source, provenance(best, Origin.of(self.target, options.command)))
 
     def _member(self, product: Product, kernel: KernelFile) -> Member:
         require_exportable(kernel.source)

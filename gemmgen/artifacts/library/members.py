@@ -61,6 +61,10 @@ class Member:
         require(ours.batch in (None, theirs.batch), f"{self.name} is for {ours.batch} products alone")
         unit, most = self.product.unit, max(self.interface.aligns.values())
         require(most <= CHUNK, f"{self.name} wants addresses divisible by {most} bytes, more than {CHUNK}")
+        blind = ours.pointers and ours.pointer_align > self.product.element_bytes
+        require(
+            not blind, f"{self.name} wants matrices behind pointers at {ours.pointer_align} bytes: nobody reads these"
+        )
         require(
             all(unit % one == 0 for one in self._units),
             f"{self.name} wants lines of whole {max(self._units)} elements, which do not divide {unit}",

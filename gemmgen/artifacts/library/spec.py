@@ -75,16 +75,16 @@ class Product:
     @cached_property
     def general(self) -> Problem:
         """Any sizes, lines and addresses of whole elements: what every call may ask."""
-        return self._problem(pointer_align=min(dtype.size for dtype in self.types.operands))
+        return self._problem(pointer_align=self.element_bytes)
 
     def aligned(self, m: int, n: int, k: int) -> Problem:
         """Any sizes, tuned for these; addresses and lines of whole chunks."""
         typical = {"M": m, "N": n, "K": k}
-        return self._problem(ld_align=self.unit, typical=typical)
+        return self._problem(ld_align=self.unit, pointer_align=self._align, typical=typical)
 
     def fixed(self, m: int, n: int, k: int) -> Problem:
         """The same, of these N and K alone: weights."""
-        return self._problem(n=n, k=k, ld_align=self.unit, typical={"M": m})
+        return self._problem(n=n, k=k, ld_align=self.unit, pointer_align=self._align, typical={"M": m})
 
     def _problem(self, n: int | None = None, k: int | None = None, **values: Any) -> Problem:
         typical = values.pop("typical", {}) | ({} if self.batch is None else {"batch": self.batch})
@@ -105,7 +105,17 @@ class Product:
     @property
     def unit(self) -> int:
         """Elements that divide leading dimensions and strides of whole chunks, whatever the type."""
-        return CHUNK // min(dtype.size for dtype in self.types.operands)
+        return CHUNK // self.element_bytes
+
+    @property
+    def element_bytes(self) -> int:
+        """Of the smallest elements."""
+        return min(dtype.size for dtype in self.types.operands)
+
+    @property
+    def _align(self) -> int:
+        """Bytes that divide aligned addresses. The dispatcher does not read what arrays of pointers hold."""
+        return self.element_bytes if self.pointers else CHUNK
 
     @property
     def ranges(self) -> tuple[SizeRange, SizeRange, SizeRange]:
@@ -116,7 +126,7 @@ class Product:
         middle = tuple(one.nearest(LARGE) for one in self.ranges)
         batch = {} if self.batch is None else {"batch": self.batch}
         sizes = dict(zip("MNK", middle, strict=True))
-        yield self._problem(pointer_align=self.general.pointer_align, typical={**sizes, **batch})
+        yield self._problem(pointer_align=self.element_bytes, typical={**sizes, **batch})
         for m, n, k in self._tuned():
             yield self.fixed(m, n, k) if n in self.n.listed and k in self.k.listed else self.aligned(m, n, k)
         if self.n.listed and self.k.listed:

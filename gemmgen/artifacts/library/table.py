@@ -16,7 +16,8 @@ from gemmgen.support.errors import require
 
 AXES = ("M", "N", "K")
 FEATURES = (*AXES, "M * N")  # that rules bound: the last tells how many blocks there are
-WORTH = 0.0005  # of the mean of log(time / best): a rule that saves less is not written
+# What a rule has to save of log(time / best): of the mean over all points, and of the sum, as times are noisy.
+WORTH, LEAST_SAVED = 0.0005, 0.05
 MOST_RULES = 32  # of one table
 NEVER = 1e3  # log of a time, of a kernel that cannot serve a point
 
@@ -78,7 +79,7 @@ def regions(points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box 
     while len(leaves) < MOST_RULES:
         place = max(range(len(leaves)), key=lambda one: leaves[one].best_split.saved)
         split = leaves[place].best_split
-        if split.saved <= WORTH * len(points):
+        if split.saved <= max(LEAST_SAVED, WORTH * len(points)):
             break
         leaves[place : place + 1] = leaves[place].halves
     return tuple(_merged([Region(leaf.box, leaf.kernel, leaf.example) for leaf in leaves]))

@@ -313,6 +313,17 @@ class LibraryText:
         return ";".join(sorted(self.builds.values(), key=lambda number: int(number.rstrip("a"))))
 
     @property
+    def least(self) -> int:
+        """NN of the oldest sm_NN that it has kernels for."""
+        return min(int(bare_number(arch)) for arch in self.spec.architectures)
+
+    @property
+    def features(self) -> tuple[tuple[int, str], ...]:
+        """Of architectures whose kernels run on nothing else: NN, and what compilers define for sm_NNa."""
+        specific = {member.interface.feature: int(bare_number(member.arch)) for member in self.members}
+        return tuple(sorted((number, feature) for feature, number in specific.items() if feature is not None))
+
+    @property
     def gencode(self) -> str:
         """What tells nvcc to compile for them."""
         return " ".join(f"-gencode arch=compute_{arch},code=sm_{arch}" for arch in self.cmake_archs.split(";"))

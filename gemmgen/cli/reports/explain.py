@@ -24,7 +24,9 @@ def show_explanation(console: Console, it: Explanation) -> None:
     source = it.kernel.source
     console.print(bold(source.name), soft_wrap=True)
     if it.kernel.edited:
-        console.print("edited by hand since its JSON was written: tiles and predictions are those of the original")
+        axes = ", ".join(f"{name} = {value}" for name, value in it.axes.items())
+        of = f"the text's constants, {axes}" if axes else "the original"
+        console.print(f"edited by hand since its JSON was written: tiles and predictions are those of {of}")
     console.print(f"\n{it.case}\non {it.device.name} ({it.arch}); rates are those of its data sheet\n")
     show_table(console, _tiles(it))
     for title, known in facts_of(it).items():

@@ -38,6 +38,8 @@ def show_tuning(console: Console, result: TuneResult) -> None:
         console.print(f"tuned{_where(representative(result.problem))}: --typical sets it", soft_wrap=True)
     for space in result.spaces:
         console.print(space_in_short(space))
+    if result.experience:
+        console.print(f"Among the first: {plural(len(result.experience), 'winner')} of similar problems on this card")
     show_table(console, candidates(result))
     for line in failures(result):
         console.print(line)

@@ -3,6 +3,15 @@
 
 #include "${ lib.name }.h"
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < ${ lib.least * 10 }
+#error "${ lib.name } has kernels for sm_${ lib.least } and newer devices"
+#endif
+//% for number, feature in lib.features
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == ${ number * 10 } && !defined(${ feature })
+#error "${ lib.name } has kernels of sm_${ number }a: compile it with -gencode arch=compute_${ number }a,code=sm_${ number }a, in CMake for ${ number }a"
+#endif
+/*% endfor %*/
+
 #include <algorithm>
 #include <atomic>
 #include <climits>
@@ -13,7 +22,6 @@
 //% for k in lib.kernels
 #include "${ k.name }.h"
 /*% endfor %*/
-
 
 namespace {
 
@@ -127,12 +135,14 @@ bool empty_${ p.name }(const Args& a) { return ${ p.out.may_be_empty | map("repl
 
 unsigned keeps_${ p.name }(const Args& a)
 {
+//% if not p.out.pointers
     const std::uintptr_t addresses =
 //%- for name in p.addresses
  reinterpret_cast<std::uintptr_t>(a.${ name })${ " |" if not loop.last }
 //%- endfor
 ;
     if (addresses % 16 != 0) return ANY;
+//% endif
     const bool aligned = (
 //%- for name in p.distances
 a.${ name }${ " | " if not loop.last }

@@ -3,13 +3,24 @@
 
 #include "cuda_runtime_api.h"
 
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    struct {
+        int programmaticStreamSerializationAllowed;
+    } val;
+};
+
 struct cudaLaunchConfig_t {
     unsigned gridDim, blockDim;
     size_t dynamicSmemBytes;
     cudaStream_t stream;
+    const cudaLaunchAttribute* attrs;
+    unsigned numAttrs;
 };
 
-extern unsigned launched[3];  // blocks, threads, bytes of shared memory
+extern unsigned launched[4];  // blocks, threads, bytes of shared memory, whether it may start early
 
 const int cudaFuncAttributeMaxDynamicSharedMemorySize = 8;
 
@@ -25,6 +36,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, Kernel*, Argume
     launched[0] = config->gridDim;
     launched[1] = config->blockDim;
     launched[2] = static_cast<unsigned>(config->dynamicSmemBytes);
+    launched[3] = config->numAttrs == 1 && config->attrs->val.programmaticStreamSerializationAllowed;
     return cudaSuccess;
 }
 
