@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
+from gemmgen.artifacts.certificate import certificate_name
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in
+from gemmgen.artifacts.recheck import read_certificate
 from gemmgen.benchmark.explain import Explanation, explain
 from gemmgen.benchmark.explained import (
     LOOP_COLUMNS,
@@ -173,13 +177,21 @@ def collect(roots: Sequence[Path], base: Path, store: Store | None, progress: Pr
 
 
 def found_in(roots: Sequence[Path]) -> Iterator[KernelFile]:
-    """The kernels of `roots` and of the folders in them; of two that have the same name the first one."""
+    """The kernels of `roots` and of the folders in them, exported ones too; of two of one name the first one."""
     seen: set[str] = set()
     for folder in _folders(roots):
-        for kernel in kernels_in(folder):
+        for kernel in chain(kernels_in(folder), _exported(folder)):
             if kernel.source.name not in seen:
                 seen.add(kernel.source.name)
                 yield kernel
+
+
+def _exported(folder: Path) -> Iterator[KernelFile]:
+    """The kernels of `folder` by their certificates, which hold what NAME.json does; others are passed over."""
+    for path in sorted(folder.glob(f"*{certificate_name('')}")):
+        with suppress(InvalidInput):
+            certificate = read_certificate(path)
+            yield KernelFile(certificate.source, certificate.record, folder / f"{certificate.source.name}.cu")
 
 
 def _folders(roots: Sequence[Path]) -> Iterator[Path]:
@@ -204,10 +216,15 @@ def _card(kernel: KernelFile, base: Path, store: Store | None) -> KernelCard:
     return KernelCard(
         score=Score(kernel.source.problem, kernel),
         explanation=explain(kernel, kernel.arch, _device(kernel), store),
-        files=tuple((path.name, _link(path, base)) for path in (kernel.path, kernel.path.with_suffix(".json"))),
+        files=tuple((path.name, _link(path, base)) for path in _files(kernel.path) if path.is_file()),
         checks=checks_of(kernel),
         certified=certified(kernel),
     )
+
+
+def _files(kernel: Path) -> tuple[Path, ...]:
+    """A kernel's text, and what may stand beside it."""
+    return kernel, kernel.with_suffix(".json"), kernel.with_name(certificate_name(kernel.stem))
 
 
 def _link(path: Path, base: Path) -> str:
