@@ -7,7 +7,7 @@
 
 Problem, Layout, DType    what to compute: C = alpha * A * B + beta * C
 tune, generate, verify    the path, or parts of it; see gemmgen.api
-load                      a kernel as a function of torch's, CuPy's, JAX' or numpy's arrays
+load, load_library        a kernel, or the products of a library, as functions of torch's, CuPy's or numpy's arrays
 explain, export, bench    a kernel: why it is as it is, as files that stand alone, beside cuBLASLt
 diff                      what sets two kernels apart
 study, check_model        series of kernels, and how well the model orders them
@@ -35,12 +35,14 @@ if TYPE_CHECKING:
         generate,
         library,
         load,
+        load_library,
         report,
         study,
         tune,
         verify,
     )
     from gemmgen.arrays.kernel import ArrayKernel
+    from gemmgen.arrays.library import ArrayLibrary
     from gemmgen.artifacts.exporting import Exported
     from gemmgen.artifacts.kernelfile import KernelFile
     from gemmgen.benchmark.bench import BenchRow
@@ -70,12 +72,14 @@ else:
             "generate",
             "library",
             "load",
+            "load_library",
             "report",
             "study",
             "tune",
             "verify",
         ),
         "gemmgen.arrays.kernel": ("ArrayKernel",),
+        "gemmgen.arrays.library": ("ArrayLibrary",),
         "gemmgen.artifacts.exporting": ("Exported",),
         "gemmgen.artifacts.kernelfile": ("KernelFile",),
         "gemmgen.benchmark.bench": ("BenchRow",),
@@ -108,6 +112,7 @@ else:
 
 __all__ = [
     "ArrayKernel",
+    "ArrayLibrary",
     "BenchRow",
     "CandidateFailed",
     "Case",
@@ -135,6 +140,7 @@ __all__ = [
     "generate",
     "library",
     "load",
+    "load_library",
     "report",
     "study",
     "tune",

@@ -43,6 +43,7 @@ from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
 if TYPE_CHECKING:  # the functions that need them import the rooms arrays and benchmark themselves: `tune` does without
     from gemmgen.arrays.kernel import ArrayKernel
+    from gemmgen.arrays.library import ArrayLibrary
     from gemmgen.artifacts.library.building import Library
     from gemmgen.artifacts.library.spec import Spec
     from gemmgen.benchmark.bench import BenchRow
@@ -361,6 +362,17 @@ def library(
         command,
     )
     return build_library(asked, Path(to), options, progress or progress_here())
+
+
+def load_library(folder: Folder, *, device: DeviceChoice = "auto") -> ArrayLibrary:
+    """The products of a folder that `library` wrote, by name, as functions of arrays of any size: see `load`.
+
+    The rules of its record choose among its kernels, as its dispatcher in C does.
+    Raises InvalidInput where the folder holds no library, or none for this device's architecture.
+    """
+    from gemmgen.arrays.load import load_library as load_folder
+
+    return load_folder(Path(folder), device, Store())
 
 
 def bench(

@@ -1,6 +1,7 @@
 """A kernel called on the arrays of other libraries, where they lie: no copy of an operand.
 
 kernel.py     ArrayKernel, which `gemmgen.load` gives; a Plan for many launches
+library.py    a library's folder: its products by name, its rules among kernels
 view.py       what an array says of itself: address, shape, strides, type, device
 dlpack.py     the same of one that speaks DLPack alone
 libraries.py  torch, CuPy, PyCUDA, JAX and numpy: new arrays, current streams

@@ -274,6 +274,13 @@ def primary(ordinal: int) -> int:
     return int(checked(driver.cuDevicePrimaryCtxRetain(driver.CUdevice(ordinal))))
 
 
+def arch_here(ordinal: int = 0) -> str:
+    """ "sm_90": that of a device. Raises CandidateFailed."""
+    with failures():
+        checked(driver.cuInit(0))
+        return context_of(0, ordinal).arch
+
+
 @cache
 def context_of(handle: int, ordinal: int) -> Context:
     attribute, device = driver.CUdevice_attribute, driver.CUdevice(ordinal)

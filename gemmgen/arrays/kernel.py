@@ -172,13 +172,13 @@ class ArrayKernel:
         the stream gets to it. Raises InvalidInput where sizes, strides, types, addresses or devices do not fit, and
         CandidateFailed (compile or launch).
         """
-        arrays = self._arrays(a, b, out, alpha, beta, operands)
+        arrays = self.arrays(a, b, out, alpha, beta, operands)
         self._backend.run(arrays, self._stream(arrays.library, arrays.checked.ordinal, stream))
         return arrays.out
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
         """A launch on these arrays that costs little to repeat: arguments as for a call, which it keeps alive."""
-        arrays = self._arrays(a, b, out, alpha, beta, operands)
+        arrays = self.arrays(a, b, out, alpha, beta, operands)
         return Plan(self._backend.plan(arrays), arrays, self._stream)
 
     def prepare_a(self, a: Any, *, stream: Any = None) -> Prepared:
@@ -216,8 +216,8 @@ class ArrayKernel:
     def __repr__(self) -> str:
         return f"<kernel {self.name}: {self.source.problem}, for arrays on {self.device}>"
 
-    def _arrays(self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]) -> Arrays:
-        """What the arrays say. Raises InvalidInput for what does not fit."""
+    def arrays(self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]) -> Arrays:
+        """What a call on these arrays is, before it is launched. Raises InvalidInput for what does not fit."""
         given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
         like = a.array if isinstance(a, Prepared) else a
         form: list[Any] = [type(like), alpha, beta]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import get_args
 
 from gemmgen.arrays.kernel import ArrayKernel, Backend
+from gemmgen.arrays.library import ArrayLibrary, read_library
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.run.gpu import why_no_device
 from gemmgen.run.target import DeviceChoice
 from gemmgen.support.errors import CandidateFailed, Failure, require
@@ -17,6 +20,20 @@ def load_source(source: KernelSource, device: DeviceChoice, store: Store) -> Arr
     known = get_args(DeviceChoice)
     require(device in known, f"unknown device {device!r}: known are {', '.join(known)}")
     return ArrayKernel(source, _backend(source, device, store))
+
+
+def load_library(folder: Path, device: DeviceChoice, store: Store) -> ArrayLibrary:
+    """The library in `folder` for arrays on `device`; see `gemmgen.api.load_library`."""
+    return read_library(folder, _arch(device), lambda source: load_source(source, device, store))
+
+
+def _arch(device: DeviceChoice) -> str:
+    """Of the first GPU; that which the emulator stands for."""
+    if device == "emulator" or why_no_device() is not None:
+        return DEFAULT_ARCH
+    from gemmgen.arrays.card import arch_here  # as below
+
+    return arch_here()
 
 
 def _backend(source: KernelSource, device: DeviceChoice, store: Store) -> Backend:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import gemmgen
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.load import load_source
-from gemmgen.kernel.families import SIMT
+from gemmgen.artifacts.library.spec import spec_from
+from gemmgen.kernel.families import NAIVE, SIMT
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
@@ -166,3 +169,43 @@ def test_an_array_may_speak_dlpack_alone(loaded) -> None:
     close(out, a.astype(np.float64) @ b)
     with pytest.raises(InvalidInput, match="give it as out="):
         loaded(PLAIN)(Exported(columns), b)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A product of a kernel that serves every call, one for lines of whole chunks, and one for a weight of 24 x 16."""
+    folder = tmp_path_factory.mktemp("library")
+    anywhere = {"lda": None, "ldb": None, "ldc": None, "layout": "rc"}
+    problems = (
+        Problem(None, None, None, pointer_align=4, **anywhere),
+        Problem(None, None, None, ld_align=4, **anywhere),
+        Problem(None, 24, 16, layout="rc"),
+    )
+    families = (NAIVE, SIMT, SIMT)
+    sources = [render(one, family, family.default(one)) for one, family in zip(problems, families, strict=True)]
+    files = [str(folder / f"{one.name}.cu") for one in sources]
+    for file, one in zip(files, sources, strict=True):
+        Path(file).write_text(one.text)
+    product = {"name": "dense", "types": "f32", "layout": "rc", "M": "?", "N": "?", "K": "?", "kernels": files}
+    spec = spec_from({"name": "small", "architectures": ["sm_90"], "product": [product]}, "sm_90", folder)
+    gemmgen.library(spec, to=folder / "out", device="emulator", examples=0, points=8)
+    return folder / "out"
+
+
+def test_a_librarys_rules_choose_among_its_kernels(library: Path) -> None:
+    with gemmgen.load_library(library, device="emulator") as products:
+        (name, dense), a, w = *products.items(), normal(9, 16), normal(24, 16)
+        assert name == "dense" and "3 kernels" in repr(dense)
+        wide, odd = normal(24, 20)[:, :16], normal(24, 17)[:, :16]
+        large = [(np.empty((900, 512), np.float32), np.empty((900, 516), np.float32)[:, :512])]  # what tiles pay for
+        chosen = [dense.kernel_for(x, y.T).source.problem for x, y in [(a, w), *large, (a, odd)]]
+        assert [(one.n, one.ld_align) for one in chosen] == [(24, 1), (None, 4), (None, 1)]
+        for weight in (w, wide, odd, normal(5, 16)):
+            close(dense(a, weight.T), a.astype(np.float64) @ weight.T)
+        out = np.empty((9, 24), np.float32)
+        assert dense.plan(a, w.T, out, alpha=3.0)() is out
+        close(out, 3 * a.astype(np.float64) @ w.T)
+        with pytest.raises(InvalidInput, match="B is 24 x 15"):
+            dense(a, w[:, 1:])
+    with pytest.raises(InvalidInput, match="holds 0 libraries' records"):
+        gemmgen.load_library(library.parent, device="emulator")

@@ -53,6 +53,7 @@ class PlannedLaunch:
         self._values = [ctypes.create_string_buffer(one.data, len(one.data)) for one in arguments]
         self._addresses = (ctypes.c_void_p * len(self._values))(*map(ctypes.addressof, self._values))
         self._parameters = ctypes.addressof(self._addresses)
+        self._stream = 0  # as a new config says
 
     def pass_on(self, place: int, data: bytes) -> None:
         """Set the bytes of the argument of that place anew."""
@@ -60,9 +61,10 @@ class PlannedLaunch:
 
     def __call__(self, stream: int) -> None:
         """Enqueue it on the stream of this handle."""
-        self._config.hStream = driver.CUstream(stream)
+        if stream != self._stream:
+            self._config.hStream, self._stream = driver.CUstream(stream), stream
         (status,) = driver.cuLaunchKernelEx(self._config, self._function, self._parameters, 0)
-        if status != driver.CUresult.CUDA_SUCCESS:
+        if status:
             raise DriverError(status.name)
 
 

@@ -1,0 +1,191 @@
+"""A library's folder as functions of arrays: its rules choose among its kernels, as its dispatcher in C does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from gemmgen.arrays.kernel import ArrayKernel, Arrays, Plan
+from gemmgen.artifacts.kernelfile import read_kernel, read_record, reading
+from gemmgen.artifacts.library.members import Needs
+from gemmgen.artifacts.library.spec import CHUNK
+from gemmgen.artifacts.library.table import Box
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
+from gemmgen.support.errors import require
+
+RECORD = ".record.json"  # behind a library's name
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Calls that keep what it `needs` and whose sizes are in the box go to the kernel of this name."""
+
+    needs: Needs
+    box: Box
+    kernel: str
+
+
+class ArrayProduct:
+    """One product of a library on one architecture: called as an `ArrayKernel` is, for any sizes.
+
+    Kernels are loaded when the first call goes to them.
+    """
+
+    def __init__(
+        self, name: str, kernels: Mapping[str, KernelSource], rules: tuple[Rule, ...], load: Callable[..., ArrayKernel]
+    ) -> None:
+        self.name, self._kernels, self._rules, self._load = name, kernels, rules, load
+        self._loaded: dict[str, ArrayKernel] = {}
+        self._chosen: dict[Hashable, ArrayKernel] = {}
+
+    def __call__(self, a: Any, b: Any, out: Any = None, *, stream: Any = None, **named: Any) -> Any:
+        """As `ArrayKernel.__call__`: C, or what the epilogue makes, by the kernel that the rules choose."""
+        arrays = self._arrays(a, b, out, **named)
+        return self._chosen_for(arrays)(a, b, arrays.out, stream=stream, **named)
+
+    def plan(self, a: Any, b: Any, out: Any = None, **named: Any) -> Plan:
+        """As `ArrayKernel.plan`."""
+        arrays = self._arrays(a, b, out, **named)
+        return self._chosen_for(arrays).plan(a, b, arrays.out, **named)
+
+    def kernel_for(self, a: Any, b: Any, out: Any = None, **named: Any) -> ArrayKernel:
+        """The kernel that such a call goes to."""
+        return self._chosen_for(self._arrays(a, b, out, **named))
+
+    def close(self) -> None:
+        for kernel in self._loaded.values():
+            kernel.close()
+        self._loaded.clear()
+        self._chosen.clear()
+
+    def __repr__(self) -> str:
+        return f"<product {self.name}: {self._general.source.problem}, by {len(self._kernels)} kernels>"
+
+    @cached_property
+    def _general(self) -> ArrayKernel:
+        """The kernel that serves every call."""
+
+        def asks(name: str) -> tuple[int, int, int]:
+            problem = self._kernels[name].problem
+            return problem.pointer_align, problem.ld_align, -len(problem.runtime_names)
+
+        return self._kernel(min(self._kernels, key=asks))
+
+    def _arrays(
+        self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any
+    ) -> Arrays:
+        return self._general.arrays(a, b, out, alpha, beta, operands)
+
+    def _chosen_for(self, arrays: Arrays) -> ArrayKernel:
+        located = any(address % CHUNK for address in arrays.addresses.values())
+        key = arrays.form, located
+        if key not in self._chosen:
+            self._chosen[key] = self._choose(arrays.case, Needs.NONE if located else kept(arrays.case))
+        return self._chosen[key]
+
+    def _choose(self, case: Case, given: Needs) -> ArrayKernel:
+        sizes = case.m, case.n, case.k
+        fitting = (rule for rule in self._rules if rule.needs in given and rule.box.holds(sizes))
+        rule = next(fitting, None)
+        require(rule is not None, f"{self.name} has no rule for {case}")
+        assert rule is not None
+        return self._kernel(rule.kernel)
+
+    def _kernel(self, name: str) -> ArrayKernel:
+        if name not in self._loaded:
+            self._loaded[name] = self._load(self._kernels[name])
+        return self._loaded[name]
+
+
+class ArrayLibrary(Mapping[str, ArrayProduct]):
+    """The products of a library by name. A context manager: leaving it frees what its kernels hold."""
+
+    def __init__(self, products: Mapping[str, ArrayProduct]) -> None:
+        self._products = dict(products)
+
+    def __getitem__(self, name: str) -> ArrayProduct:
+        return self._products[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._products)
+
+    def __len__(self) -> int:
+        return len(self._products)
+
+    def close(self) -> None:
+        for product in self._products.values():
+            product.close()
+
+    def __enter__(self) -> ArrayLibrary:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def kept(case: Case) -> Needs:
+    """What a launch keeps whose addresses are divisible by CHUNK bytes: see `Needs`."""
+    problem = case.problem
+    unit = CHUNK // min(dtype.size for dtype in problem.types.operands)
+    strided = problem.strided and problem.batched
+    matrices = {sizes.ld: case.tensors[sizes.name] for sizes in problem.matrices}.values()
+    lines = [(one.ld, max(1, one.line_length)) for one in matrices]
+    apart = [(one.stride, one.lines * one.ld) for one in matrices] if strided else []
+    aligned = all(found % unit == 0 for found, _ in (*lines, *apart))
+    dense = all(found == least for found, least in (*lines, *apart))
+    return (Needs.ALIGNED if aligned else Needs.NONE) | (Needs.DENSE if dense else Needs.NONE)
+
+
+def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel]) -> ArrayLibrary:
+    """The library in `folder` for a device of `arch` ("sm_90"), whose kernels `load` loads.
+
+    Raises InvalidInput where there is none, or none for this architecture.
+    """
+    records = sorted(folder.glob(f"*{RECORD}"))
+    require(len(records) == 1, f"{folder} holds {len(records)} libraries' records (NAME{RECORD}), not one")
+    record = read_record(records[0])
+    with reading(records[0], "the record of a library"):
+        names = list(dict.fromkeys(choice["product"] for choice in record["choices"]))
+        choices = {name: _choice_for(record["choices"], name, arch) for name in names}
+        return ArrayLibrary({name: _product(name, choice, folder, load) for name, choice in choices.items()})
+
+
+def _choice_for(choices: list[Any], product: str, arch: str) -> Any:
+    """That of the newest architecture whose kernels a device of `arch` runs."""
+    mine = {choice["arch"]: choice for choice in choices if choice["product"] == product}
+    fitting = [one for one, choice in mine.items() if _runs(choice, one, arch)]
+    require(bool(fitting), f"product {product} has kernels for {', '.join(mine)}, and none that {arch} runs")
+    return mine[max(fitting, key=_number)]
+
+
+def _runs(choice: Any, made: str, arch: str) -> bool:
+    """Kernels of sm_90a run there alone, others on newer devices, too."""
+    specific = any(kernel["arch"].endswith("a") for kernel in choice["kernels"])
+    return _number(made) == _number(arch) if specific else _number(made) <= _number(arch)
+
+
+def _number(arch: str) -> int:
+    return int(arch.removeprefix("sm_").rstrip("af"))
+
+
+def _product(name: str, choice: Any, folder: Path, load: Callable[..., ArrayKernel]) -> ArrayProduct:
+    kernels = {one["name"]: read_kernel(folder / f"{one['name']}.cu").source for one in choice["kernels"]}
+    rules = tuple(
+        Rule(_needs(rule["needs"]), Box(tuple(rule["least"]), tuple(rule["most"])), rule["kernel"])
+        for rule in choice["rules"]
+    )
+    return ArrayProduct(name, kernels, rules, load)
+
+
+def _needs(text: str) -> Needs:
+    found = Needs.NONE
+    for name in () if text == "ANY" else text.split(" | "):
+        found |= Needs[name]
+    return found
