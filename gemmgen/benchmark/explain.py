@@ -10,6 +10,7 @@ from typing import Any
 
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.kernel.analysis import Traffic, traffic
+from gemmgen.kernel.by_hand import edited_axes, with_axes
 from gemmgen.kernel.families import plan_of
 from gemmgen.kernel.model import Bound, Prediction, predict, representative
 from gemmgen.kernel.plan import Plan, Tile
@@ -94,6 +95,7 @@ class LoopUse:
 class Explanation:
     """All that `gemmgen explain` says of a kernel on one card.
 
+    axes         that an edit by hand gave other values: the figures are for these
     case         the launch that the figures are for: see model.representative
     parts        of K, each a block's; by `stream` the last tiles of C have others
     steps        that a block takes along its part of K
@@ -105,6 +107,7 @@ class Explanation:
     """
 
     kernel: KernelFile
+    axes: Mapping[str, int]
     device: DeviceSpec
     arch: str
     case: Case
@@ -139,7 +142,8 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store | No
     Without `store` nothing is compiled: registers are those of its JSON, or estimated.
     """
     source = kernel.source
-    case, plan = representative(source.problem), plan_of(source)
+    axes = edited_axes(source, device.arch) if kernel.edited else {}
+    case, plan = representative(source.problem), plan_of(with_axes(source, axes))
     compiled = _compiled(kernel, arch, store)
     recorded = _recorded(kernel) or {}
     registers = compiled.registers if isinstance(compiled, CompiledKernel) else recorded.get("registers")
@@ -151,6 +155,7 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store | No
         use = _loop_use(sass, plan, moved, prediction, case, device)
     return Explanation(
         kernel=kernel,
+        axes=axes,
         device=device,
         arch=arch,
         case=case,
