@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gemmgen.artifacts.exporting import Exported, Wish, export_verified
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, find_rung, reading, require_writable, write_kernel
@@ -323,6 +323,7 @@ def library(
     examples: int | None = None,
     seed: int = 0,
     points: int | None = None,
+    fallback: Literal["cublaslt"] | None = None,
     command: str = "gemmgen.library(...)",
     progress: Progress | None = None,
 ) -> Library:
@@ -336,6 +337,8 @@ def library(
     examples  situations to verify each kernel in, as for `export`
     seed      of all that is drawn
     points    sizes at which a product's kernels are timed, at most (None: 256 measured, 1024 predicted)
+    fallback  "cublaslt" lets cuBLASLt serve sizes for which it was measured to be faster than all kernels, of products
+              with the linear epilogue; the library then needs it. None: it needs the CUDA runtime alone
     command   what record and certificates say that it was made by
 
     What was found before is taken from the cache: with a changed spec only what changed is done again. Files of an
@@ -346,6 +349,7 @@ def library(
     from gemmgen.artifacts.library.building import Options, build_library
     from gemmgen.artifacts.library.spec import Spec, read_spec
 
+    require(fallback in (None, "cublaslt"), f"fallback = {fallback!r}: known are 'cublaslt' and None")
     name, _ = compile_target(arch)
     asked = spec if isinstance(spec, Spec) else read_spec(Path(spec), name)
     options = Options(
@@ -354,6 +358,7 @@ def library(
         None if examples is None else whole("examples", examples, least=0),
         whole("seed", seed, least=0),
         None if points is None else whole("points", points, least=8),
+        fallback is not None,
         command,
     )
     return build_library(asked, Path(to), options, progress or progress_here())

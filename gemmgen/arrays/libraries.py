@@ -141,6 +141,42 @@ class Numpy:
         return False
 
 
+class Memory:
+    """Bytes of device memory in the context that is current, until nobody has this object."""
+
+    def __init__(self, count: int) -> None:
+        from cuda.bindings import driver
+
+        from gemmgen.run.gpu.bindings import checked
+
+        self._free, self._address = driver.cuMemFree, checked(driver.cuMemAlloc(count))
+        checked(driver.cuMemsetD8(self._address, 0, count))
+        self.dtype = "uint8"
+        self.__cuda_array_interface__ = {"shape": (count,), "data": (int(self._address), False)}
+
+    def __del__(self) -> None:
+        if hasattr(self, "_address"):
+            self._free(self._address)
+
+
+class Bare:
+    """Arrays of which nothing is known but where they lie: see view.ArrayView."""
+
+    name, asynchronous = "bare", True
+
+    def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        raise InvalidInput(f"no array of {shape} {dtype.label} is made here: give it as out=")
+
+    def zeros(self, count: int, like: Any) -> Any:
+        return Memory(count)
+
+    def stream(self, ordinal: int) -> int:
+        return 0
+
+    def capturing(self) -> bool:
+        return False
+
+
 class Other:
     """Any other library: who uses it gives `out` and, where it has streams, the stream."""
 
@@ -168,6 +204,7 @@ KINDS: dict[str, type[Library]] = {
     "jax": Jax,
     "jaxlib": Jax,
     "numpy": Numpy,
+    "gemmgen": Bare,
 }
 _known: dict[type, Library] = {}
 

@@ -58,6 +58,8 @@ def seen(name: str, array: Any) -> tuple[Hashable, int]:
 
 def view_of(name: str, array: Any) -> ArrayView:
     """`array`, called `name` in messages. Raises InvalidInput for what is no array, or none of a type that is known."""
+    if isinstance(array, ArrayView):
+        return array
     if hasattr(array, "data_ptr") and hasattr(array, "stride"):
         return _of_torch(name, array)
     if hasattr(array, "block_until_ready"):  # JAX computes it on a stream of its own

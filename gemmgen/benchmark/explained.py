@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gemmgen.benchmark.explain import BOUNDS, Explanation
+from gemmgen.benchmark.explain import BOUNDS, Explanation, LoopUse
 from gemmgen.kernel.analysis import Traffic
 from gemmgen.kernel.plan import TENSOR_OPCODES
-from gemmgen.support.words import figure, percent, plural, short
+from gemmgen.run.sass import InstructionMix
+from gemmgen.support.words import NONE, figure, percent, plural, short
 
 Facts = tuple[tuple[str, str], ...]  # names, and what there is to say
 
+# Of tables: "<" begins the name of a column with text, "<<" of prose.
+LOOP_COLUMNS = ("<of an iteration", "machine code", "model", "<<what the model counts")
 OPCODES_SHOWN = 8
 PURPOSES = {
     "FFMA": "the work: a multiply and an add",
@@ -123,3 +126,37 @@ def _time(it: Explanation) -> Iterator[tuple[str, str]]:
     predicted = it.prediction
     yield "predicted", f"{figure(predicted.time_us)} us, {figure(predicted.tflops(it.case))} TFLOPS"
     yield "expected bottleneck", BOUNDS[predicted.bound]
+
+
+def instruction_columns(mix: InstructionMix) -> tuple[str, ...]:
+    """Of `instruction_rows`."""
+    return "<instruction", "count", "share", f"per {mix.fma}", "<<what for"
+
+
+def instruction_rows(mix: InstructionMix) -> Iterator[tuple[str, ...]]:
+    """The most frequent instructions of a main loop, then the rest of them."""
+    shown = list(mix.counts.items())[:OPCODES_SHOWN]
+    for opcode, count in shown:
+        yield opcode, str(count), percent(mix.share(opcode)), figure(mix.per_fma(opcode)), PURPOSES.get(opcode, "")
+    rest = mix.total - sum(count for _, count in shown)
+    if rest:
+        yield "others", str(rest), percent(rest / mix.total), "", ""
+
+
+def loop_rows(use: LoopUse, fma: str) -> Iterator[tuple[str, ...]]:
+    """The average iteration of the loop: the copies of a k tile are in some of them only."""
+    share = percent(use.model_fma_share)
+    yield f"{fma} among instructions", percent(use.fma.share), share, f"{fma}, reads and copies only"
+    for name, ours, theirs, note in (
+        ("reads", use.wavefronts.reads, use.model_wavefronts.reads, _reads_counted(use)),
+        ("writes", use.wavefronts.writes, use.model_wavefronts.writes, "bank conflicts too"),
+    ):
+        yield f"shared wavefronts per {fma}, {name}", short(ours), short(theirs), note
+    if use.fma.operand_cycles is not None:
+        waits = short(use.fma.operand_cycles / use.fma.fmas)
+        yield f"cycles per {fma} that operands add", waits, NONE, "nothing on its own: a part of issue"
+    yield "FMA pipe busy at most", percent(use.fma.allowed), percent(use.model_fma_use), "the whole launch"
+
+
+def _reads_counted(use: LoopUse) -> str:
+    return "the same" if use.wavefronts.reads else "those of the tensor cores, which are no instructions"

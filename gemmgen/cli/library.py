@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -30,6 +31,11 @@ from gemmgen.run.target import DeviceChoice
     type=Whole(8),
     help="Sizes at which a product's kernels are timed, at most.  [default: 256 on a GPU, 1024 predicted]",
 )
+@click.option(
+    "--fallback",
+    type=click.Choice(["cublaslt"]),
+    help="What may serve sizes for which it was measured to be faster than all kernels; the library then needs it.",
+)
 @seed_option
 @arch_option
 @json_option
@@ -42,6 +48,7 @@ def command(
     budget: int | None,
     examples: int | None,
     points: int | None,
+    fallback: Literal["cublaslt"] | None,
     seed: int,
     arch: str,
     as_json: bool,
@@ -75,6 +82,7 @@ def command(
             examples=examples,
             seed=seed,
             points=points,
+            fallback=fallback,
             command=shlex.join(["gemmgen", *words]),
             progress=progress,
         )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import gemmgen
 from gemmgen.cli import main
 
 SIMT = "simt_outer1_64x64x32_8x8_w32x64_v4_ta0_tb0_pad4_s2_async1_unroll4_slices2_minb1_g8"
@@ -27,3 +30,12 @@ def test_every_kind_of_kernel_is_explained(kind: str, capsys: pytest.CaptureFixt
     name, said = EXPLAINED[kind]
     assert main(["explain", name]) == 0
     assert said in capsys.readouterr().out
+
+
+def test_a_report_that_compiles_shows_main_loops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gemmgen.generate(gemmgen.Problem(512, 512, 512), out=tmp_path)
+    assert main(["report", str(tmp_path), "--to", str(tmp_path / "page.html"), "--compile"]) == 0
+    text = (tmp_path / "page.html").read_text()
+    assert "main loop, as compiled" in text and ">FFMA</td>" in text and "FMA pipe busy at most" in text
+    assert main(["report", str(tmp_path), "--to", str(tmp_path / "page.html")]) == 0
+    assert "main loop, as compiled" not in (tmp_path / "page.html").read_text()

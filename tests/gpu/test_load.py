@@ -136,7 +136,7 @@ def test_arrays_of_cupy_and_what_speaks_dlpack(torch: Any) -> None:
     np.testing.assert_allclose(mixed.cpu().numpy(), wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_arrays_of_jax() -> None:
+def test_arrays_of_jax_and_products_in_what_it_compiles() -> None:
     jax = pytest.importorskip("jax")
     if jax.default_backend() != "gpu":
         pytest.skip("jax sees no GPU")
@@ -145,3 +145,12 @@ def test_arrays_of_jax() -> None:
     np.testing.assert_allclose(
         np.asarray(kernel(a, b)), np.asarray(a).astype("f8") @ np.asarray(b), rtol=1e-4, atol=1e-4
     )
+    from gemmgen.jax import gemm
+
+    jax.config.update("jax_default_matmul_precision", "highest")
+    twice = jax.jit(lambda a, b: gemm(kernel, gemm(kernel, a, b, alpha=0.1), b) + 1)
+    np.testing.assert_allclose(np.asarray(twice(a, b)), np.asarray(0.1 * (a @ b) @ b + 1), rtol=1e-3, atol=1e-3)
+    split = load(gemmgen.Problem(None, 64, 64, layout="rc", batch=None, stride_b=0), SPLIT=2)
+    mapped = jax.jit(jax.vmap(lambda a: gemm(split, a, b)))
+    batch = jax.random.normal(jax.random.key(3), (7, 32, 64))
+    np.testing.assert_allclose(np.asarray(mapped(batch)), np.asarray(batch @ b), rtol=1e-3, atol=1e-3)

@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product as combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gemmgen
-from gemmgen.artifacts.library.building import json_text
+from gemmgen.artifacts.library.building import json_text, library_texts
 from gemmgen.artifacts.library.clocks import Predicted
+from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.members import Member, Needs, case_of
 from gemmgen.artifacts.library.rules import Choice, choose
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import Product, Spec, read_spec, spec_from
-from gemmgen.artifacts.library.table import FEATURES, Box, between, chosen, regions, regret_of
+from gemmgen.artifacts.library.table import FEATURES, Box, Sizes, between, chosen, regions, regret_of
+from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import DEVICES
@@ -229,6 +232,50 @@ def test_rules_send_no_call_to_a_kernel_that_cannot_serve_it() -> None:
             place = FEATURES.index(name)
             assert rule.box.least[place] == rule.box.most[place] == size
         assert choice.chosen(rule.example, rule.needs) == rule.kernel  # the self-test's call reaches it
+
+
+class FromARule:
+    """A clock by which cuBLASLt is the fastest for more than 64 rows, and of the kernels the first."""
+
+    kind: Literal["measured", "predicted"] = "measured"
+    device, most = "a card", 64
+
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+        ours = [float(number) for number in range(2, len(members) + 2)]
+        return [
+            [t if isinstance(one, Member) else 1.5 + (m <= 64) for one, t in zip(members, ours, strict=True)]
+            for m, _, _ in points
+        ]
+
+
+def test_cublaslt_serves_what_it_is_faster_at_and_nothing_else() -> None:
+    product = product_of()
+    members = [*(member(product, one) for one in (product.general, product.aligned(64, 64, 64))), CublasLt(product)]
+    choice = choose(product, "sm_90", members, FromARule())
+    names = {rule.box.least[0]: choice.members[rule.kernel].name for rule in choice.rules if rule.needs}
+    assert [name == "cublasLt" for _, name in sorted(names.items())] == [False, True]
+    assert choice.members[choice.chosen((4096, 64, 0), Needs.ALIGNED)] in choice.kernels  # it takes no K = 0
+    assert choice.members[choice.chosen((4096, 65, 65), Needs.NONE)] in choice.kernels
+    spec = Spec("mylib", ("sm_90",), (product,))
+    texts = library_texts(LibraryText(spec, (choice,)))
+    assert "&linear_cublasLt_kernel}" in texts["mylib.cu"]
+    assert "CUDA::cublasLt" in texts["CMakeLists.txt"]
+    alone = library_texts(LibraryText(spec, (replace(choice, members=choice.kernels, rules=choice.rules[-1:]),)))
+    assert not any("cublas" in text.lower() for text in alone.values())
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"epilogue": "bias"}, "the epilogue .* is not cuBLASLt's"),
+        ({"batch": 8, "pointers": True}, "no arrays of pointers"),
+        ({"types": "s8,s8,s32"}, "types s8,s8,s32 fma are not taken over"),
+        ({"types": "bf16,f16,f32"}, "A of bf16 and B of f16 differ"),
+    ],
+)
+def test_products_that_cublaslt_does_not_stand_for(fields: dict[str, Any], words: str) -> None:
+    assert re.search(words, why_no_fallback(product_of(**fields)) or "")
+    assert why_no_fallback(product_of()) is None
 
 
 def test_a_product_without_a_general_kernel_is_refused() -> None:

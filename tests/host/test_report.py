@@ -23,7 +23,7 @@ from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.search.tuner import Silent
-from gemmgen.support.errors import InvalidInput
+from gemmgen.support.errors import GemmgenError, InvalidInput
 
 REPOSITORY = Path(__file__).parents[2]
 VOID = {"meta", "input", "link", "br", "hr", "img"}
@@ -248,3 +248,30 @@ def test_a_study_that_cannot_be_read_is_passed_over(folder: Path, tmp_path: Path
         assert collect([folder], tmp_path, None, Silent()).ladders == ()
     finally:
         path.unlink()
+
+
+def test_an_exported_kernel_comes_with_its_certificate(tmp_path: Path) -> None:
+    source = api.generate(Problem(64, 96, 32), family="naive")
+    exported = api.export(source, to=tmp_path / "vendored", examples=0)
+    page = collect([tmp_path], tmp_path, None, Silent())
+    (card,) = page.kernels
+    assert card.checks == () and card.certified is not None and card.certified.path in exported.files
+    assert any("nothing was run" in one for one in card.certified.not_shown)
+    names = [name for name, _ in card.files]
+    assert names == [f"{source.name}.cu", f"{source.name}.certificate.json"]
+    api.report(tmp_path, to=tmp_path / "page.html")
+    assert "that it is right: nothing was run for this certificate" in (tmp_path / "page.html").read_text()
+    (tmp_path / "vendored" / names[1]).write_text("{}")
+    with pytest.raises(GemmgenError, match="no kernel"):
+        collect([tmp_path], tmp_path, None, Silent())
+
+
+def test_the_folders_of_this_checkout_are_taken_where_none_is_named(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report"]) == 2
+    assert "there is neither gemmgen-out nor generated here" in capsys.readouterr().err
+    (tmp_path / "generated").symlink_to(folder)
+    assert main(["report"]) == 0
+    assert capsys.readouterr().out == "gemmgen-out/report.html: 3 kernels\n"

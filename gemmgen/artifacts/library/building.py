@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from gemmgen.artifacts.exporting import compiled_where_possible, show_on
 from gemmgen.artifacts.folder import certified_files, exportable, kernel_texts, require_exportable, require_replaceable
 from gemmgen.artifacts.kernelfile import KernelFile, read_kernel, require_writable
 from gemmgen.artifacts.library.clocks import Measured, Predicted
+from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.known import Remembered, certificate_of, winner_of
 from gemmgen.artifacts.library.members import Member
 from gemmgen.artifacts.library.rules import Choice, Clock, choose
@@ -47,6 +48,7 @@ class Options:
     examples: int | None = None
     seed: int = 0
     points: int | None = None
+    fallback: bool = False
     command: str = "gemmgen.library(...)"
 
 
@@ -79,7 +81,7 @@ def build_library(spec: Spec, to: Path, options: Options, progress: Progress) ->
             maker = _Maker(target, store, options, progress)
             maker.compile_taken(spec.products)
             made = [maker.choice(product) for product in spec.products]
-            certificates |= {one.name: maker.certificate(one) for choice in made for one in choice.members}
+            certificates |= {one.name: maker.certificate(one) for choice in made for one in choice.kernels}
         choices += made
     library = LibraryText(spec, tuple(choices))
     return _write(library, [certificates[name] for name in sorted(certificates)], to, options)
@@ -116,7 +118,9 @@ class _Maker:
     progress: Progress
 
     def choice(self, product: Product) -> Choice:
-        members = self._taken(product) if product.kernels else self._tuned(product)
+        members: list[Contestant] = [*(self._taken(product) if product.kernels else self._tuned(product))]
+        if self.options.fallback and self.target.gpu is not None and why_no_fallback(product) is None:
+            members.append(CublasLt(product))
         return choose(product, self.target.arch, members, self._clock, seed=self.options.seed)
 
     @cached_property
@@ -124,9 +128,8 @@ class _Maker:
         gpu, spec, most = self.target.gpu, self.target.spec, self.options.points
         if gpu is None:
             return Predicted(spec) if most is None else Predicted(spec, most=most)
-        clock = Measured(gpu, spec.name, self.progress)
-        clock.most = clock.most if most is None else most
-        return Remembered(clock, self.store)
+        clock = Remembered(Measured(gpu), spec.name, self.store, self.progress)
+        return clock if most is None else replace(clock, most=most)
 
     def compile_taken(self, products: Sequence[Product]) -> None:
         """Compile what products name, side by side: the store has it then."""
@@ -253,17 +256,7 @@ def choice_document(choice: Choice) -> Document:
     return {
         "product": choice.product.name,
         "arch": choice.arch,
-        "kernels": [
-            {
-                "name": member.name,
-                "arch": member.arch,
-                "needs": member.needs.text,
-                "fixed": member.fixed,
-                "family": member.source.family,
-                "config": member.source.config,
-            }
-            for member in choice.members
-        ],
+        "kernels": [_member_document(member) for member in choice.members],
         "rules": [
             {
                 "needs": rule.needs.text,
@@ -285,6 +278,14 @@ def choice_document(choice: Choice) -> Document:
         },
         "regret": {"kind": choice.kind, **vars(choice.regret)},
     }
+
+
+def _member_document(member: Contestant) -> Document:
+    needs = {"needs": member.needs.text, "fixed": dict(member.fixed)}
+    if isinstance(member, CublasLt):
+        return {"name": member.name, **needs}
+    source = member.source
+    return {"name": member.name, "arch": member.arch, **needs, "family": source.family, "config": source.config}
 
 
 def _rounded(time_us: float | None) -> float | None:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Member, Needs, case_of
 from gemmgen.artifacts.library.table import Sizes
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import Protocol, Timing
-from gemmgen.search.tuner import Progress
+from gemmgen.support.errors import require
 
 # Of a point of a grid: differences of a few percent between kernels decide, and there are hundreds of points.
 GRID = Protocol("grid", samples=5, sample_us=300, warmup_s=0.005, most_sets=64)
@@ -31,27 +32,30 @@ class Predicted:
     def device(self) -> str:
         return self.spec.name
 
-    def times(self, members: Sequence[Member], sizes: Sizes, given: Needs) -> list[float]:
-        return [member.predicted_us(sizes, self.spec) for member in members]
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+        """Raises InvalidInput for cuBLASLt, whose times nobody predicts."""
+        kernels = [member for member in members if isinstance(member, Member)]
+        require(len(kernels) == len(members), "cuBLASLt's times are measured, and nothing is measured here")
+        return [[kernel.predicted_us(sizes, self.spec) for kernel in kernels] for sizes in points]
 
 
 class Measured:
-    """Times on the GPU here, kernels interleaved: a rules.Clock. `most` points of a grid are timed."""
+    """Times on the GPU here, kernels interleaved."""
 
-    kind: Literal["measured", "predicted"] = "measured"
-
-    def __init__(self, gpu: GpuExecutor, device: str, progress: Progress, most: int = 256) -> None:
-        self.device, self.most, self.description = device, most, gpu.description
-        self._gpu, self._progress = gpu, progress
+    def __init__(self, gpu: GpuExecutor) -> None:
+        self.description = gpu.description
+        self._gpu = gpu
         self._kernels: dict[str, GpuKernel] = {}
 
-    def times(self, members: Sequence[Member], sizes: Sizes, given: Needs) -> list[float]:
-        kernels = [self._kernel(member) for member in members]
+    def times(self, members: Sequence[Contestant], sizes: Sizes, given: Needs) -> list[float]:
+        """Microseconds of each, for a call of these sizes that keeps what is `given`; infinite of one that fails."""
+        kernels = [self._kernel(member) for member in members if isinstance(member, Member)]
         case = case_of(members[0].product, sizes, given)
-        self._progress.stage("measure", 1)
-        timings = self._gpu.measure_many(kernels, case, GRID).timings
-        self._progress.step("measure", None)
-        return [timing.median_us if isinstance(timing, Timing) else math.inf for timing in timings]
+        found = self._gpu.measure_many(kernels, case, GRID, baseline=len(kernels) < len(members))
+        ours = iter(timing.median_us if isinstance(timing, Timing) else math.inf for timing in found.timings)
+        # The first of its heuristics, which is what a call of it takes.
+        theirs = math.inf if found.baseline is None else found.baseline.first.median_us
+        return [next(ours) if isinstance(member, Member) else theirs for member in members]
 
     def _kernel(self, member: Member) -> GpuKernel:
         if member.name not in self._kernels:

@@ -11,11 +11,13 @@ from typing import Any, Literal
 
 from gemmgen.artifacts.kernelfile import KernelFile, source_from_record
 from gemmgen.artifacts.library.clocks import GRID, Measured
+from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Member, Needs, case_of
 from gemmgen.artifacts.library.table import Sizes
 from gemmgen.artifacts.records import problem_document
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import Target
+from gemmgen.search.tuner import Progress
 from gemmgen.support.files import Store, code_digest, content_key, generator_digest
 
 
@@ -57,28 +59,30 @@ def certificate_of(
 
 @dataclass(frozen=True)
 class Remembered:
-    """A GPU's times, each taken once: a rules.Clock."""
+    """A GPU's times, each taken once: a rules.Clock.
+
+    most  points of a grid that are timed
+    """
 
     clock: Measured
+    device: str
     store: Store
+    progress: Progress
     kind: Literal["measured", "predicted"] = "measured"
+    most: int = 256
 
-    @property
-    def device(self) -> str:
-        return self.clock.device
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+        self.progress.stage("measure", len(points))
+        return [self._at(members, sizes, given) for sizes in points]
 
-    @property
-    def most(self) -> int:
-        return self.clock.most
-
-    def times(self, members: Sequence[Member], sizes: Sizes, given: Needs) -> list[float]:
+    def _at(self, members: Sequence[Contestant], sizes: Sizes, given: Needs) -> list[float]:
         case = case_of(members[0].product, sizes, given)
         key = content_key(
             self.clock.description,
             f"{case.problem} {case}",
             json.dumps(asdict(GRID)),
             code_digest("run/gpu/timing.py", "run/gpu/replay.py"),
-            *(f"{member.arch} {member.source.digest}" for member in members),
+            *(f"{one.arch} {one.source.digest}" if isinstance(one, Member) else one.name for one in members),
         )
 
         def measured() -> list[float | None]:
@@ -86,4 +90,5 @@ class Remembered:
             return [time if math.isfinite(time) else None for time in times]
 
         known = known_or(self.store, "timing", key, measured)
+        self.progress.step("measure", None)
         return [math.inf if time is None else time for time in known]

@@ -6,9 +6,13 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import islice
 from itertools import product as combinations
+from operator import or_
 from typing import Literal, Protocol
 
+from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import Product
@@ -19,7 +23,7 @@ from gemmgen.support.errors import require
 FINEST = 1.15  # of the ratios from a size of the grid to the next
 BOUNDARIES = 512  # rows or columns up to which the grid has those that fill tiles, and one more
 RAGGED = 37  # a size that no tile divides
-DRAWN = 200  # sizes for the regret
+DRAWN, ATTEMPTS = 200, 10  # sizes for the regret, and for each as many draws where it was seen
 
 
 class Clock(Protocol):
@@ -39,8 +43,11 @@ class Clock(Protocol):
     @property
     def most(self) -> int: ...
 
-    def times(self, members: Sequence[Member], sizes: Sizes, given: Needs) -> list[float]:
-        """Microseconds of each for a call of these sizes that keeps what is `given`; infinite of one that fails."""
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+        """Microseconds of each member, by points, for calls of these sizes that keep what is `given`.
+
+        Infinite of one that fails.
+        """
         ...
 
 
@@ -77,19 +84,24 @@ class Choice:
 
     product: Product
     arch: str
-    members: tuple[Member, ...]
+    members: tuple[Contestant, ...]
     rules: tuple[Rule, ...]
     kind: Literal["measured", "predicted"]
     device: str
     times: tuple[Point, ...]
     regret: Regret
 
+    @property
+    def kernels(self) -> tuple[Member, ...]:
+        """Without cuBLASLt."""
+        return tuple(one for one in self.members if isinstance(one, Member))
+
     def chosen(self, sizes: Sizes, given: Needs) -> int:
         """The number of the kernel that a call goes to."""
         return next(rule.kernel for rule in self.rules if rule.needs in given and rule.box.holds(sizes))
 
 
-def choose(product: Product, arch: str, members: Sequence[Member], clock: Clock, *, seed: int = 0) -> Choice:
+def choose(product: Product, arch: str, members: Sequence[Contestant], clock: Clock, *, seed: int = 0) -> Choice:
     """Time `members` over a grid, make rules, and keep those that have one.
 
     Raises InvalidInput where none of them serves every call.
@@ -121,22 +133,22 @@ class _Section:
     needs: Needs
     fixed: tuple[tuple[str, int], ...]
 
-    def takes(self, member: Member) -> bool:
+    def takes(self, member: Contestant) -> bool:
         return member.needs in self.needs and set(member.fixed.items()) <= set(self.fixed)
 
 
-def _section_of(member: Member) -> _Section:
+def _section_of(member: Contestant) -> _Section:
     return _Section(member.needs, tuple(sorted(member.fixed.items())))
 
 
-def _sections(members: Sequence[Member]) -> list[_Section]:
+def _sections(members: Sequence[Contestant]) -> list[_Section]:
     """Those of the members, the narrowest first."""
     found = {_section_of(member) for member in members}
     return sorted(found, key=lambda one: (-len(one.fixed), -int(one.needs), one.fixed))
 
 
 def _section_rules(
-    section: _Section, product: Product, members: Sequence[Member], clock: Clock
+    section: _Section, product: Product, members: Sequence[Contestant], clock: Clock
 ) -> tuple[list[Point], list[Rule]]:
     numbers = [number for number, member in enumerate(members) if section.takes(member)]
     taken = [members[number] for number in numbers]
@@ -145,13 +157,22 @@ def _section_rules(
     grid = grid_of(product, taken, fixed, clock.most)
     if len(taken) == 1:
         return [], [Rule(section.needs, box, numbers[0], _ragged(fixed))]
-    times = [clock.times(taken, sizes, section.needs) for sizes in grid]
-    rules = [Rule(section.needs, one.box, numbers[one.kernel], one.example) for one in regions(grid, times, box)]
+    times = clock.times(taken, grid, section.needs)
+    rules = [
+        Rule(section.needs, _some_depth(one.box, members[numbers[one.kernel]]), numbers[one.kernel], one.example)
+        for one in regions(grid, times, box)
+    ]
     points = [
         Point(section.needs, sizes, dict(zip(numbers, row, strict=True)))
         for sizes, row in zip(grid, times, strict=True)
     ]
     return points, rules
+
+
+def _some_depth(box: Box, member: Contestant) -> Box:
+    """`box`; of cuBLASLt without K = 0, which it does not take."""
+    m, n, k, elements = box.least
+    return replace(box, least=(m, n, max(1, k), elements)) if isinstance(member, CublasLt) else box
 
 
 def _ragged(fixed: Mapping[str, int]) -> Sizes:
@@ -160,7 +181,7 @@ def _ragged(fixed: Mapping[str, int]) -> Sizes:
     return m, n, k
 
 
-def grid_of(product: Product, members: Sequence[Member], fixed: dict[str, int], most: int) -> list[Sizes]:
+def grid_of(product: Product, members: Sequence[Contestant], fixed: dict[str, int], most: int) -> list[Sizes]:
     """At most so many sizes: each `ratio` times the one before, and those at which tiles of `members` begin to fit."""
     ranges = [
         SizeRange((fixed[axis],)) if axis in fixed else one for axis, one in zip(AXES, product.ranges, strict=True)
@@ -177,11 +198,12 @@ def grid_of(product: Product, members: Sequence[Member], fixed: dict[str, int], 
     return [(m, n, k) for m, n, k in combinations(*(sorted(one) for one in axes))]
 
 
-def _boundaries(axis: str, sizes: SizeRange, members: Sequence[Member]) -> Iterator[int]:
+def _boundaries(axis: str, sizes: SizeRange, members: Sequence[Contestant]) -> Iterator[int]:
     """Sizes that fill a tile of a member, and one more."""
     if sizes.listed:
         return
-    for tile in {dict(member.source.launch.grid).get(axis, 1) for member in members}:
+    kernels = (member for member in members if isinstance(member, Member))
+    for tile in {dict(kernel.source.launch.grid).get(axis, 1) for kernel in kernels}:
         yield from (size for size in (tile, tile + 1) if sizes.least <= size <= sizes.most and tile <= BOUNDARIES)
 
 
@@ -194,22 +216,27 @@ def _regret(choice: Choice, clock: Clock, seed: int, known: Sequence[Point]) -> 
     """Of DRAWN sizes: in turn calls that keep all that a kernel may need, and calls that keep nothing."""
     seen = {point.sizes for point in known}
     random_ = random.Random(f"{seed} {choice.product.name} {choice.arch}")
-    most = Needs(max((int(member.needs) for member in choice.members), default=0))
+    most = reduce(or_, (member.needs for member in choice.members))
     some = sum(not member.needs for member in choice.members) > 1
-    ratios = []
-    for number in range(DRAWN):
-        m, n, k = (one.draw(random_) for one in choice.product.ranges)
-        given = Needs.NONE if some and number % 2 else most
-        if (m, n, k) in seen and len(seen) < DRAWN and not all(one.listed for one in choice.product.ranges):
-            continue
-        ratios.append(_ratio(choice, clock, (m, n, k), given))
-    return regret_of(ratios)
+    listed = all(one.listed for one in choice.product.ranges)  # there are no others
+    draws = (_drawn(choice.product, random_) for _ in range(ATTEMPTS * DRAWN))
+    sizes = list(islice((one for one in draws if listed or one not in seen), DRAWN))
+    halves = [(most, sizes[::2]), (Needs.NONE, sizes[1::2])] if some else [(most, sizes)]
+    return regret_of([ratio for given, points in halves for ratio in _ratios(choice, clock, points, given)])
 
 
-def _ratio(choice: Choice, clock: Clock, sizes: Sizes, given: Needs) -> float:
-    """The chosen kernel's time over that of the best one that serves the call."""
-    able = [number for number, member in enumerate(choice.members) if member.serves(sizes, given)]
-    if len(able) == 1:
-        return 1.0
-    times = dict(zip(able, clock.times([choice.members[one] for one in able], sizes, given), strict=True))
-    return times[choice.chosen(sizes, given)] / min(times.values())
+def _drawn(product: Product, random_: random.Random) -> Sizes:
+    m, n, k = (one.draw(random_) for one in product.ranges)
+    return m, n, k
+
+
+def _ratios(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs) -> Iterator[float]:
+    """The chosen kernels' times over those of the best ones that serve such calls."""
+    served: dict[tuple[int, ...], list[Sizes]] = {}
+    for sizes in points:
+        able = (number for number, member in enumerate(choice.members) if member.serves(sizes, given))
+        served.setdefault(tuple(able), []).append(sizes)
+    for numbers, some in served.items():
+        rows = clock.times([choice.members[one] for one in numbers], some, given)
+        for sizes, row in zip(some, rows, strict=True):
+            yield row[numbers.index(choice.chosen(sizes, given))] / min(row)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gemmgen.artifacts.interface import Argument, Interface
+from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, case_of
 from gemmgen.artifacts.library.rules import Choice, Rule
 from gemmgen.artifacts.library.spec import CHUNK, Product, Spec
@@ -111,7 +112,7 @@ class TableText:
     def rules(self) -> tuple[RuleText, ...]:
         members = self.choice.members
         return tuple(
-            RuleText(rule.needs.text, self._columns([f"{one}," for one in ranges]), members[rule.kernel].name)
+            RuleText(rule.needs.text, self._columns([f"{one}," for one in ranges]), identifier(members[rule.kernel]))
             for rule, ranges in zip(self.choice.rules, self._ranges, strict=True)
         )
 
@@ -144,6 +145,11 @@ def bare_number(arch: str) -> str:
     return arch.removeprefix("sm_").rstrip("af")
 
 
+def identifier(member: Contestant) -> str:
+    """What the dispatcher calls a kernel: cuBLASLt is another one for each product."""
+    return f"{member.product.name}_{member.name}" if isinstance(member, CublasLt) else member.name
+
+
 WIDEST = Box().most
 
 
@@ -170,6 +176,12 @@ class ProductText:
     @property
     def unit(self) -> int:
         return self.product.unit
+
+    @property
+    def cublaslt(self) -> CublasLt | None:
+        """Where a rule of it names it."""
+        members = (one for table in self.tables for one in table.choice.members)
+        return next((one for one in members if isinstance(one, CublasLt)), None)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -243,6 +255,10 @@ class LibraryText:
     def most(self) -> int:
         return SIZE_LIMIT
 
+    @property
+    def calls_cublaslt(self) -> bool:
+        return any(product.cublaslt for product in self.products)
+
     @cached_property
     def products(self) -> tuple[ProductText, ...]:
         return tuple(self._product(product) for product in self.spec.products)
@@ -257,7 +273,7 @@ class LibraryText:
     @cached_property
     def members(self) -> tuple[Member, ...]:
         """The kernels of all products, each once, by name."""
-        found = {member.name: member for choice in self.choices for member in choice.members}
+        found = {member.name: member for choice in self.choices for member in choice.kernels}
         return tuple(found[name] for name in sorted(found))
 
     @property
@@ -304,7 +320,7 @@ class LibraryText:
     @cached_property
     def builds(self) -> dict[str, str]:
         """What is compiled for each architecture: "90a" for sm_90 where a kernel there has instructions of it alone."""
-        specific = {choice.arch for choice in self.choices for one in choice.members if one.arch.endswith("a")}
+        specific = {choice.arch for choice in self.choices for one in choice.kernels if one.arch.endswith("a")}
         return {arch: bare_number(arch) + ("a" if arch in specific else "") for arch in self.spec.architectures}
 
     @property

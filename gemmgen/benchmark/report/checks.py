@@ -24,8 +24,10 @@ class Certified:
 
 
 def checks_of(kernel: KernelFile) -> Facts:
-    """Of NAME.json: each verification, the sanitizers, and how it was made."""
-    return () if kernel.record is None else tuple(_checks(kernel.record, kernel.edited))
+    """Of NAME.json: each verification, the sanitizers, and how it was made; nothing where it has none."""
+    if kernel.path is None or kernel.record is None or not kernel.path.with_suffix(".json").is_file():
+        return ()
+    return tuple(_checks(kernel.record, kernel.edited))
 
 
 def certified(kernel: KernelFile) -> Certified | None:
@@ -35,7 +37,9 @@ def certified(kernel: KernelFile) -> Certified | None:
         return None
     try:
         record = read_record(path)
-        return Certified(path, tuple(_checks(record, False)), tuple(map(str, record["not_shown"])))
+        asked, claims = record["certified"], {**record, "emulator": None}  # what NAME.json said of it is no claim
+        when = f"{str(asked['date'])[:10]}, {record['executor']['description']}: {asked['command']}"
+        return Certified(path, (("certified", when), *_checks(claims, False)), tuple(map(str, record["not_shown"])))
     except (InvalidInput, KeyError, TypeError):
         return None
 

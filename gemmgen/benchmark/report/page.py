@@ -5,13 +5,25 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 
+from gemmgen.artifacts.certificate import certificate_name
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in
+from gemmgen.artifacts.recheck import read_certificate
 from gemmgen.benchmark.explain import Explanation, explain
-from gemmgen.benchmark.explained import Facts, facts_of, tile_rows
+from gemmgen.benchmark.explained import (
+    LOOP_COLUMNS,
+    Facts,
+    facts_of,
+    instruction_columns,
+    instruction_rows,
+    loop_rows,
+    tile_rows,
+)
 from gemmgen.benchmark.report.checks import Certified, certified, checks_of
 from gemmgen.benchmark.report.ladders import Ladder, ladders_in
 from gemmgen.benchmark.report.pipeline import Pipeline, pipeline
@@ -21,13 +33,17 @@ from gemmgen.benchmark.report.tiles import Drawing, drawings
 from gemmgen.benchmark.scores import Score, Summary, is_winner, summaries
 from gemmgen.benchmark.shapes import group_of
 from gemmgen.kernel.model import representative
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEVICES, DeviceSpec
+from gemmgen.run.compile import compile_many
 from gemmgen.run.target import compile_target
 from gemmgen.search.tuner import Progress, Silent
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
 from gemmgen.support.html import render_html
 from gemmgen.support.version import gemmgen_version
+
+Rows = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,18 @@ class KernelCard:
         return pipeline(self.explanation)
 
     @cached_property
+    def instructions(self) -> Rows | None:
+        """(columns, rows) of the main loop; None where it was not disassembled."""
+        mix = self.explanation.main_loop
+        return None if mix is None else (instruction_columns(mix), tuple(instruction_rows(mix)))
+
+    @cached_property
+    def loop(self) -> Rows | None:
+        """(columns, rows) of what an iteration takes; None where that is not known."""
+        mix, use = self.explanation.main_loop, self.explanation.loop_use
+        return None if mix is None or use is None else (LOOP_COLUMNS, tuple(loop_rows(use, mix.fma)))
+
+    @cached_property
     def levels(self) -> tuple[tuple[str, str, str, str], ...]:
         return tuple(tile_rows(self.explanation))
 
@@ -130,6 +158,8 @@ def collect(roots: Sequence[Path], base: Path, store: Store | None, progress: Pr
     if not kernels:
         raise GemmgenError(f"no kernel with its JSON in {', '.join(map(str, roots))}: gemmgen tune writes some")
     kernels.sort(key=lambda one: representative(one.source.problem).flops)
+    if store is not None:
+        _compile(kernels, store, progress)
     progress.stage("explain", len(kernels))
     cards = []
     for kernel in kernels:
@@ -147,13 +177,21 @@ def collect(roots: Sequence[Path], base: Path, store: Store | None, progress: Pr
 
 
 def found_in(roots: Sequence[Path]) -> Iterator[KernelFile]:
-    """The kernels of `roots` and of the folders in them; of two that have the same name the first one."""
+    """The kernels of `roots` and of the folders in them, exported ones too; of two of one name the first one."""
     seen: set[str] = set()
     for folder in _folders(roots):
-        for kernel in kernels_in(folder):
+        for kernel in chain(kernels_in(folder), _exported(folder)):
             if kernel.source.name not in seen:
                 seen.add(kernel.source.name)
                 yield kernel
+
+
+def _exported(folder: Path) -> Iterator[KernelFile]:
+    """The kernels of `folder` by their certificates, which hold what NAME.json does; others are passed over."""
+    for path in sorted(folder.glob(f"*{certificate_name('')}")):
+        with suppress(InvalidInput):
+            certificate = read_certificate(path)
+            yield KernelFile(certificate.source, certificate.record, folder / f"{certificate.source.name}.cu")
 
 
 def _folders(roots: Sequence[Path]) -> Iterator[Path]:
@@ -163,15 +201,30 @@ def _folders(roots: Sequence[Path]) -> Iterator[Path]:
         yield from (root, *sorted(path for path in root.iterdir() if path.is_dir()))
 
 
+def _compile(kernels: Sequence[KernelFile], store: Store, progress: Progress) -> None:
+    """Into `store`, by several processes; what does not compile says so when it is explained."""
+    progress.stage("compile", len(kernels))
+    by_arch: dict[str, list[KernelSource]] = defaultdict(list)
+    for kernel in kernels:
+        by_arch[kernel.arch].append(kernel.source)
+    for arch, sources in by_arch.items():
+        compile_many(sources, arch, store, lambda *_: progress.step("compile", None))
+
+
 def _card(kernel: KernelFile, base: Path, store: Store | None) -> KernelCard:
     assert kernel.path is not None
     return KernelCard(
         score=Score(kernel.source.problem, kernel),
         explanation=explain(kernel, kernel.arch, _device(kernel), store),
-        files=tuple((path.name, _link(path, base)) for path in (kernel.path, kernel.path.with_suffix(".json"))),
+        files=tuple((path.name, _link(path, base)) for path in _files(kernel.path) if path.is_file()),
         checks=checks_of(kernel),
         certified=certified(kernel),
     )
+
+
+def _files(kernel: Path) -> tuple[Path, ...]:
+    """A kernel's text, and what may stand beside it."""
+    return kernel, kernel.with_suffix(".json"), kernel.with_name(certificate_name(kernel.stem))
 
 
 def _link(path: Path, base: Path) -> str:

@@ -18,6 +18,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
+//% if lib.calls_cublaslt
+#include <initializer_list>
+#include <mutex>
+
+#include <cublasLt.h>
+/*% endif %*/
 
 //% for k in lib.kernels
 #include "${ k.name }.h"
@@ -86,6 +92,24 @@ constexpr Kernel ${ k.name }_kernel = {
 };
 
 //% endfor
+//% if lib.calls_cublaslt
+//% include "export/library/cublaslt.cu"
+//% for p in lib.products if p.cublaslt
+//% set lt, layout = p.cublaslt, p.out.layout
+constexpr Kernel ${ p.name }_cublasLt_kernel = {
+    "cublasLt",
+    [](const Args& a, void* workspace, size_t workspace_bytes, cudaStream_t stream) {
+        return call_cublaslt<${ p.out.element.scalar }>(a, ${ "a.batch" if p.out.batched else "1" }, ${ lt.compute }, ${ lt.types[3] },
+            {${ lt.types[0] }, ${ "a.K, a.M" if layout.a == "r" else "a.M, a.K" }, a.lda, ${ "a.stride_a" if p.out.batched else "0" }}, ${ "false" if layout.a == "r" else "true" },
+            {${ lt.types[1] }, ${ "a.N, a.K" if layout.b == "r" else "a.K, a.N" }, a.ldb, ${ "a.stride_b" if p.out.batched else "0" }}, ${ "false" if layout.b == "r" else "true" },
+            {${ lt.types[2] }, a.N, a.M, a.ldc, ${ "a.stride_c" if p.out.batched else "0" }}, workspace, workspace_bytes, stream);
+    },
+    [](const Args&) { return CUBLASLT_WORKSPACE; },
+    ${ lib.name }_refusal,
+};
+
+//% endfor
+//% endif
 //% for p in lib.products
 // ${ p.name }: C = ${ p.out.formula }
 //
@@ -236,7 +260,7 @@ extern "C" cudaError_t ${ lib.name }_gemm(const ${ lib.name }_args* args, void* 
     const cudaError_t status = choose(args, a, kernel);
     if (kernel == nullptr) return status;
     const cudaError_t launched = kernel->launch(a, workspace, workspace_bytes, stream);
-    if (launched != cudaSuccess) refuse(launched, "%s", kernel->refusal());
+    if (launched != cudaSuccess && kernel->refusal() != reason) refuse(launched, "%s", kernel->refusal());
     return launched;
 }
 

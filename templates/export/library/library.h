@@ -23,6 +23,11 @@
  *
  * All functions may be called by any number of threads at once. None allocates memory or waits for the device, so that calls can
  * be captured in a graph; work is put on `stream` of the current device.
+//% if lib.calls_cublaslt
+ *
+ * Where cuBLASLt was measured to be faster than all kernels it is called, and the tables in ${ lib.name }.cu say where. The first such
+ * call on a device makes its handle, which allocates.
+//% endif
  */
 #ifndef ${ lib.name | upper }_H
 #define ${ lib.name | upper }_H

@@ -1,0 +1,85 @@
+"""The page of `gemmgen report` in a real browser: its script works, plots cut nothing off, both themes can be read."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gemmgen import api
+from gemmgen.problem.gemm import Problem
+
+REPOSITORY = Path(__file__).parents[2]
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+BROWSER = next(filter(None, map(shutil.which, NAMES)), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason=f"there is no {' or '.join(NAMES[:3])} on the PATH")
+SECONDS = 120  # until a browser counts as hung
+
+FIRST = "<script>window.errors = []; addEventListener('error', (event) => errors.push(event.message));</script>"
+LOOK = Path(__file__).parent / "data" / "look_at_page.js"
+
+
+def browse(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """The page in `folder`, with a profile of its own and no sandbox, which containers do not allow."""
+    assert BROWSER is not None
+    own = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}")
+    url = (folder / "page.html").as_uri()
+    command = [BROWSER, *own, *options, url]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the page of the repository's own kernels, and what looks at it."""
+    folder = tmp_path_factory.mktemp("browser")
+    to = folder / "page.html"
+    api.report(REPOSITORY / "generated", to=to)
+    text = to.read_text().replace("<head>", f"<head>{FIRST}")
+    to.write_text(text.replace("</body>", f"<script>{LOOK.read_text()}</script></body>"))
+    return folder
+
+
+@pytest.fixture(scope="module", params=["1200,900", "420,800"], ids=["desk", "phone"])
+def seen(page: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the page says of itself in a window of that size."""
+    dump = browse(page, "--dump-dom", f"--window-size={request.param}").stdout
+    found = re.search(r'<pre id="seen">(.*?)</pre>', dump, re.DOTALL)
+    assert found is not None, "the script that looks at the page did not end"
+    return dict(json.loads(html.unescape(found[1])))
+
+
+def test_nothing_fails_on_the_page(seen: dict[str, Any]) -> None:
+    assert seen["errors"] == []
+
+
+def test_both_themes_can_be_read(seen: dict[str, Any]) -> None:
+    assert len({theme["ground"] for theme in seen["themes"]}) == 2
+    assert all(theme["contrast"] >= 4.5 for theme in seen["themes"]), "of text to its ground, as WCAG AA asks"
+
+
+def test_words_leave_the_kernels_that_have_them(seen: dict[str, Any]) -> None:
+    before, after = seen["rows"]
+    assert 0 < after < before and all("bf16" in text and "wgmma" in text for text in seen["filtered"])
+    assert seen["count"] == f"{after} of {before}"
+
+
+def test_the_keyboard_reaches_every_link_but_the_dots(seen: dict[str, Any]) -> None:
+    assert seen["unreachable"] == 0
+
+
+def test_plots_cut_no_text_off_and_nothing_widens_the_page(seen: dict[str, Any]) -> None:
+    assert seen["cut"] == [] and seen["wide"] <= 0
+
+
+def test_the_page_prints(tmp_path: Path) -> None:
+    api.generate(Problem(512, 512, 512), out=tmp_path)
+    api.report(tmp_path, to=tmp_path / "page.html")
+    to = tmp_path / "page.pdf"
+    browse(tmp_path, f"--print-to-pdf={to}", "--no-pdf-header-footer")
+    assert to.read_bytes().startswith(b"%PDF")
