@@ -21,7 +21,7 @@ class WgmmaConfig(Config):
     BN: int = axis(256, (256, 128, 192, 64, 160, 224, 96, 32, 16), "columns of C that a block computes")
     BK: int = axis(64, (64, 128, 32, 256), "depth of a k tile")
     CONSUMERS: int = axis(2, (2, 1, 3), "warpgroups that multiply, each its rows of the block tile")
-    CLUSTER: int = axis(1, (1, 2, 4), "blocks of a cluster: each brings its part of an operand to all")
+    CLUSTER: int = axis(1, (1, 2), "blocks of a cluster: each brings its part of an operand to all")
     ACROSS: int = axis(
         0, (0, 1), "a cluster's tiles lie, 0: below each other, and share B; 1: beside each other, and A"
     )
