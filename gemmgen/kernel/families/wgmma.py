@@ -91,7 +91,8 @@ class WgmmaFamily(Family):
     config_type = WgmmaConfig
     constraints = CONSTRAINTS
     pruning = PRUNING
-    secondary = frozenset({"CLUSTER", "ACROSS", "STAGES", "IN_FLIGHT", "GROUP", "PERSISTENT"})
+    secondary = frozenset({"CLUSTER", "ACROSS", "STAGES"})
+    details = ("GROUP", "IN_FLIGHT", "PERSISTENT")
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),

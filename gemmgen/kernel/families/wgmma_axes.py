@@ -83,6 +83,9 @@ PRUNING = (
     Constraint(
         "STAGES * (BM * BK * A_BYTES + BN * BK * B_BYTES) >= 65536", "memory's latency hides behind more stages"
     ),
+    Constraint("IN_FLIGHT == 1 - PROMOTED", "a detail, tried last, of the fastest"),
+    Constraint("GROUP == 8", "likewise"),
+    Constraint("PERSISTENT == 1", "likewise"),
     Constraint("M == 0 or BM < 2 * M or BM == 64", "most of the tile would lie outside of C"),
     Constraint("N == 0 or BN < 2 * N or BN == 16", "most of the tile would lie outside of C"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import gcd
 
 from gemmgen.kernel.families.base import Side, sides
@@ -46,6 +47,7 @@ def staged(problem: Problem) -> bool:
     return problem.n is not None and problem.n * size % UNIT == 0 and problem.vector_limit("ldc") * size % UNIT == 0
 
 
+@lru_cache(maxsize=64)  # the space asks for each config
 def prepares(problem: Problem) -> tuple[Prepare, ...]:
     """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
     alone."""
@@ -59,6 +61,7 @@ def prepares(problem: Problem) -> tuple[Prepare, ...]:
     return tuple(needed)
 
 
+@lru_cache(maxsize=64)
 def taken(problem: Problem) -> tuple[Side, Side]:
     """A and B as TMA takes them: themselves, or their copies."""
     copied = {one.operand for one in prepares(problem)}
