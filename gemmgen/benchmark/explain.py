@@ -218,17 +218,24 @@ def roofline(case: Case, device: DeviceSpec, peak: float) -> Roofline:
 
 def _tiles(case: Case, plan: Plan) -> Iterator[TileLevel]:
     """From the grid down to a thread."""
-    launch, (rows, cols) = plan.launch, plan.tile
-    levels = [Tile("tile" if launch.adds_up else "block", rows, cols, launch.tiles(case))]
-    if launch.splits > 1:
-        levels.append(Tile("block", rows, cols, launch.splits))
+    launch = plan.launch
+    first = "tile" if launch.adds_up else "cluster" if launch.cluster > 1 else "block"
+    levels = [Tile(first, *_grid_tile(plan), launch.tiles(case))]
+    if launch.blocks_per_tile > 1:
+        levels.append(Tile("block", *plan.tile, launch.blocks_per_tile))
     levels += plan.tiles
     for above, level in pairwise([Tile("grid", case.m, case.n, 1), *levels]):
         yield TileLevel(**asdict(level), above=above.unit)
 
 
+def _grid_tile(plan: Plan) -> tuple[int, int]:
+    """Rows and columns of C that the grid counts as one: each of a cluster's blocks has a part of them."""
+    whole, (rows, cols) = dict(plan.launch.grid), plan.tile
+    return (whole["M"], whole["N"]) if plan.launch.cluster > 1 else (rows, cols)
+
+
 def _used(case: Case, plan: Plan) -> float:
-    rows, cols = plan.tile
+    rows, cols = _grid_tile(plan)
     return case.m * case.n / (-(-case.m // rows) * rows * -(-case.n // cols) * cols)
 
 
