@@ -220,11 +220,11 @@ class ArrayKernel:
         """What a call on these arrays is, before it is launched. Raises InvalidInput for what does not fit."""
         given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
         like = a.array if isinstance(a, Prepared) else a
-        form: list[Any] = [type(like), alpha, beta]
+        form: list[Any] = [type(like), alpha := float(alpha), beta := float(beta)]
         addresses = {}
         for name, one in given.items():
             copied = isinstance(one, Prepared)
-            lies, address = seen(name, one.array if copied else one)
+            lies, address = seen(name, one.array if copied else one, self._backend.locate)
             form.append((name, lies, (one.shape, one.layout) if copied else None))
             addresses[f"prepared_{name.lower()}" if copied else name] = address
         key: Hashable = tuple(form)
@@ -233,7 +233,7 @@ class ArrayKernel:
             known = self._checked(given, like, alpha, beta)
         if out is None:
             given["C"] = out = _new(known.case.c, known.library, like)
-            addresses["C"] = seen("C", out)[1]
+            addresses["C"] = seen("C", out, self._backend.locate)[1]
             known = known if known.ready else self._checked(given, like, alpha, beta, made=True)
         if len(self._known) >= MOST_FORMS:
             self._known.clear()
