@@ -19,6 +19,7 @@ from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
 from gemmgen.run.compile import arch_for
 from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import sha256
+from gemmgen.support.jsontext import json_text
 
 SHARED = ("CMakeLists.txt", "README.md")  # of all kernels of a folder
 
@@ -100,7 +101,7 @@ def export_all(kernels: Iterable[tuple[KernelSource, Mapping[str, Any]]], to: Pa
     hashes = {name: sha256(data) for name, data in shared.items()}
     for name, one in folder.items():
         certificate = {**one.certificate, "files": {**one.certificate["files"], **hashes}}
-        files[certificate_name(name)] = f"{json.dumps(certificate, indent=2, allow_nan=False)}\n".encode()
+        files[certificate_name(name)] = f"{json_text(certificate)}\n".encode()
     return write_together({**files, **shared}, to)
 
 

@@ -184,6 +184,11 @@ class Interface:
         return tuple(argument for argument in self.arguments if argument.text in used)
 
     @property
+    def planned(self) -> tuple[str, ...]:
+        """What these are made of, but for the maps that are encoded, and for the blocks."""
+        return ("{}",) * len(self.maps.encoded) + self.plan_fields[len(self.maps.encoded) : -1]
+
+    @property
     def plan_fields(self) -> tuple[str, ...]:
         """Names of what a plan holds."""
         kept = (one.text for one in self.kept)

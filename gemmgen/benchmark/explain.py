@@ -22,6 +22,7 @@ from gemmgen.run.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use,
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
+from gemmgen.support.html import shown_as
 
 # What `Prediction.bound` means.
 BOUNDS: dict[Bound, str] = {
@@ -90,6 +91,7 @@ class LoopUse:
     model_fma_use: float
 
 
+@shown_as("explanation.html")
 @brief
 @dataclass(frozen=True)
 class Explanation:

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -707,44 +708,52 @@ def test_c_knows_pointers_to_types_of_cpp(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """FREE's self-test, linked with a launcher that computes on the host."""
-    return build_for_host(tmp_path_factory.mktemp("selftest"), budget=1 << 30)
+    return build_for_host(tmp_path_factory.mktemp("selftest"))
 
 
 @pytest.fixture(scope="module")
 def sampling_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same with a budget that lets it check few rows in full, as it does for a large fixed shape."""
-    return build_for_host(tmp_path_factory.mktemp("sampling"), budget=1 << 16)
+    with budget_of(16):
+        return build_for_host(tmp_path_factory.mktemp("sampling"))
 
 
 @pytest.fixture(scope="module")
 def batch_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """BATCH's, likewise."""
-    return build_for_host(tmp_path_factory.mktemp("batch"), 1 << 30, BATCH, "-DBATCHED")
+    return build_for_host(tmp_path_factory.mktemp("batch"), BATCH, "-DBATCHED")
 
 
 @pytest.fixture(scope="module")
 def pointers_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """POINTERS', likewise."""
-    return build_for_host(tmp_path_factory.mktemp("pointers"), 1 << 30, POINTERS, "-DPOINTERS")
+    return build_for_host(tmp_path_factory.mktemp("pointers"), POINTERS, "-DPOINTERS")
 
 
 @pytest.fixture(scope="module")
 def split_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """SPLIT's, likewise."""
-    return build_for_host(tmp_path_factory.mktemp("split"), 1 << 30, SPLIT, "-DWORKSPACE")
+    return build_for_host(tmp_path_factory.mktemp("split"), SPLIT, "-DWORKSPACE")
 
 
 @pytest.fixture(scope="module")
 def epilogue_selftest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """EPILOGUE's, likewise."""
-    return build_for_host(tmp_path_factory.mktemp("epilogue"), 1 << 30, EPILOGUE, "-DEPILOGUE")
+    return build_for_host(tmp_path_factory.mktemp("epilogue"), EPILOGUE, "-DEPILOGUE")
 
 
-def build_for_host(folder: Path, budget: int, source: KernelSource = FREE, *flags: str) -> Path:
+@contextmanager
+def budget_of(bits: int | None) -> Iterator[None]:
+    """Exports whose self-tests compute 2^bits multiply-adds a check at most; None: as usual."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("BUDGET_BITS", "CONVERTED_BUDGET_BITS") if bits is not None else ():
+            patch.setattr(f"gemmgen.artifacts.selftest.{name}", bits)
+        yield
+
+
+def build_for_host(folder: Path, source: KernelSource = FREE, *flags: str) -> Path:
     export(source, RECORD, folder)
-    text = (folder / f"{source.name}_selftest.cu").read_text()
-    assert "REFERENCE_BUDGET = 1 << 30;" in text
-    (folder / "selftest.cpp").write_text(text.replace("REFERENCE_BUDGET = 1 << 30;", f"REFERENCE_BUDGET = {budget};"))
+    shutil.copy(folder / f"{source.name}_selftest.cu", folder / "selftest.cpp")
     defines = (f'-DKERNEL_HEADER="{source.name}.h"', f"-DKERNEL={source.name}")
     flags = ("-std=c++17", "-O1", *WARNINGS, *defines, *flags, "-I.", f"-I{HOST_CUDA}")
     run(
@@ -894,10 +903,11 @@ ON_HOST = ("-std=c++17", "-O1", "-cudart", "none", "-I.", f"-I{TEMPLATES.parent}
 
 
 def exported_on_the_host(
-    folder: Path, source: KernelSource, right: str = "", wrong: str = "", budget: str = "1 << 30"
+    folder: Path, source: KernelSource, right: str = "", wrong: str = "", budget: int | None = None
 ) -> Path:
     """The self-test of a kernel of the family naive that runs on the host, with `wrong` in the place of `right`."""
-    export(source, RECORD, folder)
+    with budget_of(budget):
+        export(source, RECORD, folder)
     exported = (folder / f"{source.name}.cu").read_text()
     starts = re.compile(rf"return cudaLaunchKernelEx\(&config, ({source.name}\w*),([^;]*)\);")
     here = r"run_threads(config.gridDim.x, config.blockDim.x, [&] { \1(\2); }); return cudaSuccess;"
@@ -908,8 +918,7 @@ def exported_on_the_host(
     (folder / "kernel.cpp").write_text(
         f'#include "{source.name}.h"\n#include "kernel.hpp"\n#define __CUDACC__\n{called.replace(source.text, kernel)}'
     )
-    text = (folder / f"{source.name}_selftest.cu").read_text()
-    (folder / "selftest.cpp").write_text(re.sub(r"(REFERENCE_BUDGET =) 1 << \d+;", rf"\1 {budget};", text))
+    shutil.copy(folder / f"{source.name}_selftest.cu", folder / "selftest.cpp")
     run("nvcc", *ON_HOST, "kernel.cpp", "selftest.cpp", HOST_KERNEL / "runtime.cpp", "-o", "selftest", folder=folder)
     return folder / "selftest"
 
@@ -967,10 +976,10 @@ def test_selftest_finds_in_kernels_of_all_types(
 def test_sparse_data_lets_every_element_of_a_large_c_be_checked(tmp_path: Path) -> None:
     """A C that is rounded has no weighted sums; a budget of few multiply-adds stands for a large shape."""
     source = kernel("200x300x500", "rc", "naive", {"types": "u8,s8,bf16", "epilogue": "zero_a+scale_n"})
-    right = exported_on_the_host(tmp_path / "right", source, budget="1 << 20")
+    right = exported_on_the_host(tmp_path / "right", source, budget=20)
     code, lines = outcome(right)
     assert code == 0 and any("exact" in line and line.endswith(": every element") for line in lines), lines
     assert any("random" in line and line.endswith(" of 200 rows") for line in lines), lines
     at, out_of = "if (m >= s.M || n >= s.N) return;", "if (m >= s.M || n >= s.N || (m == 77 && n == 99)) return;"
-    code, lines = outcome(exported_on_the_host(tmp_path / "wrong", source, at, out_of, budget="1 << 20"))
+    code, lines = outcome(exported_on_the_host(tmp_path / "wrong", source, at, out_of, budget=20))
     assert code == 1 and any("exact" in line and ": C[77][99] = " in line for line in lines), lines

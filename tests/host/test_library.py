@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gemmgen
-from gemmgen.artifacts.library.building import json_text, library_texts
+from gemmgen.artifacts.library.building import library_texts
 from gemmgen.artifacts.library.clocks import Predicted
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.members import Member, Needs, case_of
@@ -336,10 +336,6 @@ def test_the_record_has_every_time_and_says_where_it_comes_from(tmp_path: Path) 
     dispatcher = (tmp_path / "out" / "mylib.cu").read_text()
     assert "predicted for H200 by a model: nothing was measured" in dispatcher or not choice["times"]["points"]
     assert len(re.findall(r"^    \{(?:ALIGNED|ANY|DENSE)", dispatcher, re.MULTILINE)) == len(choice["rules"])
-
-
-def test_tables_of_a_record_have_a_line_a_row() -> None:
-    assert json_text({"rows": [[1, 2], ["a", None]]}) == '{\n "rows": [\n  [1, 2],\n  ["a", null]\n ]\n}\n'
 
 
 def test_no_kernel_of_a_library_wants_more_of_matrices_behind_pointers_than_their_elements_do() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -35,6 +33,7 @@ from gemmgen.support.brief import brief
 from gemmgen.support.clock import now
 from gemmgen.support.errors import GemmgenError, require
 from gemmgen.support.files import Store, generator_digest, sha256
+from gemmgen.support.jsontext import json_text
 from gemmgen.support.version import gemmgen_version
 from gemmgen.verification.host_memory import require_memory
 
@@ -92,12 +91,12 @@ def _write(library: LibraryText, certificates: Sequence[Document], to: Path, opt
     name = library.name
     texts = {
         **library_texts(library),
-        f"{name}.record.json": json_text(record_document(library, options)),
+        f"{name}.record.json": f"{json_text(record_document(library, options))}\n",
     }
     files = {file: text.encode() for file, text in texts.items()}
     earlier = certified_files(to / certificate_name(name))
     require_replaceable(files, earlier.items(), to)
-    certificate = json_text(_certificate(library.spec, certificates, files, options)).encode()
+    certificate = f"{json_text(_certificate(library.spec, certificates, files, options))}\n".encode()
     written = write_together({**files, certificate_name(name): certificate}, to)
     gone = [to / file for file in sorted(earlier) if file not in files and Path(file).name == file]
     present = [path for path in gone if path.is_file()]
@@ -231,7 +230,6 @@ def _kernel_texts(member: Member) -> Iterator[tuple[str, str]]:
     yield f"{member.name}.h", texts[f"{member.name}.h"]
 
 
-NEWLINE = r"\n\s*"
 # The host's pass sees the kernel; of the device's passes that of its architecture alone.
 GUARD = (
     "#if !defined(__CUDA_ARCH__) || defined({feature})  // of {arch} alone: other architectures have other kernels\n"
@@ -291,12 +289,6 @@ def _member_document(member: Contestant) -> Document:
 def _rounded(time_us: float | None) -> float | None:
     """Null where a kernel does not serve, or failed."""
     return None if time_us is None or not math.isfinite(time_us) else round(time_us, 4)
-
-
-def json_text(document: Document) -> str:
-    """A line for each list of plain values: tables stay readable."""
-    text = json.dumps(document, indent=1, allow_nan=False)
-    return re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda row: f"[{re.sub(NEWLINE, ' ', row[1])}]", text) + "\n"
 
 
 def _certificate(

@@ -28,10 +28,9 @@ extern "C" cudaError_t ${ out.name }_make_plan(
     if (${ x.name } % ${ x.unit } != 0) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is no multiple of %d elements", ${ x.name }, ${ x.unit });
 //% endif
 //% endfor
-    ${ out.name }_plan made = {};
 //% if out.may_be_empty
     if (${ out.may_be_empty | join(" == 0 || ") } == 0) {  // C has no elements
-        *plan = made;
+        *plan = {};
         return cudaSuccess;
     }
 //% endif
@@ -90,6 +89,18 @@ extern "C" cudaError_t ${ out.name }_make_plan(
 //% endif
 
 //% endif
+//% if out.persistent
+    // As few as take no more turns than one on each SM would: for what idle SMs save in power the others have.
+//% if out.cluster > 1
+    const std::size_t clusters = blocks / ${ out.cluster }, at_once = sms / ${ out.cluster };
+    const std::size_t turns = std::max<std::size_t>(1, (clusters + at_once - 1) / at_once);
+    const std::size_t launched = (clusters + turns - 1) / turns * ${ out.cluster };
+//% else
+    const std::size_t turns = std::max<std::size_t>(1, (blocks + sms - 1) / sms);
+    const std::size_t launched = (blocks + turns - 1) / turns;
+//% endif
+//% endif
+    ${ out.name }_plan made = {${ out.planned | join(", ") }, static_cast<unsigned>(${ "launched" if out.persistent else "blocks" })};
 //% if out.maps.encoded
 //% if out.maps.encoded | selectattr("address", "in", out.may_be_null) | list
     // A map needs an address even where K = 0 and nothing is read.
@@ -117,25 +128,6 @@ ${ distance if distance.isdigit() or distance.startswith("copy_ld") else "cuuint
 //% endfor
 //% if out.maps.encoded
     if (status != cudaSuccess) return status;
-//% endif
-//% for p in out.kept
-    made.${ p.text } = ${ p.text };
-//% endfor
-//% for part in out.parts
-    made.${ part.name } = ${ part.name };
-//% endfor
-//% if out.persistent
-    // As few as take no more turns than one on each SM would: for what idle SMs save in power the others have.
-//% if out.cluster > 1
-    const std::size_t clusters = blocks / ${ out.cluster }, at_once = sms / ${ out.cluster };
-    const std::size_t turns = std::max<std::size_t>(1, (clusters + at_once - 1) / at_once);
-    made.blocks = static_cast<unsigned>((clusters + turns - 1) / turns * ${ out.cluster });
-//% else
-    const std::size_t turns = std::max<std::size_t>(1, (blocks + sms - 1) / sms);
-    made.blocks = static_cast<unsigned>((blocks + turns - 1) / turns);
-//% endif
-//% else
-    made.blocks = static_cast<unsigned>(blocks);
 //% endif
     *plan = made;
     return cudaSuccess;

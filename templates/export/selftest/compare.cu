@@ -2,6 +2,7 @@
 //% set columns, column_sum = "column_amax" in test.outputs, "column_sum" in test.epilogue.sums
 int rows_of_all(const Shape& s) { return s.batch * s.M; }
 
+//% if test.samples
 // All rows of all products if the budget allows; else the first, the last and a seeded choice of the others.
 std::vector<int> rows_to_check(const Check& check)
 {
@@ -20,6 +21,7 @@ std::vector<int> rows_to_check(const Check& check)
     return rows;
 }
 
+//% endif
 //% if test.sums_all
 //% set bits, power = ("std::uint32_t", 32) if test.scalar.is_integer else ("std::uint64_t", 64)
 // An integer modulo 2^${ power }, where sums and products of whole rows are exact.
@@ -137,9 +139,11 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ text }.${ "array" if t
     const Storage<${ out.element[output] }> new_${ output } = ${ output }.read(x.${ output });
 /*% endfor %*/
 
+//% if test.samples
     std::vector<int> rows = rows_to_check(check);
     const bool sampled = int(rows.size()) < rows_of_all(s);
     std::string scope = sampled ? std::to_string(rows.size()) + " of " + std::to_string(rows_of_all(s)) + " rows${ ", not column_amax" if columns }" : "every element";
+//% endif
 //% if test.sums_all
     if (sampled${ " && check.data == Data::exact" if not test.scalar.is_integer }) {
         scope += " in full, all rows by their weighted sums";
@@ -155,25 +159,28 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ text }.${ "array" if t
 //% if columns
     std::vector<Bounded> columns(std::size_t(s.batch) * s.N, Bounded{0, 0});
 //% endif
+//% if test.samples
     for (std::size_t i = 0; i < rows.size() && problem.empty(); ++i) {
-//% if column_sum
-        if (i == 0 || rows[i] / s.M != rows[i - 1] / s.M) sums = column_sums(x, s, rows[i] / s.M);
-        const Row expected = reference_row(check, x, sums, rows[i] / s.M, rows[i] % s.M);
+        const int row = rows[i];
 //% else
-        const Row expected = reference_row(check, x, rows[i] / s.M, rows[i] % s.M);
+    for (int row = 0; row < rows_of_all(s) && problem.empty(); ++row) {
 //% endif
+//% if column_sum
+        if (${ "i == 0 || row / s.M != rows[i - 1] / s.M" if test.samples else "row % s.M == 0" }) sums = column_sums(x, s, row / s.M);
+//% endif
+        const Row expected = reference_row(check, x, ${ "sums, " if column_sum }row / s.M, row % s.M);
 //% for output in test.outputs if output != "column_amax"
-        ${ "problem =" if loop.first else "if (problem.empty()) problem =" } wrong_in_row("${ output }", s, at_${ output }, rows[i], new_${ output }, expected.${ output });
+        ${ "problem =" if loop.first else "if (problem.empty()) problem =" } wrong_in_row("${ output }", s, at_${ output }, row, new_${ output }, expected.${ output });
 //% endfor
 //% if columns
         for (int n = 0; n < s.N; ++n) {
-            Bounded& column = columns[at_column_amax(s, rows[i] / s.M, 0, n)];
+            Bounded& column = columns[at_column_amax(s, row / s.M, 0, n)];
             column = larger(column, expected.column_amax[n]);
         }
 //% endif
     }
 //% if columns
-    for (int p = 0; p < s.batch && problem.empty() && !sampled; ++p) {
+    for (int p = 0; p < s.batch && problem.empty()${ " && !sampled" if test.samples }; ++p) {
         const auto first = columns.begin() + std::ptrdiff_t(at_column_amax(s, p, 0, 0));
         problem = wrong_in_row("column_amax", s, at_column_amax, p * s.M, new_column_amax, std::vector<Bounded>(first, first + s.N));
     }
@@ -182,7 +189,7 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ text }.${ "array" if t
     if (problem.empty()) problem = writes_outside("${ output }", s, at_${ output }, ${ "1" if output == "row_amax" else "s.N" }, x.${ output }, new_${ output });
 //% endfor
     std::printf("%s  %s: %s\n", problem.empty() ? "PASS" : "FAIL", describe(check).c_str(),
-                problem.empty() ? scope.c_str() : problem.c_str());
+                problem.empty() ? ${ "scope.c_str()" if test.samples else '"every element"' } : problem.c_str());
     return problem.empty();
 }
 

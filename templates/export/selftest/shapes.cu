@@ -29,7 +29,9 @@ struct Check {
     Scalars scalars;
 };
 
+//% if test.samples
 constexpr double REFERENCE_BUDGET = 1 << ${ test.budget_bits };  // multiply-adds a check: a second or two of the host
+//% endif
 /*% if test.sparse %*/
 
 // Products that make an element of C. Of exact data A is sparse where that lets every element of a large C be checked.

@@ -128,9 +128,8 @@ extern "C" cudaError_t gemm_make_plan(
     if (ldb % 8 != 0) return refuse(cudaErrorInvalidValue, "ldb = %d is no multiple of %d elements", ldb, 8);
     if (ldc < N) return refuse(cudaErrorInvalidValue, "ldc = %d is less than %d", ldc, N);
     if (ldc % 8 != 0) return refuse(cudaErrorInvalidValue, "ldc = %d is no multiple of %d elements", ldc, 8);
-    gemm_plan made = {};
     if (M == 0 || N == 0) {  // C has no elements
-        *plan = made;
+        *plan = {};
         return cudaSuccess;
     }
     const struct {
@@ -155,6 +154,10 @@ extern "C" cudaError_t gemm_make_plan(
     if (status != cudaSuccess) return refuse(status, "no device answers: %s", cudaGetErrorName(status));
     if (major != 9 || minor != 0)
         return refuse(cudaErrorNoKernelImageForDevice, "the device is an sm_%d%d, and the kernel is for sm_90 alone", major, minor);
+    // As few as take no more turns than one on each SM would: for what idle SMs save in power the others have.
+    const std::size_t turns = std::max<std::size_t>(1, (blocks + sms - 1) / sms);
+    const std::size_t launched = (blocks + turns - 1) / turns;
+    gemm_plan made = {{}, {}, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, static_cast<unsigned>(launched)};
     // A map needs an address even where K = 0 and nothing is read.
     const auto mapped = [C](const void* address) { return address != nullptr ? address : reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(C) / 16 * 16); };
     Encode encode = nullptr;
@@ -174,19 +177,6 @@ extern "C" cudaError_t gemm_make_plan(
              {128, 32}, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE},
             made.map_b);
     if (status != cudaSuccess) return status;
-    made.C = C;
-    made.bias_n = bias_n;
-    made.M = M;
-    made.N = N;
-    made.K = K;
-    made.lda = lda;
-    made.ldb = ldb;
-    made.ldc = ldc;
-    made.alpha = alpha;
-    made.beta = beta;
-    // As few as take no more turns than one on each SM would: for what idle SMs save in power the others have.
-    const std::size_t turns = std::max<std::size_t>(1, (blocks + sms - 1) / sms);
-    made.blocks = static_cast<unsigned>((blocks + turns - 1) / turns);
     *plan = made;
     return cudaSuccess;
 }

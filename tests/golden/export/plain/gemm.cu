@@ -63,9 +63,8 @@ extern "C" cudaError_t gemm_make_plan(
     if (lda < K) return refuse(cudaErrorInvalidValue, "lda = %d is less than %d", lda, K);
     if (ldb < N) return refuse(cudaErrorInvalidValue, "ldb = %d is less than %d", ldb, N);
     if (ldc < N) return refuse(cudaErrorInvalidValue, "ldc = %d is less than %d", ldc, N);
-    gemm_plan made = {};
     if (M == 0 || N == 0) {  // C has no elements
-        *plan = made;
+        *plan = {};
         return cudaSuccess;
     }
     const struct {
@@ -82,18 +81,7 @@ extern "C" cudaError_t gemm_make_plan(
     const std::size_t blocks = tiles_of_c(M, N);
     if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
 
-    made.A = A;
-    made.B = B;
-    made.C = C;
-    made.M = M;
-    made.N = N;
-    made.K = K;
-    made.lda = lda;
-    made.ldb = ldb;
-    made.ldc = ldc;
-    made.alpha = alpha;
-    made.beta = beta;
-    made.blocks = static_cast<unsigned>(blocks);
+    gemm_plan made = {A, B, C, M, N, K, lda, ldb, ldc, alpha, beta, static_cast<unsigned>(blocks)};
     *plan = made;
     return cudaSuccess;
 }

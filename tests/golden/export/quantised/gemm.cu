@@ -69,9 +69,8 @@ extern "C" cudaError_t gemm_make_plan(
     if (ldb < N) return refuse(cudaErrorInvalidValue, "ldb = %d is less than %d", ldb, N);
     if (ldc < N) return refuse(cudaErrorInvalidValue, "ldc = %d is less than %d", ldc, N);
     if (ld_residual < N) return refuse(cudaErrorInvalidValue, "ld_residual = %d is less than %d", ld_residual, N);
-    gemm_plan made = {};
     if (M == 0 || N == 0) {  // C has no elements
-        *plan = made;
+        *plan = {};
         return cudaSuccess;
     }
     const struct {
@@ -88,23 +87,7 @@ extern "C" cudaError_t gemm_make_plan(
     const std::size_t blocks = tiles_of_c(M, N);
     if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
 
-    made.A = A;
-    made.B = B;
-    made.C = C;
-    made.scale_n = scale_n;
-    made.zero_a = zero_a;
-    made.residual = residual;
-    made.aux = aux;
-    made.M = M;
-    made.N = N;
-    made.K = K;
-    made.lda = lda;
-    made.ldb = ldb;
-    made.ldc = ldc;
-    made.ld_residual = ld_residual;
-    made.alpha = alpha;
-    made.beta = beta;
-    made.blocks = static_cast<unsigned>(blocks);
+    gemm_plan made = {A, B, C, scale_n, zero_a, residual, aux, M, N, K, lda, ldb, ldc, ld_residual, alpha, beta, static_cast<unsigned>(blocks)};
     *plan = made;
     return cudaSuccess;
 }

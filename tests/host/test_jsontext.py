@@ -1,0 +1,34 @@
+"""JSON as people read it says the same as any other."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gemmgen.support.jsontext import WIDTH, json_text
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=9), inner),
+)
+
+
+@given(VALUES)
+def test_it_reads_as_what_was_written(value: Any) -> None:
+    assert json.loads(json_text(value)) == value
+
+
+def test_what_fits_a_line_stands_on_one() -> None:
+    document = {"sizes": {"M": [1, 4096], "N": [1, 9]}, "flags": ["-O3"] * 40, "name": "k"}
+    lines = json_text(document).splitlines()
+    assert lines[1] == ' "sizes": {"M": [1, 4096], "N": [1, 9]},' and lines[-2] == ' "name": "k"'
+    assert len(lines) == 2 + 2 + 42 and all(len(line) <= WIDTH for line in lines)
+
+
+def test_what_is_no_json_is_refused() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        json_text([float("nan")])
