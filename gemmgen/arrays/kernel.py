@@ -51,7 +51,8 @@ class Checked:
         for name, mask in self.masks:
             if addresses[name] & mask:
                 require_address(self.case.problem, name, addresses[name], self.case.tensors[name])
-            require(name == "C" or addresses[name] != c, f"out is {name}'s array: C overlaps no operand")
+            if addresses[name] == c and name != "C":
+                require(False, f"out is {name}'s array: C overlaps no operand")
 
 
 class Arrays(NamedTuple):
