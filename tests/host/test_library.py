@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import gemmgen
 from gemmgen.arrays.library import read_library
-from gemmgen.artifacts.library.building import library_texts
+from gemmgen.artifacts.library.building import choice_document, library_texts
 from gemmgen.artifacts.library.clocks import Predicted
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.known import known_or
@@ -34,6 +34,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
+from gemmgen.support.jsontext import json_text
 
 LINEAR: dict[str, Any] = {"name": "linear", "types": "bf16", "layout": "rc", "M": "1..8192", "N": "?", "K": "?"}
 
