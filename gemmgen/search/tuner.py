@@ -53,6 +53,7 @@ JUDGES = tuple(
         *("data", "reference", "domain", "products", "multiplied"),
     )
 )
+ONE_BY_ONE = 96  # candidates, from which on details change one after the other, each round with the gain of the last
 WON_SHARE = 4  # one candidate of so many, at most, because it won a similar problem
 FINALISTS = 4  # the fastest that are right: re-timed together
 
@@ -202,7 +203,7 @@ class Tuner:
     def run(self, budget: int) -> TuneResult:
         self._start_helpers(budget)
         with self._phase("explore"):
-            spaces, search = self._explore()
+            search = self._explore()
         for batch in self._batches(search, min(budget, len(search.ranked))):
             with self._phase("compile"):
                 compiled = self.compile(self.render(batch))
@@ -210,17 +211,22 @@ class Tuner:
                 self.trials += self.measure(compiled)
         with self._phase("verify"):
             self.trials = self.verify_fastest(self.trials)
-        return self._result(spaces)
+        return self._result(search.spaces)
 
-    def _explore(self) -> tuple[tuple[Space, ...], Search]:
+    def _explore(self) -> Search:
+        """The spaces of the families, but of those that have no hope beside another."""
         self.progress.stage("explore", 1)
-        explored = [explore(family, self.problem, self.target.spec) for family in self.families]
-        spaces = tuple(space for space in explored if space.accepted)
-        if not spaces:
+        search, explored = Search((), self.target.spec), []
+        for family in reversed(self.families):  # those of tensor cores stand last
+            if search.hopeless(family, self.problem):
+                continue
+            explored.append(explore(family, self.problem, self.target.spec))
+            if explored[-1].accepted:
+                search.add(explored[-1])
+        if not search.spaces:
             raise GemmgenError("; ".join(self._unsuited(space) for space in explored))
-        search = Search(spaces, self.target.spec)
         self.progress.step("explore", None)
-        return spaces, search
+        return search
 
     def learned(self, result: TuneResult) -> TuneResult:
         """`result`, whose winner the next searches on this card start with."""
@@ -261,11 +267,12 @@ class Tuner:
         self.experience = search.given(won[: budget // WON_SHARE])
         given += self.experience
         yield given + search.first(max(0, budget - budget // 2 - len(given)))
-        rounds = (None, *search.details(self._timed()))
-        for number, axis in enumerate(rounds):
+        details = search.details(self._timed())
+        rounds = [(), *([(axis,) for axis in details] if budget >= ONE_BY_ONE else [details] if details else [])]
+        for number, axes in enumerate(rounds):
             timed = self._timed()
             count = math.ceil((budget - len(self.trials)) / (len(rounds) - number))
-            moved = [] if axis is None else search.moved(axis, count, timed)
+            moved = [one for axis in axes for one in search.moved(axis, math.ceil(count / len(axes)), timed)]
             yield moved + search.next(count - len(moved), timed)
 
     def _timed(self) -> list[tuple[Config, float]]:
@@ -411,7 +418,7 @@ class Tuner:
             _machine_code(trial), description, str(case), json.dumps(asdict(QUICK)), code_digest("run/gpu/timing.py")
         )
 
-    def _result(self, spaces: tuple[Space, ...]) -> TuneResult:
+    def _result(self, spaces: Sequence[Space]) -> TuneResult:
         alive = sorted((trial for trial in self.trials if trial.failure is None), key=lambda trial: trial.time_us)
         out = [trial for trial in self.trials if trial.failure is not None]
         if not alive:
@@ -435,7 +442,7 @@ class Tuner:
             self.target.spec.name,
             self.target.arch,
             self.target.executor.name,
-            spaces,
+            tuple(sorted(spaces, key=lambda space: self.families.index(space.family))),
             (*alive, *out),
             tuple(finalists),
             pick,

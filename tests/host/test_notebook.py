@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import gemmgen
+from gemmgen.benchmark.explain import explain
 from gemmgen.kernel.families import config_of
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.plan import Plan
@@ -74,6 +75,12 @@ def test_a_verdict_passes_or_says_why_not() -> None:
     assert "FAIL" in shown(replace(passed, failure=FAILED)) and "<NaN> & more" in shown(replace(passed, failure=FAILED))
     unjudged = gemmgen.Failure("unjudged", "no twin", "emulator")
     assert "NOT JUDGED" in shown(replace(passed, failure=unjudged))
+
+
+def test_an_explanation_shows_tiles_and_what_bounds_the_time() -> None:
+    source = gemmgen.generate(PROBLEM, family="naive")
+    text = shown(explain(gemmgen.KernelFile(source), "sm_90", DEVICES["H200"], None))
+    assert "256 threads a block" in text and "us, predicted" in text and "estimated" in text and "memory-bound" in text
 
 
 class Page:

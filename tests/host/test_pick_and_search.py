@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gemmgen.kernel.families import SIMT, SKINNY, Config
+from gemmgen.kernel.families import SIMT, SKINNY, WGMMA, Config
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.model import MODEL_ERROR, predict
 from gemmgen.kernel.render import render
@@ -48,6 +48,18 @@ def test_ties_compare_samples_of_the_same_round() -> None:
 def test_predictions_tie_where_the_model_cannot_tell_them_apart() -> None:
     picked = pick_predicted([2.0, 1.0, 1.0, 1.0 + MODEL_ERROR / 2, 1.0 + 2 * MODEL_ERROR])
     assert (picked.winner, picked.ties, picked.losers) == (1, (2, 3), (0, 4))
+
+
+def test_a_family_without_hope_is_not_searched() -> None:
+    """CUDA cores beside tensor cores: their arithmetic alone takes several times as long."""
+    large, row = (Problem(m, 4096, 4096, types="bf16", layout="rc") for m in (4096, 1))
+    for problem, without_hope in ((large, True), (row, False), (Problem(4096, 4096, 4096), False)):
+        rival = WGMMA if problem.types.token == "bf16" else SKINNY
+        search = Search((), CARD)
+        assert not search.hopeless(SIMT, problem), "nothing is known yet"
+        search.add(Space(rival, problem, 1, (rival.default(problem),), ()))
+        assert search.hopeless(SIMT, problem) is without_hope
+        assert not search.hopeless(rival, problem)
 
 
 def test_the_first_round_tries_the_best_of_different_shapes(space: Space) -> None:

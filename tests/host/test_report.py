@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -275,3 +276,12 @@ def test_the_folders_of_this_checkout_are_taken_where_none_is_named(
     (tmp_path / "generated").symlink_to(folder)
     assert main(["report"]) == 0
     assert capsys.readouterr().out == "gemmgen-out/report.html: 3 kernels\n"
+
+
+def test_paper_is_light_whatever_the_theme(gallery: tuple[Path, Page]) -> None:
+    style = gallery[0].read_text().partition("<style>")[2].partition("</style>")[0]
+    screen, _, paper = style.partition("@media print")
+    grounds = re.findall(r"--ground: (#\w+)", screen)
+    assert len(grounds) == 3 and len(set(grounds)) == 2, "light, dark by the system, dark by the button"
+    assert re.findall(r"--ground: (#\w+)", paper) == ["#ffffff"]
+    assert ":root:root:root" in paper, "more specific than what the screen's themes say"

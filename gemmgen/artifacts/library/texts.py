@@ -304,6 +304,11 @@ class LibraryText:
         return any(one.out.batched for one in self.products)
 
     @property
+    def pointers(self) -> tuple[str, ...]:
+        """The functions that take arrays of pointers to matrices."""
+        return tuple(one.out.name for one in self.products if one.out.pointers)
+
+    @property
     def extra(self) -> dict[str, bool]:
         """Tensors of the epilogues by name, and whether they are written."""
         operands = [operand for one in self.products for operand in one.out.epilogue.operands]

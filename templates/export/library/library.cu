@@ -308,7 +308,7 @@ extern "C" cudaError_t ${ p.out.name }(
     Args a = {};
     a.product = ${ lib.name | upper }_${ p.name | upper };
 //% for argument in p.arguments
-    a.${ argument.text | replace("_array", "") } = ${ argument.text };
+    a.${ argument.text | replace("_array", "") } = ${ "const_cast<void*>(static_cast<const void*>(C_array))" if argument.text == "C_array" else argument.text };
 //% endfor
     return ${ lib.name }_gemm(&a, workspace, workspace_bytes, stream);
 }

@@ -64,6 +64,12 @@ typedef enum ${ lib.name }_product {
  *
  * A, B, C     device memory, at addresses that their elements' size divides, and C overlaps nothing else; chunks of 16 bytes
  *             there and from line to line let faster kernels serve
+//% if lib.pointers
+ *             of ${ lib.pointers | join(", ") }: arrays of `batch` pointers to the matrices, in device memory
+//% endif
+//% if lib.batched
+ * batch       products of those that take a batch; the others do not read it
+//% endif
  */
 typedef struct ${ lib.name }_args {
     ${ lib.name }_product product;
