@@ -11,6 +11,7 @@ from typing import Any
 
 from gemmgen.arrays.kernel import ArrayKernel, Arrays, Plan
 from gemmgen.artifacts.kernelfile import read_kernel, read_record, reading
+from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
 from gemmgen.artifacts.library.members import Needs
 from gemmgen.artifacts.library.spec import CHUNK
 from gemmgen.artifacts.library.table import Box
@@ -175,10 +176,13 @@ def _number(arch: str) -> int:
 
 
 def _product(name: str, choice: Any, folder: Path, load: Callable[..., ArrayKernel]) -> ArrayProduct:
-    kernels = {one["name"]: read_kernel(folder / f"{one['name']}.cu").source for one in choice["kernels"]}
+    """Without the rules of cuBLASLt, whose calls go to the kernels of later ones."""
+    names = [one["name"] for one in choice["kernels"] if one["name"] != CUBLASLT]
+    kernels = {one: read_kernel(folder / f"{one}.cu").source for one in names}
     rules = tuple(
         Rule(_needs(rule["needs"]), Box(tuple(rule["least"]), tuple(rule["most"])), rule["kernel"])
         for rule in choice["rules"]
+        if rule["kernel"] in kernels
     )
     return ArrayProduct(name, kernels, rules, load)
 

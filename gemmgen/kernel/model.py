@@ -138,6 +138,15 @@ def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Pre
     return Prediction(device.name, used, plan.shared_bytes, fit, waves, time, bound)
 
 
+def least_us(plan: Plan, device: DeviceSpec) -> float:
+    """What products alone take at the rate of the instructions that multiply in `plan`: no tile is faster."""
+    case, work = representative(plan.problem), plan.work
+    cycles = _step_cycles(plan, 1, device.arch, 0)["FMA"]  # of an SM, for a tile's step
+    rows, columns = plan.tile
+    macs = rows * columns * work.depth * work.passes / cycles
+    return case.flops / 2 / macs / device.sms / device.clock_ghz / 1000
+
+
 def _registers_to_launch(threads: int) -> int:
     """The most of a thread with which an SM has room for a block of `threads`."""
     warps = -(-threads // (WARP * SCHEDULERS))  # of a scheduler, which has its share of the registers

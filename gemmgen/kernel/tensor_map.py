@@ -19,6 +19,7 @@ SWIZZLES = (0, 32, 64, 128)  # bytes of a pattern's lines; 0 is none
 PROMOTIONS = (0, 64, 128, 256)  # bytes that L2 fetches at once; 0 leaves it alone
 ELEMENT_BYTES = (1, 2, 4, 8)  # moved as unsigned integers, which no conversion touches
 UNIT = 16  # bytes that divide addresses, strides and lines of boxes
+PATTERN_LINES = 8  # of a swizzled box, after which the pattern repeats
 MOST_BOX = 256  # elements along each dimension of a box
 MOST_SIZE = 2**32  # elements along each dimension of the tensor
 MOST_STRIDE = 2**40  # bytes

@@ -10,7 +10,7 @@ from itertools import islice
 
 from gemmgen.kernel.config import Config
 from gemmgen.kernel.families.base import Family, first_rejection
-from gemmgen.kernel.model import Prediction, predict
+from gemmgen.kernel.model import Prediction, least_us, predict
 from gemmgen.kernel.plan import Plan
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
@@ -50,25 +50,41 @@ class Search:
     _untried: dict[Config, Ranked] = field(init=False)
 
     def __post_init__(self) -> None:
-        predicted = [
-            Ranked.of(space.problem, space.family, config, self.device)
-            for space in self.spaces
-            for config in space.accepted
-        ]
-        self.ranked = sorted(predicted, key=lambda entry: entry.prediction.time_us)
+        self.ranked, self._known, self._untried = [], {}, {}
+        for space in self.spaces:
+            self._rank(space)
+
+    def add(self, space: Space) -> None:
+        """The configs of one family more."""
+        self.spaces = (*self.spaces, space)
+        self._rank(space)
+
+    def _rank(self, space: Space) -> None:
+        entries = [Ranked.of(space.problem, space.family, config, self.device) for config in space.accepted]
+        self.ranked = sorted([*self.ranked, *entries], key=lambda entry: entry.prediction.time_us)
         self._known = {entry.config: entry for entry in self.ranked}
         self._untried = dict(self._known)
+
+    def hopeless(self, family: Family, problem: Problem) -> bool:
+        """Whether the products alone would take HOPELESS times as long as what is known, whatever the config.
+
+        At the rate of the default config: no use going through the family's space.
+        """
+        config = family.default(problem)
+        if not self.ranked or first_rejection(family, problem, config, self.device.arch.limits) is not None:
+            return False
+        return least_us(family.plan(problem, config), self.device) > HOPELESS * self.ranked[0].prediction.time_us
 
     def first(self, count: int) -> list[Ranked]:
         """The `count` best predicted configs, at most one of each tile shape while there are others.
 
-        Families take turns: the model tells two kernels of one family apart better than two of different ones. One
-        whose best takes HOPELESS times as long as another's has none.
+        Families take turns, the best one first: the model tells two kernels of one family apart better than two of
+        different ones. One whose best takes HOPELESS times as long as another's has none.
         """
         entries = [self._untried_of(space.family) for space in self.spaces]
         least = min((family[0].prediction.time_us for family in entries if family), default=0.0)
         hopeful = [family for family in entries if family and family[0].prediction.time_us < HOPELESS * least]
-        turns = [_distinct_first(family) for family in hopeful]
+        turns = [_distinct_first(one) for one in sorted(hopeful, key=lambda one: one[0].prediction.time_us)]
         return self._note(list(_interleave(turns))[:count])
 
     def details(self, timed: Sequence[tuple[Config, float]]) -> tuple[str, ...]:

@@ -26,7 +26,6 @@ from gemmgen.verification.window import Window
 Range = tuple[int, int]  # smallest and largest
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
 USUAL_EXPONENT = 32  # of two: other scalars are huge or tiny
-SAMPLED_RATIOS = 1024  # elements of a comparison that the quantiles are of
 
 
 @dataclass(frozen=True)
@@ -143,11 +142,8 @@ class DomainTally:
         """`comparison` is of `situation`, and nothing in it is wrong."""
         if situation.data in EXACT_KINDS:
             return
-        ratios = comparison.ratios.ravel()
-        self._elements += ratios.size
-        if ratios.size > SAMPLED_RATIOS:
-            ratios = ratios[np.random.default_rng(situation.seed).integers(ratios.size, size=SAMPLED_RATIOS)]
-        self._ratios.append(ratios)
+        self._elements += comparison.elements
+        self._ratios.append(comparison.ratios.ravel())
         self._worst = max(self._worst, (comparison.worst, str(situation)))
         self._bound = max(self._bound, (comparison.largest_bound, str(situation)))
 

@@ -99,12 +99,14 @@ from gemmgen.verification.window import Window
 Doubles = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Elements = npt.NDArray[Any]
+Places = tuple[npt.NDArray[np.intp], ...]  # an index for each dimension
 
 SCALING_ROUNDINGS = 4  # of an integer sum: its own to a float, alpha, beta and their sum
 REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
 SMALLEST_NORMAL = 2.0**-126  # f32
 KEPT_ELEMENTS = 2**18  # of a product that is kept for other scalars
 PART_ELEMENTS = 2**17  # that a thread looks at: in float64 a few such arrays fit a core's cache
+SAMPLED_RATIOS = 1024  # elements of a large comparison whose errors are kept
 OTHERS_SHARE = 1 / 8  # of elements that are not what was expected to the bit: from there on picking them out is slower
 
 
@@ -172,12 +174,14 @@ class Compared:
 
     worst          largest error over its bound; infinite where an element is wrong
     mismatch       the first wrong element; None where there is none
-    ratios         error over bound of every element (0 where exact data is right)
+    elements       that were compared
+    ratios         error over bound of each (0 where exact data is right), or of SAMPLED_RATIOS of many
     largest_bound  the largest error that an element was allowed
     """
 
     worst: float
     mismatch: Mismatch | None
+    elements: int
     ratios: Doubles
     largest_bound: float
 
@@ -245,65 +249,69 @@ def compare_amax(
 def _compared(situation: Situation, result: Floats, window: Window, output: str, wanted: Wanted) -> Compared:
     matrix, types = situation.case.tensors[output], situation.case.problem.types
     got = matrix.view(result)[window.index]
-    ratios = np.zeros(got.shape)
-
-    def beside(part: Window) -> Mismatch | None:
-        at = part.within(window)
-        return _mismatch(types, matrix.dtype, got[at], wanted.part(at), ratios[at], part)
-
-    found = [mismatch for mismatch in in_threads(beside, window.parts(PART_ELEMENTS)) if mismatch is not None]
-    if not found:
-        return Compared(float(ratios.max(initial=0.0)), None, ratios, wanted.largest_bound)
-    mismatch = replace(found[0], count=sum(one.count for one in found), output=output)
-    return Compared(np.inf, mismatch, ratios, wanted.largest_bound)
+    elements = _Elements(types, matrix.dtype, got, wanted)
+    parts = in_threads(lambda part: elements.beside(part.within(window), part), window.parts(PART_ELEMENTS))
+    wrong = [part for part in parts if isinstance(part, Mismatch)]
+    ratios = elements.sampled_ratios(situation.seed)
+    if wrong:
+        mismatch = replace(wrong[0], count=sum(one.count for one in wrong), output=output)
+        return Compared(np.inf, mismatch, got.size, ratios, wanted.largest_bound)
+    worst = max((part for part in parts if isinstance(part, float)), default=0.0)
+    return Compared(worst, None, got.size, ratios, wanted.largest_bound)
 
 
-def _mismatch(
-    types: Types, dtype: DType, got: Elements, wanted: Wanted, ratios: Doubles, window: Window
-) -> Mismatch | None:
-    """The first of `got` that is wrong, and how many are; puts errors over bounds into `ratios`."""
-    if wanted.stored is None:
-        return _mismatch_among(types, dtype, got, wanted, ratios, None, window)
-    others = np.nonzero(got.view(dtype.bits) != wanted.stored.view(dtype.bits))
-    if len(others[0]) > got.size * OTHERS_SHARE:
-        return _mismatch_among(types, dtype, got, wanted, ratios, None, window)
-    return _mismatch_among(types, dtype, got, wanted, ratios, others, window) if len(others[0]) else None
+@dataclass(frozen=True)
+class _Elements:
+    """What a kernel has stored, in `dtype`, and what is right. Of large ones no array as large is made."""
 
+    types: Types
+    dtype: DType
+    got: Elements
+    wanted: Wanted
 
-def _mismatch_among(
-    types: Types,
-    dtype: DType,
-    got: Elements,
-    wanted: Wanted,
-    ratios: Doubles,
-    places: tuple[npt.NDArray[np.intp], ...] | None,
-    window: Window,
-) -> Mismatch | None:
-    """The same of the elements at `places` alone, or of all."""
-    at = ... if places is None else places
-    values, bound = wanted.values[at], wanted.bound[at]
-    found = dtype.decode(got[at])
-    want = _stored(types, dtype, values)
-    wrong = ~right(types, dtype, found, values, bound)
-    if not wrong.any():
-        error = _error(found, values) if want is values else _error_before_storing(found, want, values)
-        ratios[at] = np.divide(error, bound, out=np.zeros_like(error), where=bound > 0)
-        return None
-    error = _error(found, want)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios[at] = error / bound
-    first = tuple(int(index) for index in np.argwhere(wrong)[0])
-    place = first if places is None else tuple(int(axis[first]) for axis in places)
-    return Mismatch(
-        row=window.top + place[-2],
-        col=window.left + place[-1],
-        got=float(found[first]),
-        expected=float(want[first]),
-        error=float(error[first]),
-        bound=float(bound[first]),
-        count=int(wrong.sum()),
-        matrix=None if window.last is None else window.first + place[0],
-    )
+    def beside(self, at: tuple[slice, ...], window: Window) -> Mismatch | float:
+        """Of the elements `at`, those of `window`: the first wrong one, or the largest error over its bound."""
+        part = _Elements(self.types, self.dtype, self.got[at], self.wanted.part(at))
+        if part.wanted.stored is None:
+            return part._judged(None, window)
+        others = np.flatnonzero(part.got.view(self.dtype.bits) != part.wanted.stored.view(self.dtype.bits))
+        if len(others) > part.got.size * OTHERS_SHARE:
+            return part._judged(None, window)
+        return part._judged(np.unravel_index(others, part.got.shape), window) if len(others) else 0.0
+
+    def sampled_ratios(self, seed: int) -> Doubles:
+        """The error over bound of every element, or of SAMPLED_RATIOS."""
+        if self.got.size <= SAMPLED_RATIOS:
+            return self._ratios(self.dtype.decode(self.got), self.wanted.values, self.wanted.bound)
+        chosen = np.random.default_rng(seed).integers(self.got.size, size=SAMPLED_RATIOS)
+        at = np.unravel_index(chosen, self.got.shape)
+        return self._ratios(self.dtype.decode(self.got[at]), self.wanted.values[at], self.wanted.bound[at])
+
+    def _ratios(self, got: Doubles, values: Doubles, bound: Doubles) -> Doubles:
+        want = _stored(self.types, self.dtype, values)
+        error = _error(got, values) if want is values else _error_before_storing(got, want, values)
+        return np.divide(error, bound, out=np.zeros_like(error), where=bound > 0)
+
+    def _judged(self, places: Places | None, window: Window) -> Mismatch | float:
+        """The same of the elements at `places` alone, or of all."""
+        at = ... if places is None else places
+        got, values, bound = self.dtype.decode(self.got[at]), self.wanted.values[at], self.wanted.bound[at]
+        wrong = ~right(self.types, self.dtype, got, values, bound)
+        if not wrong.any():
+            return float(self._ratios(got, values, bound).max(initial=0.0))
+        want = _stored(self.types, self.dtype, values)
+        first = tuple(int(index) for index in np.argwhere(wrong)[0])
+        place = first if places is None else tuple(int(axis[first]) for axis in places)
+        return Mismatch(
+            row=window.top + place[-2],
+            col=window.left + place[-1],
+            got=float(got[first]),
+            expected=float(want[first]),
+            error=float(_error(got, want)[first]),
+            bound=float(bound[first]),
+            count=int(wrong.sum()),
+            matrix=None if window.last is None else window.first + place[0],
+        )
 
 
 def _stored(types: Types, dtype: DType, values: Doubles) -> Doubles:
@@ -371,25 +379,35 @@ def _wanted_whole(situation: Situation, output: str, multiply: Multiply) -> Want
 
 def _expected(situation: Situation, window: Window, output: str, multiply: Multiply) -> tuple[Doubles, Doubles]:
     """Part by part, in threads: most of its many passes over the elements find them in a core's cache."""
-    of = unscaled(situation.case), situation.data, data_seed(situation), window
+    case = situation.case
+    of = unscaled(case), situation.data, data_seed(situation), window
 
     def made() -> Products:
         return products_by(multiply, situation) or products(*of)
 
     found = PRODUCTS.get(of, made, lambda found: found) if window.elements <= KEPT_ELEMENTS else made()
     # Sums of whole rows of A, or columns of B, are made once.
-    parts = [window] if situation.case.problem.epilogue.sums else window.parts(PART_ELEMENTS)
+    parts = [window] if case.problem.epilogue.sums else window.parts(PART_ELEMENTS)
     if len(parts) == 1:
         return _expected_part(situation, window, output, *found)
-    values, bound = np.empty(found[0].shape), np.empty(found[0].shape)
+    values = np.empty(found[0].shape)
+    exact = case.problem.epilogue.is_linear and (situation.data in EXACT_KINDS or case.problem.types.scalar.is_integer)
+    bound = _no_bound(values) if exact else np.empty(values.shape)
 
     def make(part: Window) -> None:
         at = part.within(window)
         of_part = found[0][at], found[1][at], found[2][at] if found[2].size > 1 else found[2]
-        values[at], bound[at] = _expected_part(situation, part, output, *of_part)
+        values[at], of_values = _expected_part(situation, part, output, *of_part)
+        if not exact:
+            bound[at] = of_values
 
     in_threads(make, parts)
     return values, bound
+
+
+def _no_bound(values: Doubles) -> Doubles:
+    """Zeros that take no memory."""
+    return np.broadcast_to(np.zeros(()), values.shape)
 
 
 def _expected_part(
@@ -399,7 +417,7 @@ def _expected_part(
     if not case.problem.epilogue.is_linear:
         return _through_epilogue(situation, window, product, size, largest, output)
     if types.scalar.is_integer:
-        return _integer_result(situation, window, product), np.zeros_like(product)
+        return _integer_result(situation, window, product), _no_bound(product)
     with np.errstate(invalid="ignore"):
         unscaled_size = size
         values, size = alpha_of(case) * product, abs(alpha_of(case)) * size
@@ -407,7 +425,7 @@ def _expected_part(
             old = case.c.dtype.decode(case.c.view(make_operands(situation).c)[window.index])
             values, size = values + case.beta * old, size + np.abs(case.beta * old)
     if situation.data in EXACT_KINDS:
-        return values, np.zeros_like(values)
+        return values, _no_bound(values)
     with np.errstate(invalid="ignore"):  # alpha may be infinite
         beyond = abs(alpha_of(case)) * _beyond(situation, product, unscaled_size, largest)
     bound = _bound(situation, size, largest) + beyond

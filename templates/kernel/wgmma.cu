@@ -13,7 +13,7 @@
 //% from "device/warpgroup.cu" import named_barriers, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
 //% from "prepare/prepare.cu" import prepare
-//% from "wgmma/stage.cu" import load_stage, multiply_stage, promote
+//% from "wgmma/stage.cu" import clear, load_stage, multiply_stage, promote
 //% from "wgmma/piece.cu" import sums_of_piece, staged_at
 //% from "epilogue/linear.cu" import store_c as store_linear
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
@@ -22,6 +22,9 @@
 //% set rank = 3 if view.batched else 2
 //% set loads_c = view.staged and e.reads_c
 //% set matrix = ", matrix" if view.batched
+//% set unit, per = ("cluster", " / CLUSTER") if view.cluster > 1 else ("block", "")
+//% set rows = "CLUSTER_M" if view.cluster > 1 and view.along == "m" else "BM"
+//% set columns = "CLUSTER_N" if view.cluster > 1 and view.along == "n" else "BN"
 //% set releases = "threadIdx.x % 128 < CLUSTER" if view.cluster > 1 else "leads"
 //% set leaders = view.cluster == 1 or view.staged
 //% macro release(stage)
@@ -79,7 +82,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-${ raster(view.group, "cluster", "CLUSTER_M") if view.cluster > 1 else raster(view.group) }
+${ raster(view.group, unit, rows, columns) }
 ${ dynamic_shared(1024) }
 ${ mbarrier() }
 //% if view.cluster > 1
@@ -91,14 +94,20 @@ ${ tma((rank,), (rank,) if view.staged else (), written=false) }
 //% if view.cluster > 1
 ${ tma_multicast((rank,)) }
 //% endif
-//% if view.staged
+//% set limited = [view.a, view.b] | selectattr("limited") | list
+//% if view.staged or limited
 ${ fence_proxy_async() }
+//% endif
+//% if view.staged
 ${ named_barriers(arrive=false) }
 //% endif
 //% if view.donates
 ${ setmaxnreg() }
 //% endif
 ${ wgmma([view.wgmma]) }
+//% if limited
+${ clear() }
+//% endif
 ${ load_stage(view) }
 ${ multiply_stage(view) }
 //% if view.promoted
@@ -132,6 +141,12 @@ ${ signature(kernel) }{
 //% endif
         fence_mbarrier_init();
     }
+//% for x in limited
+    for (int stage = 0; stage < STAGES; ++stage) clear(shared.${ x.x }[stage]);  // products read lines that ${ x.X } does not have, too
+//% endfor
+//% if limited
+    fence_proxy_async();
+//% endif
 //% if view.cluster > 1
     cluster_sync();  // other blocks arrive at these barriers, too
 //% else
@@ -144,13 +159,12 @@ ${ signature(kernel) }{
 //% if kernel.drops_alpha
     if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
 //% endif
-//% set unit, per = ("cluster", " / CLUSTER") if view.cluster > 1 else ("block", "")
 //% set number = "number" if view.persistent else "static_cast<int>(blockIdx.x%s)" | format(per)
 //% if view.cluster > 1
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles ${ "below" if view.along == "m" else "beside" } each other
 //% endif
 //% if view.persistent or view.batched
-    const int tiles = (${ tile_rows | replace("BM", "CLUSTER_M") if view.cluster > 1 else tile_rows }) * (${ tile_columns });${ "  // of a matrix of the batch" if view.batched }
+    const int tiles = (${ tile_rows | replace("BM", rows) }) * (${ tile_columns | replace("BN", columns) });${ "  // of a matrix of the batch" if view.batched }
 //% endif
 //% set every = "tiles * " ~ (kernel.sizes.batch or "batch") if view.batched else "tiles"
 //% set depth = 4 if view.persistent else 0
@@ -166,7 +180,7 @@ ${ signature(kernel) }{
 //% filter indent(depth, true)
         ${ "" if view.cluster > 1 else "const " }TileOrigin tile = tile_of_${ unit }(s, ${ number }${ " % tiles" if view.batched });
 //% if view.cluster > 1
-        tile.m += rank * BM;
+        tile.${ view.along } += rank * B${ view.along | upper };
 //% endif
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
@@ -196,7 +210,7 @@ ${ signature(kernel) }{
 //% filter indent(depth, true)
     ${ "" if view.cluster > 1 else "const " }TileOrigin tile = tile_of_${ unit }(s, ${ number }${ " % tiles" if view.batched });
 //% if view.cluster > 1
-    tile.m += rank * BM;
+    tile.${ view.along } += rank * B${ view.along | upper };
 //% endif
 //% if view.batched
     const int matrix = ${ number } / tiles;

@@ -1,15 +1,15 @@
 /*# A stage of the ring: how TMA fills it, and how a warpgroup multiplies what is there. #*/
 /*# The boxes of an operand's k tile. #*/
 //% macro boxes(x, view)
-//% set shared, block = view.cluster > 1 and x.x == "b", "B" ~ x.MN
-//% set load = "tma_load_%s%dd" | format("multicast_" if shared, 3 if view.batched else 2)
-//% set matrix = (", matrix" if view.batched) ~ (", (1 << CLUSTER) - 1" if shared)
+//% set block = "B" ~ x.MN
+//% set load = "tma_load_%s%dd" | format("multicast_" if x.shared, 3 if view.batched else 2)
+//% set matrix = (", matrix" if view.batched) ~ (", (1 << CLUSTER) - 1" if x.shared)
 //% set across, lines = ("BK", block) if x.along_k else (block, "BK")
-//% set to = "shared.%s[stage]" | format(x.x) ~ (" + at * " ~ lines if x.boxes > 1) ~ (" + part * LINE_B" if shared)
-//% set along, first = " + at" if x.boxes > 1, " + part" if shared
+//% set to = "shared.%s[stage]" | format(x.x) ~ (" + at * " ~ lines if x.boxes > 1) ~ (" + part * LINE_%s" | format(x.X) if x.shared)
+//% set along, first = " + at" if x.boxes > 1, " + part" if x.shared
 //% set start = "k%s, tile.%s%s" | format(along, x.mn, first) if x.along_k else "tile.%s%s, k%s" | format(x.mn, along, first)
-//% if shared
-const int part = rank * PART_B;  // the first line that this block brings
+//% if x.shared
+const int part = rank * PART_${ x.X };  // the first line that this block brings
 //% endif
 //% if x.boxes > 1
 #pragma unroll
@@ -18,10 +18,23 @@ for (int at = 0; at < ${ across }; at += LINE_${ x.X }) ${ load }(${ to }, map_$
 ${ load }(${ to }, map_${ x.x }, full, ${ start }${ matrix });
 //% endif
 //% endmacro
+/*# For lines of a tile that no copy brings. #*/
+//% macro clear()
+template <class T, int N>
+__device__ __forceinline__ void clear(T (&tile)[N])
+{
+    constexpr int CHUNK = 16 / sizeof(T);
+    for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<T, CHUNK>{});
+}
+//% endmacro
+//% macro tile_bytes(x)
+${ "LINES_%s * BK * sizeof(%s)" | format(x.X, element[x.X]) if x.limited else "sizeof(shared.%s[0])" | format(x.x) }
+//%- endmacro
 //% macro load_stage(view)
 //% if view.cluster > 1
-// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The bytes of
-// A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
+//% set shared, own = (view.a, view.b) if view.a.shared else (view.b, view.a)
+// Lets TMA bring the k tile of ${ own.X }, and this block's part of ${ shared.X }'s, which goes to all blocks of the cluster, from k on. The bytes of
+// ${ own.X } and of all parts of ${ shared.X } count at the stage's barrier, and zeros for what lies outside of A and B.
 //% else
 // Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
 // of A and B.
@@ -30,7 +43,7 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
                                            TileOrigin tile, int k${ ", int matrix" if view.batched }${ ", int rank" if view.cluster > 1 })
 {
     unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+    mbarrier_arrive_expect_tx(full, ${ tile_bytes(view.a) } + ${ tile_bytes(view.b) });
 ${ boxes(view.a, view) | indent(4, true) | trim("\n") }
 ${ boxes(view.b, view) | indent(4, true) | trim("\n") }
 }

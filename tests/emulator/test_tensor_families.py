@@ -59,6 +59,7 @@ KERNELS = (
     Kernel((None, 56, None), {"BK": 16, "MMA_K": 8}, {"types": TF32, "layout": "cc"}),
     warpgroups(OPEN, {"BN": 128, "STAGES": 3}, ld_align=8),
     warpgroups(OPEN, {"CLUSTER": 2, "BN": 64, "STAGES": 3}, layout="rr", batch=None, ld_align=8),
+    warpgroups((16, 72, None), {"CLUSTER": 2, "ACROSS": 1, "BN": 32, "PERSISTENT": 0}, ld_align=8),
     warpgroups((None, 72, None), {"BM": 128, "BN": 24, "IN_FLIGHT": 0}, layout="cc", types="f16", epilogue="bias+gelu"),
     warpgroups(OPEN, {"PERSISTENT": 0, "BN": 64}, types="s8,s8,s32", ld_align=16, batch=None),
     warpgroups(OPEN, {}, types=TF32, layout="rr"),

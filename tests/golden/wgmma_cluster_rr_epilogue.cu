@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_dbad22da
+// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_c781d486
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -15,7 +15,7 @@
 //
 // Launch  up to ceil(M / 256) * ceil(N / 192) * 2 blocks of 384 threads, 181248 bytes of dynamic shared memory
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_bf16_rr_Mx4096x4096_bias_gelu_wgmma_128x192x64_c2_k2_s4_f1_g8_p1
+// Config  gemm_bf16_rr_Mx4096x4096_bias_gelu_wgmma_128x192x64_c2_k2x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x4096x4096' --dtype bf16 --layout rr --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=192 --set CLUSTER=2
 
 namespace {
@@ -57,7 +57,7 @@ constexpr int BM = 128;       // rows of C that a block computes
 constexpr int BN = 192;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int CLUSTER = 2;    // blocks of a cluster, with tiles below each other: each brings its part of B to all
+constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
 constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
@@ -548,7 +548,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_dbad22da(
+gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_c781d486(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

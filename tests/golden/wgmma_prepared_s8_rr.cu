@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_536a9624
+// gemm_s8s8s32_rr_Mx513x100_sm90_704b3c37
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -12,10 +12,10 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 99328 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_536a9624_prepare_a_kernel writes before,
-//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_536a9624_prepare_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_704b3c37_prepare_a_kernel writes before,
+//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_704b3c37_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1_s4_f1_g8_p1
+// Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
 
 namespace {
@@ -391,7 +391,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_536a9624_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_704b3c37_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M)
@@ -417,7 +417,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_536a9624_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_536a9624_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_704b3c37_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -449,7 +449,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_536a9624_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_536a9624(
+gemm_s8s8s32_rr_Mx513x100_sm90_704b3c37(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     int* __restrict__ C,

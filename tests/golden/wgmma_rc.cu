@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x4096_sm90_b24ab1a7
+// gemm_bf16_rc_4096x4096x4096_sm90_ae95bb15
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -13,7 +13,7 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rc_4096x4096x4096_wgmma_128x256x64_c2_k1_s4_f1_g8_p1
+// Config  gemm_bf16_rc_4096x4096x4096_wgmma_128x256x64_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate 4096x4096x4096 --dtype bf16 --layout rc --arch sm_90 --family wgmma
 
 namespace {
@@ -455,7 +455,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x4096_sm90_b24ab1a7(
+gemm_bf16_rc_4096x4096x4096_sm90_ae95bb15(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_66507c49
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_a9c76fe9
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -18,7 +18,7 @@
 // Expects A, B, C, bias_n and residual at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, stride_a, stride_c, stride_residual divisible by 8
-// Config  gemm_f16f16f32_cr_bB_Mx320x200_la8_bias_gelu_residual_wgmma_128x128x64_c2_k1_s4_f0_g8_p1
+// Config  gemm_f16f16f32_cr_bB_Mx320x200_la8_bias_gelu_residual_wgmma_128x128x64_c2_k1x0_s4_f0_g8_p1
 // Made by gemmgen generate '?x320x200' --types f16,f16,f32 --layout cr --batch '?' --epilogue 'gelu(alpha * acc + beta * C + bias_n) + residual' --ld-align 8 --arch sm_90 --family wgmma --set BN=128 --set IN_FLIGHT=0
 
 namespace {
@@ -491,7 +491,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_66507c49(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_a9c76fe9(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_020252ae
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_cbc6abce
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -15,7 +15,7 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 197632 bytes of dynamic shared memory
 // Expects A, B, C, bias_n, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_wgmma_128x256x128_c2_k1_s4_f1_g8_p0
+// Config  gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_wgmma_128x256x128_c2_k1x0_s4_f1_g8_p0
 // Made by gemmgen generate 512x513x1024 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set PERSISTENT=0
 
 namespace {
@@ -436,7 +436,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_020252ae(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_cbc6abce(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rc_Mx512x1024_sm90_5a71bc9f
+// gemm_f32_tf32_rc_Mx512x1024_sm90_5abec756
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -13,7 +13,7 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f32_tf32_rc_Mx512x1024_la4_wgmma_128x256x32_c2_k1_s4_f1_g8_p1
+// Config  gemm_f32_tf32_rc_Mx512x1024_la4_wgmma_128x256x32_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x512x1024' --dtype f32 --compute tf32 --layout rc --ld-align 4 --arch sm_90 --family wgmma
 
 namespace {
@@ -433,7 +433,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_Mx512x1024_sm90_5a71bc9f(
+gemm_f32_tf32_rc_Mx512x1024_sm90_5abec756(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

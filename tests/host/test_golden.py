@@ -137,6 +137,13 @@ SAMPLES = {
     "wgmma_cluster_rr_epilogue": Sample(
         WGMMA, {"CLUSTER": 2, "BN": 192, "STAGES": 4}, (None, 4096, 4096), "rr", dtype=DType.BF16, epilogue="bias+gelu"
     ),
+    "wgmma_cluster_across_few_rows": Sample(
+        WGMMA,
+        {"BM": 64, "BN": 64, "BK": 128, "CONSUMERS": 1, "CLUSTER": 2, "ACROSS": 1, "PERSISTENT": 0},
+        (16, 8192, 8192),
+        "rc",
+        dtype=DType.BF16,
+    ),
     "wgmma_runtime_cr_batch": Sample(
         WGMMA,
         {"BN": 128, "IN_FLIGHT": 0},

@@ -15,21 +15,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gemmgen
-from gemmgen.artifacts.library.building import library_texts
+from gemmgen.arrays.library import read_library
+from gemmgen.artifacts.library.building import choice_document, library_texts
 from gemmgen.artifacts.library.clocks import Predicted
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
+from gemmgen.artifacts.library.known import known_or
 from gemmgen.artifacts.library.members import Member, Needs, case_of
 from gemmgen.artifacts.library.rules import Choice, choose
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import Product, Spec, read_spec, spec_from
 from gemmgen.artifacts.library.table import FEATURES, Box, Sizes, between, chosen, regions, regret_of
 from gemmgen.artifacts.library.texts import LibraryText
+from gemmgen.cli import main
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import InvalidInput
+from gemmgen.support.files import Store
+from gemmgen.support.jsontext import json_text
 
 LINEAR: dict[str, Any] = {"name": "linear", "types": "bf16", "layout": "rc", "M": "1..8192", "N": "?", "K": "?"}
 
@@ -248,7 +253,11 @@ class FromARule:
         ]
 
 
-def test_cublaslt_serves_what_it_is_faster_at_and_nothing_else() -> None:
+def _unloaded(source: object) -> Any:
+    raise AssertionError("nothing is called")
+
+
+def test_cublaslt_serves_what_it_is_faster_at_and_nothing_else(tmp_path: Path) -> None:
     product = product_of()
     members = [*(member(product, one) for one in (product.general, product.aligned(64, 64, 64))), CublasLt(product)]
     choice = choose(product, "sm_90", members, FromARule())
@@ -260,6 +269,10 @@ def test_cublaslt_serves_what_it_is_faster_at_and_nothing_else() -> None:
     texts = library_texts(LibraryText(spec, (choice,)))
     assert "&linear_cublasLt_kernel}" in texts["mylib.cu"]
     assert "CUDA::cublasLt" in texts["CMakeLists.txt"]
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "mylib.record.json").write_text(json_text({"choices": [choice_document(choice)]}))
+    assert [*read_library(tmp_path, "sm_90", _unloaded)] == ["linear"]  # Python takes the kernels alone
     alone = library_texts(LibraryText(spec, (replace(choice, members=choice.kernels, rules=choice.rules[-1:]),)))
     assert not any("cublas" in text.lower() for text in alone.values())
 
@@ -344,3 +357,36 @@ def test_no_kernel_of_a_library_wants_more_of_matrices_behind_pointers_than_thei
     aligned = Problem(None, None, None, types="bf16", layout="rc", batch=None, pointers=True)
     with pytest.raises(InvalidInput, match="wants matrices behind pointers at 16 bytes"):
         member(product, aligned)
+
+
+def test_what_is_known_is_not_found_again(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    def make() -> dict[str, float]:
+        made.append(1)
+        return {"us": 1.5}
+
+    store = Store(tmp_path)
+    assert [known_or(store, "timing", "ab12", make) for _ in range(2)] == [{"us": 1.5}] * 2
+    assert len(made) == 1
+
+
+def test_the_command_prints_what_was_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tomllib")
+    names = write_kernels(tmp_path, product_of())
+    fields = "".join(f"{name} = {json.dumps(value)}\n" for name, value in {**LINEAR, "kernels": names}.items())
+    (tmp_path / "spec.toml").write_text(f'name = "mylib"\narchitectures = ["sm_90"]\n[[product]]\n{fields}')
+    words = ["library", str(tmp_path / "spec.toml"), "--to", str(tmp_path / "out"), "--device", "emulator"]
+    assert main([*words, "--examples", "0", "--points", "27"]) == 0
+    assert re.search(r"linear +sm_90 +1 +1 +predicted +H200 +0% +0% +1..8192 x 1..8192", capsys.readouterr().out)
+    assert main([*words, "--examples", "0", "--points", "27", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [choice["product"] for choice in document["choices"]] == ["linear"]
+    assert document["removed"] == []
+
+
+def test_the_example_is_a_library() -> None:
+    pytest.importorskip("tomllib")
+    spec = read_spec(Path(__file__).parents[2] / "examples" / "library.toml", "sm_90")
+    assert len(spec.products) == 6
+    assert all(len(list(product.requests())) >= 3 for product in spec.products)

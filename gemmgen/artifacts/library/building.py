@@ -205,35 +205,26 @@ class _Maker:
 
 def library_texts(library: LibraryText) -> dict[str, str]:
     """The text of each file by name, without record and certificate."""
-
-    def render(template: str) -> str:
-        return environment(F32_TYPES).get_template(f"export/library/{template}").render(lib=library)
-
     name = library.name
     own = {
-        f"{name}.h": render("library.h"),
-        f"{name}.cu": render("library.cu"),
-        f"{name}_selftest.cu": render("selftest.cu"),
-        "CMakeLists.txt": render("CMakeLists.txt"),
-        "README.md": render("README.md"),
+        f"{name}.h": _render("library.h", lib=library),
+        f"{name}.cu": _render("library.cu", lib=library),
+        f"{name}_selftest.cu": _render("selftest.cu", lib=library),
+        "CMakeLists.txt": _render("CMakeLists.txt", lib=library),
+        "README.md": _render("README.md", lib=library),
     }
     return own | {file: text for member in library.members for file, text in _kernel_texts(member)}
 
 
 def _kernel_texts(member: Member) -> Iterator[tuple[str, str]]:
     """Of a kernel what a library takes: text and launcher, and the header."""
-    texts, feature = kernel_texts(member.source, member.arch), member.interface.feature
-    text = texts[f"{member.name}.cu"]
-    if feature is not None:
-        text = f"{GUARD.format(feature=feature, arch=member.arch)}{text}#endif\n"
-    yield f"{member.name}.cu", text
+    file, texts = f"{member.name}.cu", kernel_texts(member.source, member.arch)
+    yield file, _render("kernel.cu", text=texts[file], feature=member.interface.feature, arch=member.arch)
     yield f"{member.name}.h", texts[f"{member.name}.h"]
 
 
-# The host's pass sees the kernel; of the device's passes that of its architecture alone.
-GUARD = (
-    "#if !defined(__CUDA_ARCH__) || defined({feature})  // of {arch} alone: other architectures have other kernels\n"
-)
+def _render(template: str, **values: object) -> str:
+    return environment(F32_TYPES).get_template(f"export/library/{template}").render(**values)
 
 
 def record_document(library: LibraryText, options: Options) -> Document:
@@ -254,7 +245,7 @@ def choice_document(choice: Choice) -> Document:
     return {
         "product": choice.product.name,
         "arch": choice.arch,
-        "kernels": [_member_document(member) for member in choice.members],
+        "kernels": [_member_document(member, choice.arch) for member in choice.members],
         "rules": [
             {
                 "needs": rule.needs.text,
@@ -278,10 +269,10 @@ def choice_document(choice: Choice) -> Document:
     }
 
 
-def _member_document(member: Contestant) -> Document:
+def _member_document(member: Contestant, arch: str) -> Document:
     needs = {"needs": member.needs.text, "fixed": dict(member.fixed)}
     if isinstance(member, CublasLt):
-        return {"name": member.name, **needs}
+        return {"name": member.name, "arch": arch, **needs}
     source = member.source
     return {"name": member.name, "arch": member.arch, **needs, "family": source.family, "config": source.config}
 

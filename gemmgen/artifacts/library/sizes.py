@@ -12,7 +12,7 @@ from gemmgen.support.errors import require, whole
 
 ANY_MOST = 8192  # the largest of "?" for which choices are made; larger ones are served as it is
 ROWS = (1, 16, 256)  # of a range those for which kernels are tuned, besides its largest up to
-LARGE = 4096
+SMALL, LARGE = 512, 4096
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.kernelfile import read_text
-from gemmgen.artifacts.library.sizes import LARGE, SizeRange
+from gemmgen.artifacts.library.sizes import LARGE, SMALL, SizeRange
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -139,6 +139,9 @@ class Product:
         for n in self.n.listed or (self.n.nearest(LARGE),):
             for k in self.k.listed or (self.k.nearest(LARGE),):
                 yield from ((m, n, k) for m in self.m.typical())
+        if not (self.n.listed and self.k.listed):
+            m, n, k = (one.nearest(SMALL) for one in self.ranges)
+            yield m, n, k
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ class WgmmaView:
     halves       a register holds two sums of f16
     promoted     sums are added up in f32 after each k tile
     staged       C leaves through shared memory by TMA, else from registers
-    cluster      blocks of a cluster, which share B
+    cluster      blocks of a cluster, which share A or B
+    along        in which direction their tiles lie: "m" or "n"
     persistent   a block computes one tile after the other
     donates      registers move from the producer to the consumers
     in_flight    k tiles whose products may be under way while the next one is awaited
@@ -74,6 +75,7 @@ class WgmmaView:
     promoted: bool
     staged: bool
     cluster: int
+    along: str
     persistent: bool
     donates: bool
     in_flight: int
@@ -89,7 +91,8 @@ class WgmmaFamily(Family):
     config_type = WgmmaConfig
     constraints = CONSTRAINTS
     pruning = PRUNING
-    secondary = frozenset({"CLUSTER", "STAGES", "IN_FLIGHT", "GROUP", "PERSISTENT"})
+    secondary = frozenset({"CLUSTER", "ACROSS", "STAGES"})
+    details = ("GROUP", "IN_FLIGHT", "PERSISTENT")
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),
@@ -126,7 +129,7 @@ class WgmmaFamily(Family):
             *_registers(one.CONSUMERS, problem.types.compute is Compute.F16),
             *_lines(a, elements_of(problem)),
             *_lines(b, elements_of(problem)),
-            *_clusters(b),
+            *_clusters(a if a.shared else b),
             *_results(piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc"))),
         )
 
@@ -134,7 +137,7 @@ class WgmmaFamily(Family):
         one = cast(WgmmaConfig, config)
         value = constants(self, problem, config)
         launch = replace(
-            launch_of(value, tile_grid(problem, {**value, "BM": value["CLUSTER_M"]}), dynamic=True),
+            launch_of(value, tile_grid(problem, _cluster_tile(one)), dynamic=True),
             cluster=one.CLUSTER,
             attributes=(DEPENDENT_LAUNCH,),
             maps=maps_of(problem, one),
@@ -149,11 +152,13 @@ class WgmmaFamily(Family):
         return "kernel/wgmma.cu"
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        names = {"PERSISTENT", "SUM_REGISTERS", "IN_FLIGHT", "SHARED_BYTES"}
-        if not donates(cast(WgmmaConfig, plan.config)):
+        names = {"ACROSS", "PERSISTENT", "SUM_REGISTERS", "IN_FLIGHT", "SHARED_BYTES"}
+        one = cast(WgmmaConfig, plan.config)
+        if not donates(one):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
         if plan.launch.cluster == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
+        names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
         return frozenset(names if staged(plan.problem) else names | {"C_STAGES"})
 
     def view(self, plan: Plan) -> WgmmaView:
@@ -168,6 +173,7 @@ class WgmmaFamily(Family):
             promoted=problem.types.compute is Compute.PROMOTED,
             staged=staged(problem),
             cluster=one.CLUSTER,
+            along="n" if one.ACROSS else "m",
             persistent=bool(one.PERSISTENT),
             donates=donates(one),
             in_flight=one.IN_FLIGHT,
@@ -200,7 +206,8 @@ class WgmmaFamily(Family):
             )
         if one.CLUSTER > 1:
             lines.append(
-                f"Cluster {one.CLUSTER} blocks, tiles below each other: each lets TMA send its part of B to all of them"
+                f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
+                f"each lets TMA send its part of {'A' if one.ACROSS else 'B'} to all of them"
             )
         if staged(plan.problem):
             lines.append("Stores  C leaves through shared memory, by TMA")
@@ -231,7 +238,8 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
     size_a, size_b = problem.types.a.size, problem.types.b.size
     threads, rows = WARPGROUP * config.CONSUMERS, config.BM // config.CONSUMERS  # that compute; of each warpgroup
     moved = (config.BM * size_a + config.BN * size_b) * config.BK
-    brought = (config.BM * size_a + config.BN * size_b // config.CLUSTER) * config.BK
+    tile = _cluster_tile(config)
+    brought = (config.BM * config.BN * (size_a / tile["BN"] + size_b / tile["BM"])) * config.BK
     read = config.CONSUMERS * (rows * size_a + rows // M * config.BN * size_b)  # bytes of the block, for each k
     outputs = config.BM * config.BN // threads
     held = _start_registers(config.CONSUMERS) if donates(config) else 0
@@ -274,15 +282,33 @@ def _registers(consumers: int, halves: bool) -> tuple[Derived, ...]:
 
 @cache
 def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
-    return (Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X} in shared memory", "Boxes of TMA"),)
+    return (
+        Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X} in shared memory", "Boxes of TMA"),
+        Derived(f"LINES_{x.X}", _box_lines(x), f"lines of a box of {x.X}: there are no more", "Boxes of TMA"),
+    )
+
+
+def _box_lines(x: Operand) -> str:
+    return str(x.lines) if x.limited else f"B{x.MN}" if x.along_k else "BK"
+
+
+def _cluster_tile(config: WgmmaConfig) -> dict[str, int]:
+    """Rows and columns of C that a cluster computes."""
+    blocks = {"BM": 1, "BN": config.CLUSTER} if config.ACROSS else {"BM": config.CLUSTER, "BN": 1}
+    return {"BM": config.BM * blocks["BM"], "BN": config.BN * blocks["BN"]}
 
 
 @cache
-def _clusters(b: Operand) -> tuple[Derived, ...]:
-    lines = "BN" if b.along_k else "BK"
+def _clusters(shared: Operand) -> tuple[Derived, ...]:
+    size, direction = ("CLUSTER_N", "columns") if shared.x == "a" else ("CLUSTER_M", "rows")
     return (
-        Derived("CLUSTER_M", "CLUSTER * BM", "rows of C that a cluster computes", "Clusters"),
-        Derived("PART_B", f"{lines} / CLUSTER", "lines of a box of B that a block brings", "Clusters"),
+        Derived(size, f"CLUSTER * B{size[-1]}", f"{direction} of C that a cluster computes", "Clusters"),
+        Derived(
+            f"PART_{shared.X}",
+            f"{_box_lines(shared)} / CLUSTER",
+            f"lines of a box of {shared.X} that a block brings",
+            "Clusters",
+        ),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
 from gemmgen.kernel.families.base import CONVERTS, GRID_FITS
+from gemmgen.kernel.tensor_map import PATTERN_LINES
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import MOST_N, M
 
@@ -14,13 +15,16 @@ from gemmgen.problem.wgmma import MOST_N, M
 class WgmmaConfig(Config):
     """The axes of `wgmma`."""
 
-    PATTERN = "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}"
+    PATTERN = "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}"
 
     BM: int = axis(128, (128, 256, 64, 192), "rows of C that a block computes")
     BN: int = axis(256, (256, 128, 192, 64, 160, 224, 96, 32, 16), "columns of C that a block computes")
     BK: int = axis(64, (64, 128, 32, 256), "depth of a k tile")
     CONSUMERS: int = axis(2, (2, 1, 3), "warpgroups that multiply, each its rows of the block tile")
-    CLUSTER: int = axis(1, (1, 2), "blocks of a cluster, with tiles below each other: each brings its part of B to all")
+    CLUSTER: int = axis(1, (1, 2), "blocks of a cluster: each brings its part of an operand to all")
+    ACROSS: int = axis(
+        0, (0, 1), "a cluster's tiles lie, 0: below each other, and share B; 1: beside each other, and A"
+    )
     STAGES: int = axis(4, (4, 3, 5, 6, 8, 2), "stages: k tiles of A and B that shared memory holds")
     IN_FLIGHT: int = axis(1, (1, 0), "k tiles whose products may be under way while the next one is awaited")
     GROUP: int = axis(
@@ -37,7 +41,7 @@ CONSTRAINTS = (
     CONVERTS,
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
     Constraint("CONSUMERS >= 1 and GROUP >= 1", "counts start at one", False),
-    Constraint("PERSISTENT <= 1", "a switch is 0 or 1", False),
+    Constraint("PERSISTENT <= 1 and ACROSS <= 1", "a switch is 0 or 1", False),
     Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
     # Tiles: of a block, a warpgroup, an instruction
     Constraint(f"BM % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} rows at once"),
@@ -50,9 +54,10 @@ CONSTRAINTS = (
     Constraint("LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     # Clusters
+    Constraint("CLUSTER > 1 or ACROSS == 0", "a block alone shares nothing", False),
     Constraint("CLUSTER >= 1 and CLUSTER <= 8", "every card grants 8 blocks a cluster at most", False),
     Constraint(
-        "CLUSTER == 1 or (B_ALONG_K * BN + (1 - B_ALONG_K) * BK) % (8 * CLUSTER) == 0",
+        f"CLUSTER == 1 or (ACROSS * LINES_A + (1 - ACROSS) * LINES_B) % ({PATTERN_LINES} * CLUSTER) == 0",
         "a block brings whole patterns of a swizzle, 8 lines each",
         False,
     ),
@@ -74,10 +79,13 @@ PRUNING = (
     Constraint("BK * A_BYTES <= 128 or BM * BN <= 16384", "stages of large tiles are long enough"),
     Constraint("BM == 64 * CONSUMERS or BN <= 128", "a wide warpgroup tile reads less shared memory"),
     Constraint("CONSUMERS >= 2 or BM * BN <= 16384", "two warpgroups keep the tensor cores busier than one"),
-    Constraint("STAGES * BK * A_BYTES <= 1024", "further ahead than global memory takes"),
+    Constraint("STAGES * BK * A_BYTES <= 1024 or BM * BN <= 4096", "further ahead than global memory takes"),
     Constraint(
         "STAGES * (BM * BK * A_BYTES + BN * BK * B_BYTES) >= 65536", "memory's latency hides behind more stages"
     ),
+    Constraint("IN_FLIGHT == 1 - PROMOTED", "a detail, tried last, of the fastest"),
+    Constraint("GROUP == 8", "likewise"),
+    Constraint("PERSISTENT == 1", "likewise"),
     Constraint("M == 0 or BM < 2 * M or BM == 64", "most of the tile would lie outside of C"),
     Constraint("N == 0 or BN < 2 * N or BN == 16", "most of the tile would lie outside of C"),
 )

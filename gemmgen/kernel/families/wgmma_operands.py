@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import gcd
 
 from gemmgen.kernel.families.base import Side, sides
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.prepare import Prepare
-from gemmgen.kernel.tensor_map import UNIT, TensorMap
+from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT, TensorMap
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Order
-from gemmgen.problem.sizes import MatrixSizes
+from gemmgen.problem.sizes import MatrixSizes, Size
 from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import FACTORS, M, Wgmma
 
@@ -26,12 +27,18 @@ PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
 class Operand(Side):
     """How A or B lies in shared memory; names are those of the rendered kernel.
 
-    line   elements of a line of a box, which is swizzled
-    boxes  that make up a k tile of the operand
+    line     elements of a line of a box, which is swizzled
+    boxes    that make up a k tile of the operand
+    lines    of a box
+    limited  whether these are fewer than the tile's: the matrix has no more, and TMA takes its time for zeros, too
+    shared   whether the blocks of a cluster each bring a part of these lines to all
     """
 
     line: int
     boxes: int
+    lines: int
+    limited: bool
+    shared: bool
 
 
 def staged(problem: Problem) -> bool:
@@ -40,6 +47,7 @@ def staged(problem: Problem) -> bool:
     return problem.n is not None and problem.n * size % UNIT == 0 and problem.vector_limit("ldc") * size % UNIT == 0
 
 
+@lru_cache(maxsize=64)  # the space asks for each config
 def prepares(problem: Problem) -> tuple[Prepare, ...]:
     """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
     alone."""
@@ -53,6 +61,7 @@ def prepares(problem: Problem) -> tuple[Prepare, ...]:
     return tuple(needed)
 
 
+@lru_cache(maxsize=64)
 def taken(problem: Problem) -> tuple[Side, Side]:
     """A and B as TMA takes them: themselves, or their copies."""
     copied = {one.operand for one in prepares(problem)}
@@ -84,17 +93,20 @@ def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
 def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     """A and B, or their copies, as boxes of TMA."""
     a, b = (
-        Operand(side.x, side.mn, side.along_k, *_boxes(config, side, problem.dtype_of(side.X).size))
+        _operand(config, side, problem.dtype_of(side.X).size, problem.m if side.x == "a" else problem.n)
         for side in taken(problem)
     )
     return a, b
 
 
-def _boxes(config: WgmmaConfig, side: Side, size: int) -> tuple[int, int]:
-    """(elements of a box's line, boxes of a k tile): TMA swizzles lines of 128 bytes at most."""
-    across = config.BK if side.along_k else config.BM if side.x == "a" else config.BN
+def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size) -> Operand:
+    """`side`, which has `extent` rows of A or columns of B: TMA swizzles lines of 128 bytes at most."""
+    block = config.BM if side.x == "a" else config.BN
+    across, lines = (config.BK, block) if side.along_k else (block, config.BK)
     line = gcd(LINE_BYTES // size, across)
-    return line, across // line
+    needed = lines if extent is None or not side.along_k else min(lines, -(-extent // PATTERN_LINES) * PATTERN_LINES)
+    shared = config.CLUSTER > 1 and (side.x == "a") == bool(config.ACROSS)
+    return Operand(side.x, side.mn, side.along_k, line, across // line, needed, needed < lines, shared)
 
 
 def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
@@ -113,8 +125,7 @@ def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
     matrix = (1,) if problem.batched else ()
     maps = []
     for x in operands(problem, config):
-        lines = (config.BM if x.x == "a" else config.BN) if x.along_k else config.BK
-        lines //= config.CLUSTER if x.x == "b" else 1  # a block brings its part of B's
+        lines = x.lines // config.CLUSTER if x.shared else x.lines
         span, rounds = x.line * problem.dtype_of(x.X).size, problem.types.compute is Compute.TF32
         maps.append(TensorMap(x.X, (x.line, lines, *matrix), span, PROMOTION_BYTES, rounds))
     if staged(problem):

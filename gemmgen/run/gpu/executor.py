@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
@@ -35,9 +36,11 @@ from gemmgen.run.gpu.timing import QUICK, InterleavedTimings, Protocol, Timing
 from gemmgen.support.child import Child, ChildDied
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
+from gemmgen.support.threads import in_threads
 
 START_TIMEOUT = 120.0  # seconds for a worker to import pycuda and make a context
 PLAIN_KERNELS = ("uniform", "move", "changed", "multiply")
+COPIED_BYTES = 2**23  # of a result, by a thread
 MULTIPLY_FLOPS = 2**27  # of a reference's product: below it numpy is done before the card has its answer copied
 MULTIPLY_COLUMNS = 64 * 65535  # that a grid has room for
 MULTIPLY_TIMEOUT = 300.0  # seconds for a reference's product: a card may have few units for f64
@@ -97,24 +100,30 @@ class GpuKernel:
 
 
 class Results:
-    """A file in memory for results that are too large for a pipe; `path` is None where there is no such thing."""
+    """A file in memory for results that are too large for a pipe; `path` is None where there is no such thing.
+
+    Both sides keep it mapped: the first touch of a page takes longer than its copy.
+    """
 
     def __init__(self) -> None:
         self._file = os.fdopen(os.memfd_create("gemmgen-results"), "r+b") if sys.platform == "linux" else None
         self.path = None if self._file is None else f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
+        self._mapped: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
 
     def read(self, elements: int, dtype: DType) -> Floats:
         """The first `elements`, copied: the next result overwrites them."""
         assert self._file is not None
-        with mmap.mmap(self._file.fileno(), dtype.size * elements, access=mmap.ACCESS_READ) as shared:
-            result: Floats = np.frombuffer(shared, dtype.numpy).copy()
-        return result
+        size = dtype.size * elements
+        if size > self._mapped.size:
+            self._mapped = np.frombuffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+        result: Floats = np.empty(elements, dtype.numpy)
+        into, parts = result.view(np.uint8), range(0, size, COPIED_BYTES)
 
-    def mapped(self, elements: int, dtype: DType) -> Floats:
-        """The same without a copy: of results that are the last ones here."""
-        assert self._file is not None
-        shared = mmap.mmap(self._file.fileno(), dtype.size * elements, access=mmap.ACCESS_READ)
-        return np.frombuffer(shared, dtype.numpy)
+        def copy(start: int) -> None:
+            into[start : start + COPIED_BYTES] = self._mapped[start : min(start + COPIED_BYTES, size)]
+
+        in_threads(copy, parts)
+        return result
 
     def close(self) -> None:
         if self._file is not None:
@@ -185,10 +194,10 @@ class GpuExecutor:
 
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
         """See gemmgen.run.executor.LoadedKernel."""
-        results = Results()
+        results = self._results
+        if results.path is None or not _multiplies(case):
+            return None
         try:
-            if results.path is None or not _multiplies(case):
-                return None
             key, cubin = image_key(case, operands, self._token(operands), seed), self._multiply
 
             def multiply_with(sent: Operands | None) -> Any:
@@ -197,12 +206,10 @@ class GpuExecutor:
 
             count = _with_image(key, operands, multiply_with)
             shape = (-1, *((case.batch,) if case.problem.batched else ()), case.m, case.n)
-            products = results.mapped(count, DType.F64).reshape(shape)
-            return products[0], products[-1]
+            products = results.read(count, DType.F64).reshape(shape)
         except CandidateFailed:  # for want of memory, say: it is not the candidate that failed
             return None
-        finally:
-            results.close()
+        return products[0], products[-1]
 
     def run_baseline(self, case: Case, operands: Operands) -> Floats:
         """C's storage after cuBLASLt's product, or of a batch of pointers cuBLAS's. Raises CandidateFailed."""

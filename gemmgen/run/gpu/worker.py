@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pycuda.driver as cuda
 
 from gemmgen.kernel.prepare import PREPARED
@@ -122,6 +123,7 @@ class Worker:
         self._images = Images(min(IMAGES_BYTES, self._device.total_memory() // IMAGES_SHARE))
         self._changed: Any = None
         self._multiplier: Multiplier | None = None
+        self._results: npt.NDArray[np.uint8] = np.empty(0, np.uint8)  # the file of large ones, mapped
         self._sets: InputSets | None = None
         self._champions: dict[Case, Champion] = {}
         self._movers: dict[Case, Enqueue] = {}
@@ -230,7 +232,7 @@ class Worker:
         ]
         elements = case.m * case.n * case.batch
         for index, memory in enumerate(made):
-            _copy_out(int(memory), DType.F64.size * elements, results, index)
+            self._copy_out(int(memory), DType.F64.size * elements, results, index)
         return len(made) * elements
 
     def run_baseline(self, case: Case, operands: Operands) -> Floats:
@@ -356,11 +358,20 @@ class Worker:
         size = dtype.size * elements
         if results is not None and size >= arena.KEPT_BYTES:
             with suppress(OSError):
-                _copy_out(address, size, results)
+                self._copy_out(address, size, results)
                 return elements
         result: Floats = np.empty(elements, dtype.numpy)
         cuda.memcpy_dtoh(result, address)
         return result
+
+    def _copy_out(self, address: int, size: int, path: str, index: int = 0) -> None:
+        """The `size` bytes at a device `address` into the file `path`, behind `index` others of this size."""
+        end = (index + 1) * size
+        if end > self._results.size:
+            with open(path, "r+b") as file:
+                file.truncate(max(end, os.fstat(file.fileno()).st_size))
+                self._results = np.frombuffer(mmap.mmap(file.fileno(), 0), np.uint8)
+        cuda.memcpy_dtoh(self._results[end - size : end], address)
 
     def _with_workspace(self, binary: Binary, case: Case) -> Enqueue:
         """A launcher that needs pointers to the operands alone. All share one workspace: launches follow each other,
@@ -486,15 +497,6 @@ class Worker:
         stop.record(self._stream)
         stop.synchronize()
         return float(stop.time_since(start)) * 1e3
-
-
-def _copy_out(address: int, size: int, path: str, index: int = 0) -> None:
-    """The `size` bytes at a device `address` into the file `path`, behind `index` others of this size."""
-    with open(path, "r+b") as file:
-        if os.fstat(file.fileno()).st_size < (index + 1) * size:
-            file.truncate((index + 1) * size)
-        with mmap.mmap(file.fileno(), (index + 1) * size) as shared:
-            cuda.memcpy_dtoh(np.frombuffer(shared, np.uint8, offset=index * size), address)
 
 
 def _pointers(layout: arena.DeviceArena, base: int, arrays: Arrays | None) -> Pointers:

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4095x4097x1023_sm90_15f90d06
+// gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -12,10 +12,10 @@
 //
 // Launch  up to ceil(M / 256) * ceil(N / 128) blocks of 384 threads, 197632 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 4095 * 1024 elements, which gemm_bf16_rc_4095x4097x1023_sm90_15f90d06_prepare_a_kernel writes before,
-//         prepared_b: 4097 * 1024 elements, which gemm_bf16_rc_4095x4097x1023_sm90_15f90d06_prepare_b_kernel writes before,
+//         prepared_a: 4095 * 1024 elements, which gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09_prepare_a_kernel writes before,
+//         prepared_b: 4097 * 1024 elements, which gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rc_4095x4097x1023_wgmma_256x128x64_c2_k1_s4_f1_g1_p1
+// Config  gemm_bf16_rc_4095x4097x1023_wgmma_256x128x64_c2_k1x0_s4_f1_g1_p1
 // Made by gemmgen generate 4095x4097x1023 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=256 --set BN=128 --set GROUP=1
 
 namespace {
@@ -409,7 +409,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_4095x4097x1023_sm90_15f90d06_prepare_a_kernel(
+gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a)
 {
@@ -433,7 +433,7 @@ gemm_bf16_rc_4095x4097x1023_sm90_15f90d06_prepare_a_kernel(
 
 // prepared_b = B, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_4095x4097x1023_sm90_15f90d06_prepare_b_kernel(
+gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b)
 {
@@ -456,7 +456,7 @@ gemm_bf16_rc_4095x4097x1023_sm90_15f90d06_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4095x4097x1023_sm90_15f90d06(
+gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

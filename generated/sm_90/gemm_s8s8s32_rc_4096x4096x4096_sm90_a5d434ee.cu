@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_4096x4096x4096_sm90_ff79a45f
+// gemm_s8s8s32_rc_4096x4096x4096_sm90_a5d434ee
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -13,7 +13,7 @@
 //
 // Launch  up to ceil(M / 256) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_s8s8s32_rc_4096x4096x4096_wgmma_256x128x128_c2_k1_s4_f1_g8_p1
+// Config  gemm_s8s8s32_rc_4096x4096x4096_wgmma_256x128x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate 4096x4096x4096 --types s8,s8,s32 --layout rc --arch sm_90 --family wgmma --set BM=256 --set BN=128
 
 namespace {
@@ -430,7 +430,7 @@ __device__ __forceinline__ void store_c(int* tile, Shape s, ThreadOrigin thread,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_4096x4096x4096_sm90_ff79a45f(
+gemm_s8s8s32_rc_4096x4096x4096_sm90_a5d434ee(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
