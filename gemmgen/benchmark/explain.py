@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -12,10 +13,11 @@ from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.kernel.analysis import Traffic, traffic
 from gemmgen.kernel.by_hand import edited_axes, with_axes
 from gemmgen.kernel.families import plan_of
-from gemmgen.kernel.model import Bound, Prediction, predict, representative
+from gemmgen.kernel.model import LAUNCH_US, Bound, Prediction, predict, representative
 from gemmgen.kernel.plan import Plan, Tile
+from gemmgen.kernel.render import render_plan
 from gemmgen.problem.case import Case
-from gemmgen.problem.device import WARP, DeviceSpec
+from gemmgen.problem.device import WARP, Arch, DeviceSpec
 from gemmgen.problem.dtype import WORD
 from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use, skips
@@ -91,6 +93,18 @@ class LoopUse:
     model_fma_use: float
 
 
+@dataclass(frozen=True)
+class Edited:
+    """What edits by hand did to the main loop, and so to the time.
+
+    cycles   that an FMA takes, or waits for, over those of the kernel as gemmgen renders it with the text's constants
+    time_us  predicted from that, where FMAs or issue bound the time; else that kernel's time
+    """
+
+    cycles: float
+    time_us: float
+
+
 @shown_as("explanation.html")
 @brief
 @dataclass(frozen=True)
@@ -106,6 +120,7 @@ class Explanation:
     compiled     None where `compile_failure` says why
     main_loop    None where `sass_failure` says why
     loop_use     None there too, and where the main loop has no FMA
+    edited       None where the text is as it was rendered, or either main loop is not known
     """
 
     kernel: KernelFile
@@ -125,6 +140,12 @@ class Explanation:
     main_loop: InstructionMix | None
     loop_use: LoopUse | None
     sass_failure: Failure | None
+    edited: Edited | None = None
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The config, as the text's constants say it, lowered."""
+        return plan_of(with_axes(self.kernel.source, dict(self.axes)))
 
     @property
     def recorded(self) -> Mapping[str, Any] | None:
@@ -173,6 +194,7 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store | No
         main_loop=sass.main_loop if isinstance(sass, Sass) else None,
         loop_use=use,
         sass_failure=sass if isinstance(sass, Failure) else None,
+        edited=_edited(kernel, plan, arch, device, store, use, prediction),
     )
 
 
@@ -239,15 +261,39 @@ def _disassembled(compiled: CompiledKernel | Failure, instruction: str) -> Sass 
         return error.failure
 
 
+def _edited(
+    kernel: KernelFile,
+    plan: Plan,
+    arch: str,
+    device: DeviceSpec,
+    store: Store | None,
+    use: LoopUse | None,
+    prediction: Prediction,
+) -> Edited | None:
+    if not kernel.edited or use is None:
+        return None
+    original = _disassembled(_compiled(KernelFile(render_plan(plan, arch)), arch, store), plan.instruction)
+    if isinstance(original, Failure) or not original.main_loop.fmas:
+        return None
+    cycles = _fma_use(original, plan, device.arch).allowed / use.fma.allowed
+    work_us = prediction.time_us - LAUNCH_US
+    return Edited(cycles, LAUNCH_US + work_us * (cycles if prediction.bound in ("FMA", "issue") else 1.0))
+
+
+def _fma_use(sass: Sass, plan: Plan, arch: Arch) -> FmaUse:
+    dtype = plan.problem.types.accumulator
+    return fma_use(sass.loop, plan.work, arch, dtype, plan.lanes(arch) if plan.mma else None)
+
+
 def _loop_use(
     sass: Sass, plan: Plan, moved: Traffic, prediction: Prediction, case: Case, device: DeviceSpec
 ) -> LoopUse:
     """The main loop's machine code beside the family's counts; it has FMAs."""
-    work, loop, dtype, often = plan.work, sass.loop, case.problem.types.accumulator, skips(plan.work)
+    work, loop, often = plan.work, sass.loop, skips(plan.work)
     per_word = WORD * work.wavefronts / work.read_bytes if work.read_bytes else 1.0  # lanes may share words
     fmas, step = sass.main_loop.fmas, work.fmas * work.depth
     return LoopUse(
-        fma=fma_use(loop, work, device.arch, dtype, plan.lanes(device.arch) if plan.mma else None),
+        fma=_fma_use(sass, plan, device.arch),
         wavefronts=Wavefronts(
             loop.wavefronts(("LDS", "LDSM"), per_word, often) / fmas,
             loop.wavefronts(("STS", "LDGSTS"), 1.0, often) / fmas,

@@ -124,7 +124,11 @@ def _time(it: Explanation) -> Iterator[tuple[str, str]]:
         text = f"{figure(measured['us'])} us, {figure(measured['tflops'])} TFLOPS on {it.kernel.record.get('device')}"
         yield "measured", text + edited
     predicted = it.prediction
-    yield "predicted", f"{figure(predicted.time_us)} us, {figure(predicted.tflops(it.case))} TFLOPS"
+    rendered = ", as gemmgen would render it" if it.kernel.edited else ""
+    yield "predicted", f"{figure(predicted.time_us)} us, {figure(predicted.tflops(it.case))} TFLOPS{rendered}"
+    if it.edited is not None:
+        longer = f"its main loop takes {short(it.edited.cycles)}x the cycles for each FMA, by the machine code of both"
+        yield "predicted, edited", f"{figure(it.edited.time_us)} us: {longer}"
     yield "expected bottleneck", BOUNDS[predicted.bound]
 
 
@@ -148,7 +152,7 @@ def loop_rows(use: LoopUse, fma: str) -> Iterator[tuple[str, ...]]:
     share = percent(use.model_fma_share)
     yield f"{fma} among instructions", percent(use.fma.share), share, f"{fma}, reads and copies only"
     for name, ours, theirs, note in (
-        ("reads", use.wavefronts.reads, use.model_wavefronts.reads, _reads_counted(use)),
+        ("reads", use.wavefronts.reads, use.model_wavefronts.reads, _reads_counted(fma)),
         ("writes", use.wavefronts.writes, use.model_wavefronts.writes, "bank conflicts too"),
     ):
         yield f"shared wavefronts per {fma}, {name}", short(ours), short(theirs), note
@@ -158,5 +162,5 @@ def loop_rows(use: LoopUse, fma: str) -> Iterator[tuple[str, ...]]:
     yield "FMA pipe busy at most", percent(use.fma.allowed), percent(use.model_fma_use), "the whole launch"
 
 
-def _reads_counted(use: LoopUse) -> str:
-    return "the same" if use.wavefronts.reads else "those of the tensor cores, which are no instructions"
+def _reads_counted(fma: str) -> str:
+    return "those of the tensor cores, which are no instructions" if fma.endswith("GMMA") else "the same"

@@ -42,6 +42,7 @@ def _document(it: Explanation) -> dict[str, Any]:
     return {
         **kernel_document(it.kernel.source),
         "edited": it.kernel.edited,
+        "edited_time": asdict(it.edited) if it.edited else None,
         "edited_axes": dict(it.axes),
         "device": it.device.name,
         "arch": it.arch,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -204,11 +204,15 @@ class Tuner:
         self._start_helpers(budget)
         with self._phase("explore"):
             search = self._explore()
+        rounds: list[list[Trial]] = []
         for batch in self._batches(search, min(budget, len(search.ranked))):
             with self._phase("compile"):
                 compiled = self.compile(self.render(batch))
             with self._phase("measure"):
-                self.trials += self.measure(compiled)
+                rounds.append(self.measure(compiled))
+                self.trials += rounds[-1]
+        with self._phase("measure"):
+            self.trials = self.rank(rounds)
         with self._phase("verify"):
             self.trials = self.verify_fastest(self.trials)
         return self._result(search.spaces)
@@ -307,7 +311,7 @@ class Tuner:
         return trial
 
     def verify_fastest(self, trials: list[Trial]) -> list[Trial]:
-        """Property-test from the fastest on, until FINALISTS are right: no slower one can win, and those stay out.
+        """Property-test from the first on, until FINALISTS are right: no slower one can win, and those stay out.
 
         Without a GPU, where times are predictions, all are tested.
         """
@@ -328,7 +332,7 @@ class Tuner:
             right += trial.failure is None
             return trial
 
-        return [judged(trial) for trial in sorted(trials, key=lambda trial: trial.time_us)]
+        return [judged(trial) for trial in trials]
 
     def verify(self, trials: list[Trial]) -> list[Trial]:
         """Property-test every candidate that compiled."""
@@ -381,6 +385,20 @@ class Tuner:
         fresh = dict(zip((trial.source.name for trial in unknown), self._time_together(unknown, QUICK), strict=True))
         return [trial if trial.failure else self._measured(trial, fresh.get(trial.source.name)) for trial in trials]
 
+    def rank(self, rounds: Sequence[Sequence[Trial]]) -> list[Trial]:
+        """All trials, the fastest first: those of each round timed again, in one run, and behind them the others.
+
+        A card under load for longer is slower, by a tenth: times of one round say little beside another's.
+        """
+        alive = [_by_time(trial for trial in one if trial.failure is None) for one in rounds]
+        best = [trial for one in alive for trial in one[:FINALISTS]]
+        chosen = {id(trial) for trial in best}
+        others = [trial for one in rounds for trial in one if id(trial) not in chosen]
+        if len(rounds) > 1:
+            again = self._time_together(best, QUICK)
+            best = [_with_timing(trial, timing) for trial, timing in zip(best, again, strict=True)]
+        return _by_time(best) + _by_time(others)
+
     def _measured(self, trial: Trial, fresh: Timing | Failure | None) -> Trial:
         """`trial` with its timing: a fresh one, which is kept, or the one that is known."""
         if isinstance(fresh, Timing):
@@ -419,7 +437,7 @@ class Tuner:
         )
 
     def _result(self, spaces: Sequence[Space]) -> TuneResult:
-        alive = sorted((trial for trial in self.trials if trial.failure is None), key=lambda trial: trial.time_us)
+        alive = _by_time(trial for trial in self.trials if trial.failure is None)
         out = [trial for trial in self.trials if trial.failure is not None]
         if not alive:
             reasons = "; ".join(f"{trial.config}: {trial.failure.reason}" for trial in out[:3] if trial.failure)
@@ -432,7 +450,7 @@ class Tuner:
         if not finalists:
             raise GemmgenError("none of the finalists could be timed again")
         out += [trial for trial in retimed if trial.failure is not None]
-        alive = sorted([*finalists, *alive[contenders:]], key=lambda trial: trial.time_us)
+        alive = _by_time([*finalists, *alive[contenders:]])
         if self.target.gpu is None:
             pick = pick_predicted([trial.time_us for trial in finalists])
         else:
@@ -470,6 +488,10 @@ def _machine_code(trial: Trial) -> str:
     """What a run depends on: the text, which the emulator compiles, and the cubin, which a GPU runs."""
     assert trial.compiled is not None
     return content_key(trial.source.digest, sha256(trial.compiled.cubin))
+
+
+def _by_time(trials: Iterable[Trial]) -> list[Trial]:
+    return sorted(trials, key=lambda trial: trial.time_us)
 
 
 def _with_timing(trial: Trial, timing: Timing | Failure | None) -> Trial:

@@ -54,14 +54,14 @@ typedef struct ${ element.name } ${ element.name };
 extern "C" {
 #endif
 
-/* Bytes of the workspace that a launch of these sizes takes in device memory${ ", at an address divisible by %d" | format(out.workspace_align) if out.parts }${ "; sizes must be in the ranges below" if out.runtime_sizes and out.parts }.
+/* Bytes of the workspace that a launch${ " of these sizes" if out.runtime_sizes } takes in device memory.${ " Sizes must be in the ranges below." if out.runtime_sizes and out.parts }
 //% if not out.parts
  * This kernel takes none: `workspace` may be null. Other kernels of the same problem may take one.
 //% else
  *
-//% for copy in out.copies
- * It holds a copy of ${ copy.operand }, with lines as the kernel takes them.
-//% endfor
+//% if out.copies
+ * It holds ${ "copies" if out.copies | length > 1 else "a copy" } of ${ out.copied | join(" and ") }, with lines as the kernel takes them.
+//% endif
 //% if out.stream
  * ${ out.stream } blocks share the last tiles of C: each sums runs along K, and the last at a tile adds its parts, which the
  * workspace holds, in their order. So results do not depend on the order in which blocks run.
@@ -113,15 +113,24 @@ size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "
  * ${ "%-9s" | format(x.name) } ${ "0 (all products share the matrix), or " if x.may_be_zero }at least (${ x.lines } - 1) * ${ x.ld } + ${ x.line }${ ", and divisible by " ~ x.unit if x.unit > 1 }
 //% endfor
 //% if out.parts
- * workspace_bytes  at least ${ out.name }_workspace_bytes(${ out.runtime_sizes | join(", ") })
+ * workspace of at least ${ out.name }_workspace_bytes(${ out.runtime_sizes | join(", ") }) bytes, at an address divisible by ${ out.workspace_align }
 //% endif
  *
  * Nothing is allocated, and nothing waits: it can be captured in a graph. Returns cudaSuccess, or
- *     cudaErrorInvalidValue           a null pointer${ " (A and B may be null where K = 0)" if out.may_be_null }${ ", or a size, leading dimension or stride outside its range" if out.runtime_names }${ ", or a workspace that is too small" if out.parts }
+ *     cudaErrorInvalidValue           a null pointer${ " (A and B may be null where K = 0)" if out.may_be_null }
+//% if out.runtime_names
+ *                                     a size${ ", leading dimension or stride" if out.runtime_strides else " or leading dimension" if out.runtime_lds } outside its range
+//% endif
+//% if out.parts
+ *                                     a workspace that is too small
+//% endif
 //% if out.alignments or out.parts
  *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above${ "; what arrays hold is not checked" if out.pointers }
 //% endif
- *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks${ ", or a device whose blocks have no %d bytes of shared memory" | format(out.shared_bytes) if out.shared_bytes }
+ *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
+//% if out.shared_bytes
+ *                                     a device whose blocks have no ${ out.shared_bytes } bytes of shared memory
+//% endif
  *     cudaErrorNoKernelImageForDevice a device ${ "that is no sm_%s" | format(out.capability | join) if out.feature else "that is older than sm_%s" | format(out.capability | join) if out.maps.encoded else "for which %s.cu was not compiled" | format(out.name) }
 //% if out.maps.encoded
  *     cudaErrorCallRequiresNewerDriver  a driver older than CUDA 12.0

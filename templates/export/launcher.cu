@@ -12,6 +12,13 @@ cudaError_t refuse(cudaError_t error, const char* format, Values... values)
     return error;
 }
 
+// Of each call that takes a plan.
+cudaError_t begin(const void* plan)
+{
+    reason[0] = '\0';
+    return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;
+}
+
 std::size_t tiles_of(std::size_t size, std::size_t tile) { return (size + tile - 1) / tile; }
 
 std::size_t tiles_of_c(${ out.tile_sizes | map("replace", "", "int ", 1) | join(", ") }) { return ${ out.tiles }; }
@@ -60,14 +67,12 @@ int${ " " ~ size if size in out.workspace_sizes }${ ", " if not loop.last }
 
 extern "C" const char* ${ out.name }_refusal(void) { return reason; }
 
-//% include "export/launcher/make_plan.cu"
+/*% include "export/launcher/make_plan.cu" %*/
 
+/*% for operand in ("A", "B") %*/
+/*% include "export/launcher/prepare.cu" %*/
 
-//% for operand in ("A", "B")
-//% include "export/launcher/prepare.cu"
-
-
-//% endfor
+/*% endfor %*/
 extern "C" cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* plan, cudaStream_t stream)
 {
 //% include "export/launcher/unfold.cu"

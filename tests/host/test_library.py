@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gemmgen
-from gemmgen.artifacts.library.building import library_texts
+from gemmgen.arrays.library import read_library
+from gemmgen.artifacts.library.building import choice_document, library_texts
 from gemmgen.artifacts.library.clocks import Predicted
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.known import known_or
@@ -33,6 +34,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
+from gemmgen.support.jsontext import json_text
 
 LINEAR: dict[str, Any] = {"name": "linear", "types": "bf16", "layout": "rc", "M": "1..8192", "N": "?", "K": "?"}
 
@@ -251,7 +253,11 @@ class FromARule:
         ]
 
 
-def test_cublaslt_serves_what_it_is_faster_at_and_nothing_else() -> None:
+def _unloaded(source: object) -> Any:
+    raise AssertionError("nothing is called")
+
+
+def test_cublaslt_serves_what_it_is_faster_at_and_nothing_else(tmp_path: Path) -> None:
     product = product_of()
     members = [*(member(product, one) for one in (product.general, product.aligned(64, 64, 64))), CublasLt(product)]
     choice = choose(product, "sm_90", members, FromARule())
@@ -263,6 +269,10 @@ def test_cublaslt_serves_what_it_is_faster_at_and_nothing_else() -> None:
     texts = library_texts(LibraryText(spec, (choice,)))
     assert "&linear_cublasLt_kernel}" in texts["mylib.cu"]
     assert "CUDA::cublasLt" in texts["CMakeLists.txt"]
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "mylib.record.json").write_text(json_text({"choices": [choice_document(choice)]}))
+    assert [*read_library(tmp_path, "sm_90", _unloaded)] == ["linear"]  # Python takes the kernels alone
     alone = library_texts(LibraryText(spec, (replace(choice, members=choice.kernels, rules=choice.rules[-1:]),)))
     assert not any("cublas" in text.lower() for text in alone.values())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,14 +11,15 @@ import pytest
 from gemmgen.kernel.families import SIMT, SKINNY, WGMMA, Config
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.model import MODEL_ERROR, predict
-from gemmgen.kernel.render import render
+from gemmgen.kernel.render import render, render_plan
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.gpu.timing import Timing
 from gemmgen.search.order import REACH, Search
 from gemmgen.search.pick import pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
-from gemmgen.search.tuner import Silent, Tuner
+from gemmgen.search.tuner import Silent, Trial, Tuner
+from gemmgen.support.errors import Failure
 from gemmgen.support.files import Store
 
 CARD = DEVICES["H200"]
@@ -130,6 +132,26 @@ def test_a_tuner_starts_with_what_it_is_given(space: Space) -> None:
     for budget, size in ((3, 3), (1, 1)):
         (batch,) = tuner._batches(Search([space], CARD), budget)
         assert batch[0].config == known and len(batch) == size
+
+
+def test_rounds_meet_in_one_run_before_they_are_ranked(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The card was slower in the first round: its best is the fastest of all, and its fifth still is not."""
+    plans = [SIMT.plan(PROBLEM, config) for config in space.accepted[:9]]
+    trials = [
+        Trial(render_plan(plan, "sm_90"), plan, predict(plan, CARD), timing=timing(us))
+        for plan, us in zip(plans, (20, 21, 22, 23, 24, 18, 19, 20, 30), strict=True)
+    ]
+    broken = replace(trials[8], failure=Failure("wrong", "", "verifier"))
+    true_us = dict(zip((trial.source.name for trial in trials), (9, 10, 11, 12, 13, 14, 15, 16), strict=False))
+    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None), Store(), (SIMT,), 0, Silent())
+    monkeypatch.setattr(
+        Tuner, "_time_together", lambda self, some, _: tuple(timing(true_us[trial.source.name]) for trial in some)
+    )
+    ranked = tuner.rank([trials[:5], [broken, *trials[5:8]]])
+    names = [trial.source.name for trial in ranked]
+    assert names[:7] == [trial.source.name for trial in (*trials[:4], *trials[5:8])]
+    assert names[7] == trials[4].source.name and ranked[8] is broken
+    assert tuner.rank([trials[:5]]) == trials[:5], "one round is one run"
 
 
 def test_a_tuner_renders_a_kernel_once_whatever_its_configs_are_called(space: Space) -> None:

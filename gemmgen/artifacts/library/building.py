@@ -245,7 +245,7 @@ def choice_document(choice: Choice) -> Document:
     return {
         "product": choice.product.name,
         "arch": choice.arch,
-        "kernels": [_member_document(member) for member in choice.members],
+        "kernels": [_member_document(member, choice.arch) for member in choice.members],
         "rules": [
             {
                 "needs": rule.needs.text,
@@ -269,10 +269,10 @@ def choice_document(choice: Choice) -> Document:
     }
 
 
-def _member_document(member: Contestant) -> Document:
+def _member_document(member: Contestant, arch: str) -> Document:
     needs = {"needs": member.needs.text, "fixed": dict(member.fixed)}
     if isinstance(member, CublasLt):
-        return {"name": member.name, **needs}
+        return {"name": member.name, "arch": arch, **needs}
     source = member.source
     return {"name": member.name, "arch": member.arch, **needs, "family": source.family, "config": source.config}
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gemmgen.benchmark.explain import Explanation
-from gemmgen.kernel.families import plan_of
 
 STEPS = 10  # drawn
 MOST_STAGES = 8
@@ -35,7 +34,7 @@ class Pipeline:
 
 def pipeline(it: Explanation) -> Pipeline | None:
     """None where the main loop keeps no tile: every load is waited for at once."""
-    plan = plan_of(it.kernel.source)
+    plan = it.plan
     ahead, depth = plan.work.prefetch, plan.work.depth
     if not 0 < ahead < MOST_STAGES or it.steps < 2:
         return None

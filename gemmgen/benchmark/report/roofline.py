@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from gemmgen.benchmark.explain import Explanation, peak
 from gemmgen.benchmark.report.scale import LogScale, Tick
-from gemmgen.kernel.families import plan_of
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.support.words import figure
 
@@ -122,7 +121,7 @@ def _point(it: Explanation, rate: tuple[float, bool], x: LogScale, y: LogScale, 
 
 def _peaks(device: DeviceSpec, kernels: Sequence[Explanation]) -> list[tuple[float, str]]:
     """(TFLOPS, instructions) of what multiplies in `kernels`, the slowest first; those of one rate together."""
-    plans = [plan_of(it.kernel.source) for it in kernels]
+    plans = [it.plan for it in kernels]
     found = sorted({(peak(plan, device), plan.instruction) for plan in plans})
     merged: list[tuple[float, list[str]]] = []
     for rate, name in found:

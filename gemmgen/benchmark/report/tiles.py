@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gemmgen.benchmark.explain import Explanation
-from gemmgen.kernel.families import plan_of
 from gemmgen.kernel.plan import Plan
 
 # In units of the picture.
@@ -64,7 +63,7 @@ class Frame:
 
 def drawings(it: Explanation) -> tuple[Drawing, ...]:
     """From the grid down to a thread, as far as levels divide each other and threads have elements of their own."""
-    plan = plan_of(it.kernel.source)
+    plan = it.plan
     return (*_levels(it), *_lanes(plan))
 
 

@@ -79,7 +79,7 @@ PRUNING = (
     Constraint("BK * A_BYTES <= 128 or BM * BN <= 16384", "stages of large tiles are long enough"),
     Constraint("BM == 64 * CONSUMERS or BN <= 128", "a wide warpgroup tile reads less shared memory"),
     Constraint("CONSUMERS >= 2 or BM * BN <= 16384", "two warpgroups keep the tensor cores busier than one"),
-    Constraint("STAGES * BK * A_BYTES <= 1024", "further ahead than global memory takes"),
+    Constraint("STAGES * BK * A_BYTES <= 1024 or BM * BN <= 4096", "further ahead than global memory takes"),
     Constraint(
         "STAGES * (BM * BK * A_BYTES + BN * BK * B_BYTES) >= 65536", "memory's latency hides behind more stages"
     ),

@@ -6,28 +6,38 @@ extern "C" cudaError_t ${ out.name }_make_plan(
     ${ p.ctype }${ " " ~ p.text if out.parts or not p.is_workspace }${ ")" if loop.last else "," }
 //% endfor
 {
-    reason[0] = '\0';
-    if (plan == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "plan");
+    const cudaError_t begun = begin(plan);
+    if (begun != cudaSuccess) return begun;
 //% if out.runtime_sizes
     constexpr int size_limit = ${ out.size_limit };  // rounding a size up to a tile must stay below 2^31
-//% for size in out.runtime_sizes
-    if (${ size } < 0 || ${ size } > size_limit) return refuse(cudaErrorInvalidValue, "${ size } = %d is not in 0 to %d", ${ size }, size_limit);
-//% endfor
+    const struct {
+        const char* name;
+        int value;
+    } sizes[] = {
+//%- for size in out.runtime_sizes
+{"${ size }", ${ size }}${ ", " if not loop.last }
+//%- endfor
+};
+    for (const auto& [name, value] : sizes)
+        if (value < 0 || value > size_limit) return refuse(cudaErrorInvalidValue, "%s = %d is not in 0 to %d", name, value, size_limit);
 //% endif
+//% if out.runtime_lds or out.runtime_strides
+    const struct {
+        const char* name;
+        long long value, least, unit;
+    } distances[] = {
 //% for ld in out.runtime_lds
-//% set line = ld.line if ld.line.isdigit() or not ld.least else "std::max(%d, %s)" | format(ld.least, ld.line)
-    if (${ ld.name } < ${ line }) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is less than %d", ${ ld.name }, ${ line });
-//% if ld.unit > 1
-    if (${ ld.name } % ${ ld.unit } != 0) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is no multiple of %d elements", ${ ld.name }, ${ ld.unit });
-//% endif
+        {"${ ld.name }", ${ ld.name }, ${ ld.line if ld.line.isdigit() or not ld.least else "std::max(%d, %s)" | format(ld.least, ld.line) }, ${ ld.unit }},
 //% endfor
 //% for x in out.runtime_strides
-    const long long least_${ x.name } = (${ x.lines } - 1LL) * ${ x.ld } + ${ x.line };
-    if (${ x.name ~ " != 0 && " if x.may_be_zero }${ x.name } < least_${ x.name }) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is less than %lld", ${ x.name }, least_${ x.name });
-//% if x.unit > 1
-    if (${ x.name } % ${ x.unit } != 0) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is no multiple of %d elements", ${ x.name }, ${ x.unit });
-//% endif
+        {"${ x.name }", ${ x.name }, ${ x.name ~ " == 0 ? 0 : " if x.may_be_zero }(${ x.lines } - 1LL) * ${ x.ld } + ${ x.line }, ${ x.unit }},
 //% endfor
+    };
+    for (const auto& [name, value, least, unit] : distances) {
+        if (value < least) return refuse(cudaErrorInvalidValue, "%s = %lld is less than %lld", name, value, least);
+        if (value % unit != 0) return refuse(cudaErrorInvalidValue, "%s = %lld is no multiple of %lld elements", name, value, unit);
+    }
+//% endif
 //% if out.may_be_empty
     if (${ out.may_be_empty | join(" == 0 || ") } == 0) {  // C has no elements
         *plan = {};
@@ -58,9 +68,9 @@ extern "C" cudaError_t ${ out.name }_make_plan(
     const Workspace at = workspace_of(${ out.workspace_sizes | join(", ") });
     if (workspace_bytes < at.bytes)
         return refuse(cudaErrorInvalidValue, "workspace_bytes = %zu is less than %zu", workspace_bytes, at.bytes);
-    char* const begin = static_cast<char*>(workspace);
+    char* const memory = static_cast<char*>(workspace);
 //% for part in out.parts
-    ${ part.ctype } const ${ part.name } = reinterpret_cast<${ part.ctype }>(begin + at.${ part.name });
+    ${ part.ctype } const ${ part.name } = reinterpret_cast<${ part.ctype }>(memory + at.${ part.name });
 //% endfor
 //% endif
 

@@ -6,13 +6,13 @@ extern "C" cudaError_t ${ out.name }_prepare_${ operand | lower }(const ${ out.n
 //% if copy or zeroes
 //% include "export/launcher/unfold.cu"
 //% else
-    reason[0] = '\0';
-    return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;  // ${ operand } is read as it lies
+    return begin(plan);  // ${ operand } is read as it lies
 //% endif
-//% if zeroes
-    // Once: each launch leaves them zero.
-    const cudaError_t zeroed = cudaMemsetAsync(semaphores, 0, ${ out.parts[-2].bytes }, stream);
-    ${ "if (zeroed != cudaSuccess) " if copy }return zeroed;
+//% if zeroes and copy
+    const cudaError_t zeroed = cudaMemsetAsync(semaphores, 0, ${ out.parts[-2].bytes }, stream);  // once: each launch leaves them zero
+    if (zeroed != cudaSuccess) return zeroed;
+//% elif zeroes
+    return cudaMemsetAsync(semaphores, 0, ${ out.parts[-2].bytes }, stream);  // once: each launch leaves them zero
 //% endif
 //% if copy
     const std::size_t tiles =

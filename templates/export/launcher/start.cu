@@ -1,8 +1,7 @@
 /*# The launch of `blocks` blocks on `stream`. #*/
 //% if out.shared_bytes
     // A device's limit, not a launch's: asked for each time, since the current device may have changed.
-    const cudaError_t raised = cudaFuncSetAttribute(
-        ${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
+    const cudaError_t raised = cudaFuncSetAttribute(${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
     if (raised != cudaSuccess)
         return refuse(raised == cudaErrorInvalidValue ? cudaErrorInvalidConfiguration : raised,
             "no block gets %d bytes of shared memory: %s", ${ out.shared_bytes }, cudaGetErrorName(raised));
@@ -26,5 +25,4 @@
     config.numAttrs = 1;
 //% endif
     // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
-    return cudaLaunchKernelEx(&config, ${ out.name },
-        ${ out.passed | join(",\n        " if out.cuda_elements else ", ") });
+    return cudaLaunchKernelEx(&config, ${ out.name }, ${ out.passed | join(", ") });

@@ -30,14 +30,15 @@ address<${ out.ctypes[name] }>(somewhere)${ ", " if not loop.last }
 };
     const Shape good = SHAPES[0];
     bool passed = true;
-    Pointers odd = tensors;
+    const auto at = [&](auto Pointers::*field, std::uintptr_t where) {
+        Pointers odd = tensors;
+        odd.*field = reinterpret_cast<std::decay_t<decltype(odd.*field)>>(where);
+        return odd;
+    };
 //% for name in out.located.values()
-//% set to = out.ctypes[name]
-    odd = tensors, odd.${ name } = nullptr;
-    passed &= answers("${ name } null", good, odd, cudaErrorInvalidValue);
+    passed &= answers("${ name } null", good, at(&Pointers::${ name }, 0), cudaErrorInvalidValue);
 //% if out.aligns[name] > 1
-    odd.${ name } = address<${ to }>(somewhere + ${ out.aligns[name] // 2 });
-    passed &= answers("${ name } misaligned", good, odd, cudaErrorMisalignedAddress);
+    passed &= answers("${ name } misaligned", good, at(&Pointers::${ name }, somewhere + ${ out.aligns[name] // 2 }), cudaErrorMisalignedAddress);
 //% endif
 //% endfor
 //% if out.parts
@@ -47,30 +48,26 @@ address<${ out.ctypes[name] }>(somewhere)${ ", " if not loop.last }
     passed &= answers("workspace too small", good, tensors, cudaErrorInvalidValue, somewhere, ${ needed } - 1);
 //% endif
 //% if out.runtime_names
-    Shape bad = good;
+    const auto with = [&](auto Shape::*field, long long value) {
+        Shape bad = good;
+        bad.*field = value;
+        return bad;
+    };
 //% endif
 //% for size in out.runtime_sizes
-    bad = good, bad.${ size } = -1;
-    passed &= answers("${ size } = -1", bad, tensors, cudaErrorInvalidValue);
+    passed &= answers("${ size } = -1", with(&Shape::${ size }, -1), tensors, cudaErrorInvalidValue);
 //% endfor
-//% if out.may_be_empty
-    const Pointers nowhere = {};
-//% endif
 //% for size in out.may_be_empty
-    bad = good, bad.${ size } = 0;
-    passed &= answers("${ size } = 0", bad, nowhere, cudaSuccess);
+    passed &= answers("${ size } = 0", with(&Shape::${ size }, 0), {}, cudaSuccess);
 //% endfor
 //% for ld in out.runtime_lds
-    bad = good, bad.${ ld.name } = ${ "good." ~ ld.line if ld.line in out.runtime_sizes else ld.line } - 1;
-    passed &= answers("${ ld.name } shorter than a line", bad, tensors, cudaErrorInvalidValue);
+    passed &= answers("${ ld.name } shorter than a line", with(&Shape::${ ld.name }, ${ "good." ~ ld.line if ld.line in out.runtime_sizes else ld.line } - 1), tensors, cudaErrorInvalidValue);
 //% if ld.unit > 1
-    bad = good, bad.${ ld.name } += 1;
-    passed &= answers("${ ld.name } no multiple of ${ ld.unit }", bad, tensors, cudaErrorInvalidValue);
+    passed &= answers("${ ld.name } no multiple of ${ ld.unit }", with(&Shape::${ ld.name }, good.${ ld.name } + 1), tensors, cudaErrorInvalidValue);
 //% endif
 //% endfor
 //% for stride in out.runtime_strides if not stride.may_be_zero
-    bad = good, bad.${ stride.name } = 0;
-    passed &= answers("${ stride.name } = 0", bad, tensors, cudaErrorInvalidValue);
+    passed &= answers("${ stride.name } = 0", with(&Shape::${ stride.name }, 0), tensors, cudaErrorInvalidValue);
 //% endfor
     return passed;
 }

@@ -30,6 +30,13 @@ cudaError_t refuse(cudaError_t error, const char* format, Values... values)
     return error;
 }
 
+// Of each call that takes a plan.
+cudaError_t begin(const void* plan)
+{
+    reason[0] = '\0';
+    return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;
+}
+
 std::size_t tiles_of(std::size_t size, std::size_t tile) { return (size + tile - 1) / tile; }
 
 std::size_t tiles_of_c(int M, int N) { return tiles_of(M, 16) * tiles_of(N, 16); }
@@ -116,18 +123,27 @@ extern "C" cudaError_t gemm_make_plan(
     void*,
     size_t)
 {
-    reason[0] = '\0';
-    if (plan == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "plan");
+    const cudaError_t begun = begin(plan);
+    if (begun != cudaSuccess) return begun;
     constexpr int size_limit = 2147418112;  // rounding a size up to a tile must stay below 2^31
-    if (M < 0 || M > size_limit) return refuse(cudaErrorInvalidValue, "M = %d is not in 0 to %d", M, size_limit);
-    if (N < 0 || N > size_limit) return refuse(cudaErrorInvalidValue, "N = %d is not in 0 to %d", N, size_limit);
-    if (K < 0 || K > size_limit) return refuse(cudaErrorInvalidValue, "K = %d is not in 0 to %d", K, size_limit);
-    if (lda < std::max(1, K)) return refuse(cudaErrorInvalidValue, "lda = %d is less than %d", lda, std::max(1, K));
-    if (lda % 8 != 0) return refuse(cudaErrorInvalidValue, "lda = %d is no multiple of %d elements", lda, 8);
-    if (ldb < std::max(1, N)) return refuse(cudaErrorInvalidValue, "ldb = %d is less than %d", ldb, std::max(1, N));
-    if (ldb % 8 != 0) return refuse(cudaErrorInvalidValue, "ldb = %d is no multiple of %d elements", ldb, 8);
-    if (ldc < N) return refuse(cudaErrorInvalidValue, "ldc = %d is less than %d", ldc, N);
-    if (ldc % 8 != 0) return refuse(cudaErrorInvalidValue, "ldc = %d is no multiple of %d elements", ldc, 8);
+    const struct {
+        const char* name;
+        int value;
+    } sizes[] = {{"M", M}, {"N", N}, {"K", K}};
+    for (const auto& [name, value] : sizes)
+        if (value < 0 || value > size_limit) return refuse(cudaErrorInvalidValue, "%s = %d is not in 0 to %d", name, value, size_limit);
+    const struct {
+        const char* name;
+        long long value, least, unit;
+    } distances[] = {
+        {"lda", lda, std::max(1, K), 8},
+        {"ldb", ldb, std::max(1, N), 8},
+        {"ldc", ldc, N, 8},
+    };
+    for (const auto& [name, value, least, unit] : distances) {
+        if (value < least) return refuse(cudaErrorInvalidValue, "%s = %lld is less than %lld", name, value, least);
+        if (value % unit != 0) return refuse(cudaErrorInvalidValue, "%s = %lld is no multiple of %lld elements", name, value, unit);
+    }
     if (M == 0 || N == 0) {  // C has no elements
         *plan = {};
         return cudaSuccess;
@@ -180,20 +196,21 @@ extern "C" cudaError_t gemm_make_plan(
     *plan = made;
     return cudaSuccess;
 }
+
 extern "C" cudaError_t gemm_prepare_a(const gemm_plan* plan, cudaStream_t)
 {
-    reason[0] = '\0';
-    return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;  // A is read as it lies
+    return begin(plan);  // A is read as it lies
 }
+
 extern "C" cudaError_t gemm_prepare_b(const gemm_plan* plan, cudaStream_t)
 {
-    reason[0] = '\0';
-    return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;  // B is read as it lies
+    return begin(plan);  // B is read as it lies
 }
+
 extern "C" cudaError_t gemm_run_prepared(const gemm_plan* plan, cudaStream_t stream)
 {
-    reason[0] = '\0';
-    if (plan == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "plan");
+    const cudaError_t begun = begin(plan);
+    if (begun != cudaSuccess) return begun;
     [[maybe_unused]] const auto& [map_a, map_b, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, blocks] = *plan;
     if (blocks == 0) return cudaSuccess;  // C has no elements
     cudaLaunchConfig_t config = {};
@@ -201,19 +218,7 @@ extern "C" cudaError_t gemm_run_prepared(const gemm_plan* plan, cudaStream_t str
     config.blockDim = 256;
     config.stream = stream;
     // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
-    return cudaLaunchKernelEx(&config, gemm,
-        as_parameter(map_a),
-        as_parameter(map_b),
-        reinterpret_cast<BF16*>(C),
-        bias_n,
-        M,
-        N,
-        K,
-        lda,
-        ldb,
-        ldc,
-        alpha,
-        beta);
+    return cudaLaunchKernelEx(&config, gemm, as_parameter(map_a), as_parameter(map_b), reinterpret_cast<BF16*>(C), bias_n, M, N, K, lda, ldb, ldc, alpha, beta);
 }
 
 extern "C" cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream)

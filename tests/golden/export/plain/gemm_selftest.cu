@@ -18,6 +18,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -354,37 +355,30 @@ bool checks_its_arguments()
     const Pointers tensors = {address<const float*>(somewhere), address<const float*>(somewhere), address<float*>(somewhere)};
     const Shape good = SHAPES[0];
     bool passed = true;
-    Pointers odd = tensors;
-    odd = tensors, odd.A = nullptr;
-    passed &= answers("A null", good, odd, cudaErrorInvalidValue);
-    odd.A = address<const float*>(somewhere + 8);
-    passed &= answers("A misaligned", good, odd, cudaErrorMisalignedAddress);
-    odd = tensors, odd.B = nullptr;
-    passed &= answers("B null", good, odd, cudaErrorInvalidValue);
-    odd.B = address<const float*>(somewhere + 8);
-    passed &= answers("B misaligned", good, odd, cudaErrorMisalignedAddress);
-    odd = tensors, odd.C = nullptr;
-    passed &= answers("C null", good, odd, cudaErrorInvalidValue);
-    odd.C = address<float*>(somewhere + 8);
-    passed &= answers("C misaligned", good, odd, cudaErrorMisalignedAddress);
-    Shape bad = good;
-    bad = good, bad.M = -1;
-    passed &= answers("M = -1", bad, tensors, cudaErrorInvalidValue);
-    bad = good, bad.N = -1;
-    passed &= answers("N = -1", bad, tensors, cudaErrorInvalidValue);
-    bad = good, bad.K = -1;
-    passed &= answers("K = -1", bad, tensors, cudaErrorInvalidValue);
-    const Pointers nowhere = {};
-    bad = good, bad.M = 0;
-    passed &= answers("M = 0", bad, nowhere, cudaSuccess);
-    bad = good, bad.N = 0;
-    passed &= answers("N = 0", bad, nowhere, cudaSuccess);
-    bad = good, bad.lda = good.K - 1;
-    passed &= answers("lda shorter than a line", bad, tensors, cudaErrorInvalidValue);
-    bad = good, bad.ldb = good.N - 1;
-    passed &= answers("ldb shorter than a line", bad, tensors, cudaErrorInvalidValue);
-    bad = good, bad.ldc = good.N - 1;
-    passed &= answers("ldc shorter than a line", bad, tensors, cudaErrorInvalidValue);
+    const auto at = [&](auto Pointers::*field, std::uintptr_t where) {
+        Pointers odd = tensors;
+        odd.*field = reinterpret_cast<std::decay_t<decltype(odd.*field)>>(where);
+        return odd;
+    };
+    passed &= answers("A null", good, at(&Pointers::A, 0), cudaErrorInvalidValue);
+    passed &= answers("A misaligned", good, at(&Pointers::A, somewhere + 8), cudaErrorMisalignedAddress);
+    passed &= answers("B null", good, at(&Pointers::B, 0), cudaErrorInvalidValue);
+    passed &= answers("B misaligned", good, at(&Pointers::B, somewhere + 8), cudaErrorMisalignedAddress);
+    passed &= answers("C null", good, at(&Pointers::C, 0), cudaErrorInvalidValue);
+    passed &= answers("C misaligned", good, at(&Pointers::C, somewhere + 8), cudaErrorMisalignedAddress);
+    const auto with = [&](auto Shape::*field, long long value) {
+        Shape bad = good;
+        bad.*field = value;
+        return bad;
+    };
+    passed &= answers("M = -1", with(&Shape::M, -1), tensors, cudaErrorInvalidValue);
+    passed &= answers("N = -1", with(&Shape::N, -1), tensors, cudaErrorInvalidValue);
+    passed &= answers("K = -1", with(&Shape::K, -1), tensors, cudaErrorInvalidValue);
+    passed &= answers("M = 0", with(&Shape::M, 0), {}, cudaSuccess);
+    passed &= answers("N = 0", with(&Shape::N, 0), {}, cudaSuccess);
+    passed &= answers("lda shorter than a line", with(&Shape::lda, good.K - 1), tensors, cudaErrorInvalidValue);
+    passed &= answers("ldb shorter than a line", with(&Shape::ldb, good.N - 1), tensors, cudaErrorInvalidValue);
+    passed &= answers("ldc shorter than a line", with(&Shape::ldc, good.N - 1), tensors, cudaErrorInvalidValue);
     return passed;
 }
 

@@ -53,7 +53,8 @@ size_t gemm_workspace_bytes(int M, int N, int K);
  * ld_residual at least N
  *
  * Nothing is allocated, and nothing waits: it can be captured in a graph. Returns cudaSuccess, or
- *     cudaErrorInvalidValue           a null pointer (A and B may be null where K = 0), or a size, leading dimension or stride outside its range
+ *     cudaErrorInvalidValue           a null pointer (A and B may be null where K = 0)
+ *                                     a size or leading dimension outside its range
  *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above
  *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
  *     cudaErrorNoKernelImageForDevice a device for which gemm.cu was not compiled

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -429,55 +430,39 @@ bool checks_its_arguments()
     const Pointers tensors = {address<const uint8_t*>(somewhere), address<const int8_t*>(somewhere), address<__nv_bfloat16*>(somewhere), address<const float*>(somewhere), address<const int32_t*>(somewhere), address<const float*>(somewhere), address<float*>(somewhere)};
     const Shape good = SHAPES[0];
     bool passed = true;
-    Pointers odd = tensors;
-    odd = tensors, odd.A = nullptr;
-    passed &= answers("A null", good, odd, cudaErrorInvalidValue);
-    odd.A = address<const uint8_t*>(somewhere + 8);
-    passed &= answers("A misaligned", good, odd, cudaErrorMisalignedAddress);
-    odd = tensors, odd.B = nullptr;
-    passed &= answers("B null", good, odd, cudaErrorInvalidValue);
-    odd.B = address<const int8_t*>(somewhere + 8);
-    passed &= answers("B misaligned", good, odd, cudaErrorMisalignedAddress);
-    odd = tensors, odd.C = nullptr;
-    passed &= answers("C null", good, odd, cudaErrorInvalidValue);
-    odd.C = address<__nv_bfloat16*>(somewhere + 8);
-    passed &= answers("C misaligned", good, odd, cudaErrorMisalignedAddress);
-    odd = tensors, odd.scale_n = nullptr;
-    passed &= answers("scale_n null", good, odd, cudaErrorInvalidValue);
-    odd.scale_n = address<const float*>(somewhere + 8);
-    passed &= answers("scale_n misaligned", good, odd, cudaErrorMisalignedAddress);
-    odd = tensors, odd.zero_a = nullptr;
-    passed &= answers("zero_a null", good, odd, cudaErrorInvalidValue);
-    odd.zero_a = address<const int32_t*>(somewhere + 8);
-    passed &= answers("zero_a misaligned", good, odd, cudaErrorMisalignedAddress);
-    odd = tensors, odd.residual = nullptr;
-    passed &= answers("residual null", good, odd, cudaErrorInvalidValue);
-    odd.residual = address<const float*>(somewhere + 8);
-    passed &= answers("residual misaligned", good, odd, cudaErrorMisalignedAddress);
-    odd = tensors, odd.aux = nullptr;
-    passed &= answers("aux null", good, odd, cudaErrorInvalidValue);
-    odd.aux = address<float*>(somewhere + 8);
-    passed &= answers("aux misaligned", good, odd, cudaErrorMisalignedAddress);
-    Shape bad = good;
-    bad = good, bad.M = -1;
-    passed &= answers("M = -1", bad, tensors, cudaErrorInvalidValue);
-    bad = good, bad.N = -1;
-    passed &= answers("N = -1", bad, tensors, cudaErrorInvalidValue);
-    bad = good, bad.K = -1;
-    passed &= answers("K = -1", bad, tensors, cudaErrorInvalidValue);
-    const Pointers nowhere = {};
-    bad = good, bad.M = 0;
-    passed &= answers("M = 0", bad, nowhere, cudaSuccess);
-    bad = good, bad.N = 0;
-    passed &= answers("N = 0", bad, nowhere, cudaSuccess);
-    bad = good, bad.lda = good.K - 1;
-    passed &= answers("lda shorter than a line", bad, tensors, cudaErrorInvalidValue);
-    bad = good, bad.ldb = good.N - 1;
-    passed &= answers("ldb shorter than a line", bad, tensors, cudaErrorInvalidValue);
-    bad = good, bad.ldc = good.N - 1;
-    passed &= answers("ldc shorter than a line", bad, tensors, cudaErrorInvalidValue);
-    bad = good, bad.ld_residual = good.N - 1;
-    passed &= answers("ld_residual shorter than a line", bad, tensors, cudaErrorInvalidValue);
+    const auto at = [&](auto Pointers::*field, std::uintptr_t where) {
+        Pointers odd = tensors;
+        odd.*field = reinterpret_cast<std::decay_t<decltype(odd.*field)>>(where);
+        return odd;
+    };
+    passed &= answers("A null", good, at(&Pointers::A, 0), cudaErrorInvalidValue);
+    passed &= answers("A misaligned", good, at(&Pointers::A, somewhere + 8), cudaErrorMisalignedAddress);
+    passed &= answers("B null", good, at(&Pointers::B, 0), cudaErrorInvalidValue);
+    passed &= answers("B misaligned", good, at(&Pointers::B, somewhere + 8), cudaErrorMisalignedAddress);
+    passed &= answers("C null", good, at(&Pointers::C, 0), cudaErrorInvalidValue);
+    passed &= answers("C misaligned", good, at(&Pointers::C, somewhere + 8), cudaErrorMisalignedAddress);
+    passed &= answers("scale_n null", good, at(&Pointers::scale_n, 0), cudaErrorInvalidValue);
+    passed &= answers("scale_n misaligned", good, at(&Pointers::scale_n, somewhere + 8), cudaErrorMisalignedAddress);
+    passed &= answers("zero_a null", good, at(&Pointers::zero_a, 0), cudaErrorInvalidValue);
+    passed &= answers("zero_a misaligned", good, at(&Pointers::zero_a, somewhere + 8), cudaErrorMisalignedAddress);
+    passed &= answers("residual null", good, at(&Pointers::residual, 0), cudaErrorInvalidValue);
+    passed &= answers("residual misaligned", good, at(&Pointers::residual, somewhere + 8), cudaErrorMisalignedAddress);
+    passed &= answers("aux null", good, at(&Pointers::aux, 0), cudaErrorInvalidValue);
+    passed &= answers("aux misaligned", good, at(&Pointers::aux, somewhere + 8), cudaErrorMisalignedAddress);
+    const auto with = [&](auto Shape::*field, long long value) {
+        Shape bad = good;
+        bad.*field = value;
+        return bad;
+    };
+    passed &= answers("M = -1", with(&Shape::M, -1), tensors, cudaErrorInvalidValue);
+    passed &= answers("N = -1", with(&Shape::N, -1), tensors, cudaErrorInvalidValue);
+    passed &= answers("K = -1", with(&Shape::K, -1), tensors, cudaErrorInvalidValue);
+    passed &= answers("M = 0", with(&Shape::M, 0), {}, cudaSuccess);
+    passed &= answers("N = 0", with(&Shape::N, 0), {}, cudaSuccess);
+    passed &= answers("lda shorter than a line", with(&Shape::lda, good.K - 1), tensors, cudaErrorInvalidValue);
+    passed &= answers("ldb shorter than a line", with(&Shape::ldb, good.N - 1), tensors, cudaErrorInvalidValue);
+    passed &= answers("ldc shorter than a line", with(&Shape::ldc, good.N - 1), tensors, cudaErrorInvalidValue);
+    passed &= answers("ld_residual shorter than a line", with(&Shape::ld_residual, good.N - 1), tensors, cudaErrorInvalidValue);
     return passed;
 }
 
