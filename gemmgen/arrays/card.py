@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from ctypes import c_uint64
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate
@@ -13,7 +14,7 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from gemmgen.arrays.kernel import MOST_FORMS, Arrays, Planned
+from gemmgen.arrays.kernel import Arrays, Planned
 from gemmgen.arrays.libraries import Library
 from gemmgen.arrays.view import ArrayView, Device, view_of
 from gemmgen.kernel.prepare import Prepare
@@ -69,13 +70,21 @@ class Step:
     """One launch of a kernel's program: what it passes, and the outputs that are zero before it, with their words."""
 
     planned: PlannedLaunch
-    slots: tuple[Slot, ...]
+    pointers: tuple[tuple[str, c_uint64], ...]
+    maps: tuple[tuple[int, str, Slot], ...]
     zeroed: tuple[tuple[str, int], ...]
 
+    @classmethod
+    def of(cls, planned: PlannedLaunch, slots: Sequence[Slot], zeroed: tuple[tuple[str, int], ...]) -> Step:
+        located = [(place, slot.name, slot) for place, slot in enumerate(slots) if slot.name is not None]
+        pointers = tuple((name, planned.pointer(place)) for place, name, slot in located if slot.tensor is None)
+        return cls(planned, pointers, tuple(one for one in located if one[2].tensor is not None), zeroed)
+
     def bind(self, addresses: Mapping[str, int]) -> None:
-        for place, slot in enumerate(self.slots):
-            if slot.name is not None:
-                self.planned.pass_on(place, slot.located(addresses[slot.name], encoded))
+        for name, pointer in self.pointers:
+            pointer.value = addresses[name]
+        for place, name, slot in self.maps:
+            self.planned.pass_map(place, slot.located(addresses[name], encoded))
 
     def __call__(self, addresses: Mapping[str, int], stream: int) -> None:
         for name, words in self.zeroed:
@@ -91,7 +100,7 @@ class Form:
     """
 
     def __init__(self, context: Context, steps: tuple[Step, ...], lengths: Mapping[str, int], waits: bool) -> None:
-        self._context, self._steps, self._waits = context, steps, waits
+        self.context, self._steps, self._waits = context, steps, waits
         self._semaphores = lengths.get("semaphores", 0)
         rounded = {name: -(-size // PART_ALIGN) * PART_ALIGN for name, size in lengths.items() if name != "semaphores"}
         starts = (0, *accumulate(rounded.values()))
@@ -109,8 +118,12 @@ class Form:
             self.enqueue(addresses, stream)
 
     def bind(self, addresses: Mapping[str, int]) -> None:
-        for step in self._steps:
-            step.bind(addresses)
+        """Raises CandidateFailed (launch), or InvalidInput, for what no tensor map is made of."""
+        try:
+            for step in self._steps:
+                step.bind(addresses)
+        except DriverError as error:
+            raise CandidateFailed(Failure("launch", str(error), "gpu")) from error
 
     def enqueue(self, addresses: Mapping[str, int], stream: int) -> None:
         """Raises CandidateFailed: launch."""
@@ -120,7 +133,7 @@ class Form:
             if self._waits:
                 checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
         except DriverError as error:
-            raise CandidateFailed(Failure("launch", f"{error}{_elsewhere(self._context)}", "gpu")) from error
+            raise CandidateFailed(Failure("launch", f"{error}{_elsewhere(self.context)}", "gpu")) from error
 
     def placed(self, memory: Workspace, library: Library, like: Any) -> dict[str, int]:
         """Addresses of the workspace's parts in `memory`."""
@@ -140,7 +153,6 @@ class CardBackend:
             checked(driver.cuInit(0))
         self._source, self._store = source, store
         self._functions: dict[Context, dict[str, DriverFunction]] = {}
-        self._forms: dict[Hashable, Form] = {}
         self._workspaces: dict[tuple[Context, int], Workspace] = {}
 
     def locate(self, view: ArrayView) -> ArrayView:
@@ -151,19 +163,23 @@ class CardBackend:
             return replace(view, ordinal=int(checked(driver.cuPointerGetAttribute(attribute, view.address))))
 
     def run(self, arrays: Arrays, stream: int) -> None:
+        """In the current context, where it is one of the arrays' device, with little ado."""
+        forms = arrays.checked.forms
+        form: Form | None = forms.get(int(driver.cuCtxGetCurrent()[1]))
+        if form is not None:
+            self._enqueue(form, arrays, stream)
+            return
         with failures(), current(arrays.checked.ordinal) as context:
-            key = context, arrays.form
-            form = self._forms.get(key)
-            if form is None:
-                form = self._form(context, arrays)
-                if len(self._forms) >= MOST_FORMS:
-                    self._forms.clear()
-                self._forms[key] = form
-            addresses = arrays.addresses
-            if form.takes_workspace:
-                memory = self._workspace(context, stream, arrays.library)
-                addresses = {**addresses, **form.placed(memory, arrays.library, arrays.like)}
-            form.run(addresses, stream)
+            if context.handle not in forms:
+                forms[context.handle] = self._form(context, arrays)
+            self._enqueue(forms[context.handle], arrays, stream)
+
+    def _enqueue(self, form: Form, arrays: Arrays, stream: int) -> None:
+        addresses = arrays.addresses
+        if form.takes_workspace:
+            memory = self._workspace(form.context, stream, arrays.library)
+            addresses = {**addresses, **form.placed(memory, arrays.library, arrays.like)}
+        form.run(addresses, stream)
 
     def plan(self, arrays: Arrays) -> Planned:
         """Its context has to be current when it is called."""
@@ -188,8 +204,8 @@ class CardBackend:
 
     def close(self) -> None:
         """Forget functions and workspaces; modules go with their context."""
-        for kept in (self._functions, self._forms, self._workspaces):
-            kept.clear()
+        self._functions.clear()
+        self._workspaces.clear()
 
     def _form(self, context: Context, arrays: Arrays) -> Form:
         source, case = self._source, arrays.case
@@ -211,7 +227,7 @@ class CardBackend:
         unbound = defaultdict[str, int](int)
         arguments = [slot.argument(unbound, lambda tensor, address: bytes(MAP_BYTES)) for slot in slots]
         zeroed = tuple((name, case.extra[name].bytes // WORD) for name in source.zeroed)
-        return [Step(self._function(context, source.name).planned(arguments, blocks), slots, zeroed)]
+        return [Step.of(self._function(context, source.name).planned(arguments, blocks), slots, zeroed)]
 
     def _function(self, context: Context, name: str) -> DriverFunction:
         if context not in self._functions:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gemmgen.arrays.binding import Prepared, case_of, require_address, require_names, require_operand, require_operands
 from gemmgen.arrays.libraries import Library, handle_of, library_of
@@ -28,6 +28,7 @@ class Checked:
     ordinal   of the device
     library   that makes new arrays
     ready     C is among what was checked
+    forms     what others keep for such launches, by keys of their own
     """
 
     case: Case
@@ -35,6 +36,7 @@ class Checked:
     ordinal: int
     library: Library
     ready: bool
+    forms: dict[Hashable, Any] = field(default_factory=dict)
 
     @cached_property
     def masks(self) -> tuple[tuple[str, int], ...]:
@@ -49,21 +51,19 @@ class Checked:
         for name, mask in self.masks:
             if addresses[name] & mask:
                 require_address(self.case.problem, name, addresses[name], self.case.tensors[name])
-            require(name == "C" or addresses[name] != c, f"out is {name}'s array: C overlaps no operand")
+            if addresses[name] == c and name != "C":
+                require(False, f"out is {name}'s array: C overlaps no operand")
 
 
-@dataclass(frozen=True)
-class Arrays:
+class Arrays(NamedTuple):
     """The arrays of one launch.
 
-    form       what the launch depends on beside addresses
     addresses  of operands, and of what was prepared of them, by name ("A", "prepared_b")
     like       an array of the library that makes new ones
     kept       all that have to live as long as they are read
     """
 
     checked: Checked
-    form: Hashable
     addresses: Mapping[str, int]
     out: Any
     like: Any
@@ -220,11 +220,11 @@ class ArrayKernel:
         """What a call on these arrays is, before it is launched. Raises InvalidInput for what does not fit."""
         given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
         like = a.array if isinstance(a, Prepared) else a
-        form: list[Any] = [type(like), alpha, beta]
+        form: list[Any] = [type(like), alpha := float(alpha), beta := float(beta)]
         addresses = {}
         for name, one in given.items():
             copied = isinstance(one, Prepared)
-            lies, address = seen(name, one.array if copied else one)
+            lies, address = seen(name, one.array if copied else one, self._backend.locate)
             form.append((name, lies, (one.shape, one.layout) if copied else None))
             addresses[f"prepared_{name.lower()}" if copied else name] = address
         key: Hashable = tuple(form)
@@ -233,13 +233,17 @@ class ArrayKernel:
             known = self._checked(given, like, alpha, beta)
         if out is None:
             given["C"] = out = _new(known.case.c, known.library, like)
-            addresses["C"] = seen("C", out)[1]
+            addresses["C"] = seen("C", out, self._backend.locate)[1]
             known = known if known.ready else self._checked(given, like, alpha, beta, made=True)
+        if key not in self._known:
+            self._keep(key, known)
+        known.require_addresses(addresses)
+        return Arrays(known, addresses, out, like, tuple(given.values()))
+
+    def _keep(self, key: Hashable, known: Checked) -> None:
         if len(self._known) >= MOST_FORMS:
             self._known.clear()
         self._known[key] = known
-        known.require_addresses(addresses)
-        return Arrays(known, key, addresses, out, like, tuple(given.values()))
 
     def _checked(self, given: Mapping[str, Any], like: Any, alpha: float, beta: float, made: bool = False) -> Checked:
         """The launch whose operands lie so; not `ready` while C is missing. Raises InvalidInput where they cannot.

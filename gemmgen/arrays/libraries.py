@@ -39,11 +39,14 @@ class Torch:
         import torch
 
         self._torch = torch
+        self._dtypes: dict[DType, Any] = {}
         # What torch.compile's own kernels ask, a tenth of the time of current_stream.
         self._raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
-        return like.new_empty(shape, dtype=getattr(self._torch, str(dtype.numpy)))
+        if dtype not in self._dtypes:
+            self._dtypes[dtype] = getattr(self._torch, str(dtype.numpy))
+        return like.new_empty(shape, dtype=self._dtypes[dtype])
 
     def zeros(self, count: int, like: Any) -> Any:
         return self._torch.zeros(count, dtype=self._torch.uint8, device=like.device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,7 +42,6 @@ class ArrayProduct:
     ) -> None:
         self.name, self._kernels, self._rules, self._load = name, kernels, rules, load
         self._loaded: dict[str, ArrayKernel] = {}
-        self._chosen: dict[Hashable, ArrayKernel] = {}
 
     def __call__(self, a: Any, b: Any, out: Any = None, *, stream: Any = None, **named: Any) -> Any:
         """As `ArrayKernel.__call__`: C, or what the epilogue makes, by the kernel that the rules choose."""
@@ -62,7 +61,6 @@ class ArrayProduct:
         for kernel in self._loaded.values():
             kernel.close()
         self._loaded.clear()
-        self._chosen.clear()
 
     def __repr__(self) -> str:
         return f"<product {self.name}: {self._general.source.problem}, by {len(self._kernels)} kernels>"
@@ -84,10 +82,11 @@ class ArrayProduct:
 
     def _chosen_for(self, arrays: Arrays) -> ArrayKernel:
         located = any(address % CHUNK for address in arrays.addresses.values())
-        key = arrays.form, located
-        if key not in self._chosen:
-            self._chosen[key] = self._choose(arrays.case, Needs.NONE if located else kept(arrays.case))
-        return self._chosen[key]
+        forms, key = arrays.checked.forms, f"kernel, addresses of whole chunks: {not located}"
+        if key not in forms:
+            forms[key] = self._choose(arrays.case, Needs.NONE if located else kept(arrays.case))
+        found: ArrayKernel = forms[key]
+        return found
 
     def _choose(self, case: Case, given: Needs) -> ArrayKernel:
         sizes = case.m, case.n, case.k

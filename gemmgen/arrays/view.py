@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -48,11 +48,14 @@ class ArrayView:
         return self.device if self.ordinal is None else f"{self.device}:{self.ordinal}"
 
 
-def seen(name: str, array: Any) -> tuple[Hashable, int]:
-    """What tells whether `array` lies as another did, and its address: of a tensor of torch in little time."""
+def seen(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) -> tuple[Hashable, int]:
+    """What tells whether `array` lies as another did, and its address: of a tensor of torch in little time.
+
+    `locate` completes a view by its device's number.
+    """
     if hasattr(array, "data_ptr") and hasattr(array, "stride"):
         return (array.dtype, array.device, array.shape, array.stride()), array.data_ptr()
-    view = view_of(name, array)
+    view = locate(view_of(name, array))
     return view.lies, view.address
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from gemmgen.arrays.binding import Prepared
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.view import element_types
 from gemmgen.support.errors import require
@@ -31,6 +30,15 @@ class Route:
     packs: bool
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a kernel gets of a Linear, and the `state` of weight and bias that it was made of."""
+
+    state: tuple[int, ...]
+    weight: Any
+    operands: dict[str, Any]
+
+
 class Linear(torch.nn.Module):
     """y = x * weight^T + bias, as torch.nn.Linear, whose weight and bias it shares: the same Parameters.
 
@@ -46,9 +54,9 @@ class Linear(torch.nn.Module):
         super().__init__()
         self.weight, self.bias = weight, bias
         self.out_features, self.in_features = weight.shape
-        self._routes = tuple(_route(kernel, weight, bias) for kernel in kernels)
-        self._packed: dict[str, tuple[Any, Prepared]] = {}
-        self._wide: tuple[Any, Any] | None = None
+        routes = [_route(kernel, weight, bias) for kernel in kernels]
+        self._by_rows = {route.rows: route for route in reversed(routes)}
+        self._given: dict[str, Given] = {}
 
     @classmethod
     def of(cls, linear: Any, kernels: Sequence[ArrayKernel]) -> Linear:
@@ -56,53 +64,43 @@ class Linear(torch.nn.Module):
         return cls(linear.weight, linear.bias, kernels)
 
     def forward(self, x: Any) -> Any:
-        rows = x.reshape(-1, self.in_features)
-        route = self._route_of(rows.shape[0])
-        if route is None:
-            return torch.nn.functional.linear(x, self.weight, self.bias)
-        traced = torch.compiler.is_compiling() or (torch.is_grad_enabled() and self._learns(x))
-        y = self._traced(route, rows) if traced else self._launched(route, rows)
-        if self.bias is not None and not route.adds_bias:
-            y = y + self.bias
-        return y.view(*x.shape[:-1], self.out_features)
+        rows = x if x.dim() == 2 else x.reshape(-1, self.in_features)
+        route = self._by_rows.get(rows.shape[0]) or self._by_rows.get(None)
+        weight, bias = self.weight, self.bias
+        if route is None or rows.shape[0] == 0:
+            return torch.nn.functional.linear(x, weight, bias)
+        learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
+        if learns or torch.compiler.is_compiling():
+            y = self._traced(route, rows)
+        else:
+            given = self._given_to(route, weight, bias)
+            y = route.kernel(rows, given.weight, **given.operands)
+        if bias is not None and not route.adds_bias:
+            y = y + bias
+        return y if x.dim() == 2 else y.view(*x.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
-        taken = ", ".join("any" if route.rows is None else str(route.rows) for route in self._routes)
+        taken = ", ".join("any" if rows is None else str(rows) for rows in self._by_rows)
         shape = f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
         return f"{shape}, rows={taken or 'none'}"
-
-    def _learns(self, x: Any) -> bool:
-        return bool(x.requires_grad or self.weight.requires_grad)
-
-    def _route_of(self, rows: int) -> Route | None:
-        exact = (route for route in self._routes if route.rows == rows)
-        others = (route for route in self._routes if route.rows is None and rows > 0)
-        return next(exact, None) or next(others, None)
 
     def _traced(self, route: Route, rows: Any) -> Any:
         """By the operator, on the weight as it is: what is packed follows no gradient."""
         operands = [self.bias.float()] if route.adds_bias else []
         return OPERATOR(rows, self.weight.t(), operands, route.name, self.out_features, 1.0, False)
 
-    def _launched(self, route: Route, rows: Any) -> Any:
-        weight = self._packed_for(route) if route.packs else self.weight.t()
+    def _given_to(self, route: Route, weight: Any, bias: Any) -> Given:
+        """What the kernel gets beside x: made anew when weight or bias was written or moved."""
+        state: tuple[int, ...] = (weight.data_ptr(), _writes(weight) if route.packs else 0)
         if route.adds_bias:
-            return route.kernel(rows, weight, bias_n=self._wide_bias())
-        return route.kernel(rows, weight)
-
-    def _packed_for(self, route: Route) -> Prepared:
-        state = _state(self.weight)
-        held = self._packed.get(route.name)
-        if held is None or held[0] != state:
-            held = state, route.kernel.prepare_b(self.weight.t())
-            self._packed[route.name] = held
-        return held[1]
-
-    def _wide_bias(self) -> Any:
-        state = _state(self.bias)
-        if self._wide is None or self._wide[0] != state:
-            self._wide = state, self.bias.detach().float()
-        return self._wide[1]
+            state = (*state, bias.data_ptr(), _writes(bias))
+        held = self._given.get(route.name)
+        if held is None or held.state != state:
+            transposed = weight.detach().t()
+            packed = route.kernel.prepare_b(transposed) if route.packs else transposed
+            held = Given(state, packed, {"bias_n": bias.detach().float()} if route.adds_bias else {})
+            self._given[route.name] = held
+        return held
 
 
 def replace_linear(model: Any, kernels_for: KernelsFor) -> list[str]:
@@ -137,6 +135,6 @@ def _route(kernel: ArrayKernel, weight: Any, bias: Any) -> Route:
     return Route(problem.m, kernel, registered(kernel), adds_bias, kernel.prepares("B"))
 
 
-def _state(tensor: Any) -> tuple[Any, ...]:
-    """What changes when a tensor is written, or moved."""
-    return tensor.data_ptr(), tensor._version, tensor.device
+def _writes(tensor: Any) -> int:
+    """Changes when a tensor is written; of one made in torch.inference_mode nobody counts."""
+    return 0 if tensor.is_inference() else int(tensor._version)

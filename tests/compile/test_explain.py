@@ -22,7 +22,7 @@ EXPLAINED = {
         "along each of 2 parts of K = 8192",
     ),
     "dots": ("gemm_s8s8s32_rc_1x4096x4096_skinny_s1_t4_w4_k0_u2_async1_v4_split1", "IDP"),
-    "clusters": ("gemm_bf16_rc_640x512x512_wgmma_128x64x64_c2_k2_s4_f1_g8_p1", "2 blocks a cluster"),
+    "clusters": ("gemm_bf16_rc_640x512x512_wgmma_128x64x64_c2_k2x0_s4_f1_g8_p1", "2 blocks a cluster"),
     "batched": ("gemm_f32_rr_b64_16x16x16_batched_mb2_2x4_v4_pad4_s1_async1_tiles2_minb1", "4 products a block"),
 }
 

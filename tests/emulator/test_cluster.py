@@ -201,3 +201,56 @@ def test_larger_clusters_than_the_emulator_follows_are_not_judged(emulator: Emul
         kernel.run(PROBLEM.case(), given())
     kernel.close()
     assert caught.value.failure.kind == "unjudged"
+
+
+TOLD = """
+//% from "device/cluster.cu" import cluster, mbarrier_arrive_cluster
+//% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "device/mbarrier.cu" import mbarrier
+${ mbarrier() }
+${ cluster() }
+${ mbarrier_arrive_cluster() }
+${ dynamic_shared() }
+extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(32)
+k(const float* A, const float* B, float* C)
+{
+    unsigned long long* const there = reinterpret_cast<unsigned long long*>(dynamic_shared());
+    if (threadIdx.x == 0) mbarrier_init(there, 1);
+    cluster_sync();
+    if (cluster_rank() == 1 && threadIdx.x == 0) {
+        C[1] = 5;
+        TELLS
+    }
+    WAITS
+    if (cluster_rank() == 0 && threadIdx.x == 0) C[0] = C[1];
+    cluster_sync();
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tells", "waits", "ordered"),
+    [
+        ("mbarrier_arrive_cluster(there, 0);", "if (cluster_rank() == 0) mbarrier_wait(there, 0);", False),
+        ("", "cluster_sync();", True),
+        ("", "cluster_arrive(); cluster_wait();", True),
+        ("", "if (cluster_rank() == 0) cluster_sync(); else { cluster_arrive(); cluster_wait(); }", True),
+        ("", "if (cluster_rank() == 0) { cluster_arrive(); cluster_wait(); } else cluster_sync();", True),
+        ("", "__syncthreads();", False),
+    ],
+)
+def test_what_a_block_writes_to_memory_the_clusters_barrier_tells(
+    tells: str, waits: str, ordered: bool, emulator: EmulatorExecutor
+) -> None:
+    problem = Problem(2, 1, 1)
+    text = environment(problem.types).from_string(TOLD).render().replace("TELLS", tells).replace("WAITS", waits)
+    launch = Launch(32, (("M", 2),), 128, cluster=2)
+    kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch)[:3]))
+    operands = Operands(*(np.ones(matrix.elements, np.float32) for matrix in problem.case().matrices))
+    for seed in SEEDS:
+        if ordered:
+            np.testing.assert_array_equal(kernel.run(problem.case(), operands, seed=seed).ravel(), [5, 5])
+            continue
+        with pytest.raises(CandidateFailed, match=r"data race on C: .* at k.cu:\d+, and nothing orders blocks"):
+            kernel.run(problem.case(), operands, seed=seed)
+    kernel.close()

@@ -23,6 +23,7 @@ from gemmgen.support.files import Store
 
 OK = cuda.CUresult.CUDA_SUCCESS
 SMS = 4
+SECOND = 1 << 40  # from here on addresses are those of device 1
 
 
 class Array:
@@ -98,7 +99,7 @@ class Driver:
         return OK, self.contexts.pop()
 
     def cuDevicePrimaryCtxRetain(self, device: Any) -> Any:
-        return OK, 77
+        return OK, 77 + int(device)
 
     def cuDeviceGetAttribute(self, attribute: Any, device: Any) -> Any:
         kinds = cuda.CUdevice_attribute
@@ -108,7 +109,7 @@ class Driver:
         }.get(attribute, SMS)
 
     def cuPointerGetAttribute(self, attribute: Any, address: int) -> Any:
-        return OK, 0
+        return OK, int(address >= SECOND)
 
     def cuModuleLoadData(self, cubin: bytes) -> Any:
         self.log.append(("module", self.contexts[-1]))
@@ -211,6 +212,16 @@ def test_a_context_that_is_current_is_the_callers(driver, loaded) -> None:
     driver.contexts = [6]
     kernel(Array((64, 64)), Array((64, 64)))
     assert [entry for entry in driver.log if entry[0] == "module"] == [("module", 5), ("module", 6)]
+
+
+def test_arrays_are_on_one_device_and_launches_in_its_context(driver, loaded) -> None:
+    kernel = loaded(simt(64, 64, 64))
+    kernel(Array((64, 64)), Array((64, 64)))
+    far = [Array((64, 64), address=SECOND + place * 2**20) for place in range(3)]
+    kernel(*far)
+    assert [entry for entry in driver.log if entry[0] == "module"] == [("module", 77), ("module", 78)]
+    with pytest.raises(InvalidInput, match="B is on cuda:1, and A on cuda:0"):
+        kernel(Array((64, 64)), far[1])
 
 
 def test_streams_have_workspaces_of_their_own_and_grow_them(driver, loaded) -> None:

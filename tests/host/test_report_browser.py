@@ -34,21 +34,23 @@ def browse(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the page of the repository's own kernels, and what looks at it."""
-    folder = tmp_path_factory.mktemp("browser")
+FEW = ("gemm_bf16_rc_4096x4096x4096_*", "gemm_f32_rr_1024x*", "gemm_f32_rr_b4096_16x16*", "study_ladder_*")
+
+
+@pytest.fixture(scope="module", params=["desk", "phone"])
+def seen(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the page of the repository's kernels says of itself on a desk; of a few of them, on a phone."""
+    folder, kernels, size = tmp_path_factory.mktemp("browser"), REPOSITORY / "generated", "1200,900"
+    if request.param == "phone":
+        kernels, size = folder / "few", "420,800"
+        kernels.mkdir()
+        for path in (path for pattern in FEW for path in (REPOSITORY / "generated" / "sm_90").glob(pattern)):
+            shutil.copy(path, kernels)
     to = folder / "page.html"
-    api.report(REPOSITORY / "generated", to=to)
+    api.report(kernels, to=to)
     text = to.read_text().replace("<head>", f"<head>{FIRST}")
     to.write_text(text.replace("</body>", f"<script>{LOOK.read_text()}</script></body>"))
-    return folder
-
-
-@pytest.fixture(scope="module", params=["1200,900", "420,800"], ids=["desk", "phone"])
-def seen(page: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What the page says of itself in a window of that size."""
-    dump = browse(page, "--dump-dom", f"--window-size={request.param}").stdout
+    dump = browse(folder, "--dump-dom", f"--window-size={size}").stdout
     found = re.search(r'<pre id="seen">(.*?)</pre>', dump, re.DOTALL)
     assert found is not None, "the script that looks at the page did not end"
     return dict(json.loads(html.unescape(found[1])))

@@ -55,9 +55,13 @@ class PlannedLaunch:
         self._parameters = ctypes.addressof(self._addresses)
         self._stream = 0  # as a new config says
 
-    def pass_on(self, place: int, data: bytes) -> None:
+    def pass_map(self, place: int, data: bytes) -> None:
         """Set the bytes of the argument of that place anew."""
         ctypes.memmove(self._values[place], data, len(data))
+
+    def pointer(self, place: int) -> ctypes.c_uint64:
+        """The argument of that place, whose `value` may be set anew."""
+        return ctypes.c_uint64.from_buffer(self._values[place])
 
     def __call__(self, stream: int) -> None:
         """Enqueue it on the stream of this handle."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.subjects import WGMMA_CR, WGMMA_PROMOTED, WGMMA_RC
+from gemmgen.verification.bugs.subjects import WGMMA_CR, WGMMA_PAIR, WGMMA_PAIR_CR, WGMMA_PROMOTED, WGMMA_RC
 from gemmgen.verification.edits.base import Edit
+
+ARRIVE = "mbarrier_arrive_cluster(&shared.empty[previous]"
 
 WGMMA_EDITS = (
     Edit("no products in flight while the next stage is awaited", WGMMA_RC, (
@@ -16,4 +18,13 @@ WGMMA_EDITS = (
     Edit("every thread of a consumer arrives", WGMMA_PROMOTED, (
         ("mbarrier_init(&shared.empty[stage], CONSUMERS)", "mbarrier_init(&shared.empty[stage], 128 * CONSUMERS)"),
         ("if (leads) mbarrier_arrive", "mbarrier_arrive"))),
+    Edit("A goes by a load to several blocks to one of them", WGMMA_PAIR, (
+        ("tma_load_2d(shared.a[stage], map_a, full, k, tile.m)",
+            "tma_load_multicast_2d(shared.a[stage], map_a, full, k, tile.m, 1 << rank)"),)),
+    Edit("other lanes arrive at the blocks of a cluster", WGMMA_PAIR, (
+        (f"if (threadIdx.x % 128 < CLUSTER && k > 0) {ARRIVE}, threadIdx.x % 128)",
+            f"if (threadIdx.x % 64 == 63 && k > 0) {ARRIVE}, threadIdx.x / 64 % 2)"),)),
+    Edit("one lane arrives at both blocks", WGMMA_PAIR_CR, (
+        (f"if (threadIdx.x % 128 < CLUSTER && k > 0) {ARRIVE}, threadIdx.x % 128)",
+            f"for (int to = 0; leads && k > 0 && to < CLUSTER; ++to) {ARRIVE}, to)"),)),
 )  # fmt: skip

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <tuple>
@@ -69,7 +70,7 @@ struct ClusterBarrier {
   unsigned arrived = 0;  // in it
   unsigned syncs = 0;    // of these
   Clock released;        // by the others
-  Clock complete;        // of the phase before
+  std::shared_ptr<const Clock> complete;  // of the phase before; null where all threads know of all
 };
 
 // What 128 threads in a row bring to an instruction of theirs, once all have come to it.
@@ -203,7 +204,8 @@ class Block {
       fail("crash", {line}, "%s waits at the cluster's barrier, where it has not arrived", where().c_str());
     if (cluster_barrier_.phase < running_->arrival) wait(State::at_cluster_barrier, line);
     running_->arrival = 0;
-    clocks.acquire(index(), cluster_barrier_.complete);
+    clocks.acquire(index(), *cluster_barrier_.complete);
+    races.pass_cluster_barrier(cluster_barrier_.complete);
   }
 
   // Both at once.
@@ -216,6 +218,7 @@ class Block {
     release_cluster_barrier();
     if (states_[index()] != State::ready) hand_over();
     running_->arrival = 0;
+    if (cluster_barrier_.complete != nullptr) races.pass_cluster_barrier(cluster_barrier_.complete);
   }
 
   // The lanes of `mask` meet; `combine` sees what each of them brings as `operand` and leaves it changed.
@@ -455,16 +458,27 @@ class Block {
   void release_cluster_barrier() {
     ClusterBarrier& barrier = cluster_barrier_;
     if (barrier.arrived < alive_) return;
-    const bool all_sync = barrier.syncs == alive_;
-    if (all_sync) races.pass_block_barrier();
-    for (unsigned t = 0; !all_sync && t < count_; ++t)
-      if (threads_[t].syncs) release_for(t, barrier.released);
+    if (barrier.syncs == alive_) {
+      races.pass_block_barrier();
+      barrier.complete = nullptr;
+    } else {
+      complete_cluster_phase();
+    }
     for (unsigned t = 0; t < count_; ++t) {
-      if (threads_[t].syncs && !all_sync) clocks.acquire(t, barrier.released);
       threads_[t].syncs = false;
       if (states_[t] == State::at_cluster_barrier) become(t, State::ready);
     }
-    barrier = {barrier.phase + 1, 0, 0, {}, std::move(barrier.released)};
+    barrier = {barrier.phase + 1, 0, 0, {}, std::move(barrier.complete)};
+  }
+
+  // Of which threads that wait since they arrived have to tell, and to be told, what others do themselves.
+  void complete_cluster_phase() {
+    ClusterBarrier& barrier = cluster_barrier_;
+    for (unsigned t = 0; t < count_; ++t)
+      if (threads_[t].syncs) release_for(t, barrier.released);
+    for (unsigned t = 0; t < count_; ++t)
+      if (threads_[t].syncs) clocks.acquire(t, barrier.released);
+    barrier.complete = std::make_shared<const Clock>(std::move(barrier.released));
   }
 
   void check_named_barrier(unsigned number, unsigned threads, unsigned line) const {

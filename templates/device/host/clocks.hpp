@@ -196,6 +196,9 @@ class Clocks {
   // Whether an access comes before the running thread's next.
   bool before(const Access& access) const { return known_to_block(access) || comes_before(access, thread_); }
 
+  // Whether all threads know of it, by a barrier of the block, or of the cluster.
+  bool known_to_all(const Access& access) const { return known_to_block(access); }
+
   // Whether it comes before the next access of each lane of the running warp.
   bool before_warp(const Access& access) const {
     if (known_to_block(access)) return true;

@@ -6,6 +6,7 @@
 //
 // where the barriers may lack if one thread does both. What a block has acquired it passes on to a third one. Atomics on
 // one address never race with each other; those on a counter come before other accesses to it by who found them and fenced.
+// Blocks of a cluster are ordered by its barrier, too, but not by arrivals at each other's mbarriers: see device/cluster.cu.
 // Blocks run one after the other here; whether they might have run otherwise is what fences and atomics say.
 #pragma once
 
@@ -45,7 +46,11 @@ class GlobalRaces {
     fences_.clear();
     found_.clear();
     acquired_.clear();
+    told_.clear();
   }
+
+  // The running thread has waited at the cluster's barrier, where `past` was released.
+  void pass_cluster_barrier(const std::shared_ptr<const Clock>& past) { told_.push_back({clocks.now(Place(), Kind::read), past}); }
 
   // An access inside of operand `number`, which the kernel writes.
   void access(std::size_t number, const unsigned char* address, std::size_t bytes, Place place, Kind kind) {
@@ -120,6 +125,11 @@ class GlobalRaces {
     Found found;
   };
 
+  struct Told {
+    Access at;
+    std::shared_ptr<const Clock> past;
+  };
+
   // Where atomics are made.
   struct Location {
     std::vector<Access> atomics;           // since the last write there: none of them orders another
@@ -184,9 +194,21 @@ class GlobalRaces {
   // Whether an access to `address` by any block, of this launch or an earlier one, comes before the running thread's next.
   bool before_anywhere(const Access& access, const unsigned char* address) const {
     if (access.time < start_of_launch_) return true;
-    if (clocks.of_this_block(access) && clocks.before(access)) return true;
+    if (clocks.of_this_block(access) && (in_own_block(access) ? clocks.before(access) : is_told(access))) return true;
     for (const Acquired& acquired : acquired_)
       if (clocks.before(acquired.at) && orders(acquired.found, access, address)) return true;
+    return false;
+  }
+
+  static bool in_own_block(const Access& access) {
+    return cluster.ranks == 1 || cluster.rank_of(clocks.thread_of(access)) == cluster.rank_of(clocks.thread());
+  }
+
+  // Of an access of another block of the cluster.
+  bool is_told(const Access& access) const {
+    if (clocks.known_to_all(access)) return true;
+    for (const Told& told : told_)
+      if (in_own_block(told.at) && clocks.before(told.at) && told.past->covers(access)) return true;
     return false;
   }
 
@@ -227,6 +249,7 @@ class GlobalRaces {
   std::vector<Fence> fences_;      // of this block
   std::vector<Found> found_;       // by its atomics
   std::vector<Acquired> acquired_;  // by its fences
+  std::vector<Told> told_;          // by the cluster's barrier
 };
 
 }  // namespace gemmgen

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,10 @@ class Races {
 
   void fence() {
     if (watching) global_.fence();
+  }
+
+  void pass_cluster_barrier(const std::shared_ptr<const Clock>& past) {
+    if (watching) global_.pass_cluster_barrier(past);
   }
 
   void wait_for_grid_before() { dependency_.wait(); }
