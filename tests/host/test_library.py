@@ -346,6 +346,9 @@ def test_the_record_has_every_time_and_says_where_it_comes_from(tmp_path: Path) 
     assert choice["times"]["columns"][:4] == ["keeps", "M", "N", "K"]
     assert all(len(row) == len(choice["times"]["columns"]) for row in choice["times"]["points"])
     assert choice["regret"]["kind"] == "predicted"
+    assert len(choice["regret"]["drawn"]) == choice["regret"]["points"] == 200
+    known = {tuple(row[1:4]) for row in choice["times"]["points"]}
+    assert not known & {tuple(row[1:4]) for row in choice["regret"]["drawn"]}
     dispatcher = (tmp_path / "out" / "mylib.cu").read_text()
     assert "predicted for H200 by a model: nothing was measured" in dispatcher or not choice["times"]["points"]
     assert len(re.findall(r"^    \{(?:ALIGNED|ANY|DENSE)", dispatcher, re.MULTILINE)) == len(choice["rules"])

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import islice
 from itertools import product as combinations
 from operator import or_
@@ -73,13 +73,23 @@ class Point:
     times_us: dict[int, float]
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A call that rules were not made of: the time of the kernel that they choose, and that of the best one."""
+
+    given: Needs
+    sizes: Sizes
+    us: float
+    best_us: float
+
+
 @brief
 @dataclass(frozen=True)
 class Choice:
     """The kernels of a product on one architecture, and the rules that choose among them; the first that fits counts.
 
-    times   what the rules were made of
-    regret  of sizes that are not among these
+    times  what the rules were made of
+    drawn  sizes that are not among these
     """
 
     product: Product
@@ -89,7 +99,12 @@ class Choice:
     kind: Literal["measured", "predicted"]
     device: str
     times: tuple[Point, ...]
-    regret: Regret
+    drawn: tuple[Drawn, ...] = ()
+
+    @cached_property
+    def regret(self) -> Regret:
+        """How much longer choices take than the best kernel, over the sizes drawn."""
+        return regret_of([one.us / one.best_us for one in self.drawn])
 
     @property
     def kernels(self) -> tuple[Member, ...]:
@@ -121,9 +136,9 @@ def choose(product: Product, arch: str, members: Sequence[Contestant], clock: Cl
     numbers = {old: new for new, old in enumerate(kept)}
     final = tuple(members[number] for number in kept)
     renamed = tuple(replace(rule, kernel=numbers[rule.kernel]) for rule in rules)
-    drawn = Choice(product, arch, final, renamed, clock.kind, clock.device, (), Regret(0, 0.0, 0.0, 0.0))
     shown = tuple(_renumbered(point, numbers) for point in points)
-    return Choice(product, arch, final, renamed, clock.kind, clock.device, shown, _regret(drawn, clock, seed, shown))
+    chosen = Choice(product, arch, final, renamed, clock.kind, clock.device, shown)
+    return replace(chosen, drawn=tuple(_draw(chosen, clock, seed)))
 
 
 @dataclass(frozen=True)
@@ -233,9 +248,9 @@ def _renumbered(point: Point, numbers: dict[int, int]) -> Point:
     return Point(point.given, point.sizes, kept)
 
 
-def _regret(choice: Choice, clock: Clock, seed: int, known: Sequence[Point]) -> Regret:
-    """Of DRAWN sizes: in turn calls that keep all that a kernel may need, and calls that keep nothing."""
-    seen = {point.sizes for point in known}
+def _draw(choice: Choice, clock: Clock, seed: int) -> Iterator[Drawn]:
+    """DRAWN calls: half of them keep all that a kernel may need, and half nothing where that leaves a choice."""
+    seen = {point.sizes for point in choice.times}
     random_ = random.Random(f"{seed} {choice.product.name} {choice.arch}")
     most = reduce(or_, (member.needs for member in choice.members))
     some = sum(not member.needs for member in choice.members) > 1
@@ -243,7 +258,8 @@ def _regret(choice: Choice, clock: Clock, seed: int, known: Sequence[Point]) -> 
     draws = (_drawn(choice.product, random_) for _ in range(ATTEMPTS * DRAWN))
     sizes = list(islice((one for one in draws if listed or one not in seen), DRAWN))
     halves = [(most, sizes[::2]), (Needs.NONE, sizes[1::2])] if some else [(most, sizes)]
-    return regret_of([ratio for given, points in halves for ratio in _ratios(choice, clock, points, given)])
+    for given, points in halves:
+        yield from _timed(choice, clock, points, given)
 
 
 def _drawn(product: Product, random_: random.Random) -> Sizes:
@@ -251,8 +267,8 @@ def _drawn(product: Product, random_: random.Random) -> Sizes:
     return m, n, k
 
 
-def _ratios(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs) -> Iterator[float]:
-    """The chosen kernels' times over those of the best ones that serve such calls."""
+def _timed(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs) -> Iterator[Drawn]:
+    """The chosen kernels' times, and those of the best ones that serve such calls."""
     served: dict[tuple[int, ...], list[Sizes]] = {}
     for sizes in points:
         able = (number for number, member in enumerate(choice.members) if member.serves(sizes, given))
@@ -260,4 +276,4 @@ def _ratios(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs)
     for numbers, some in served.items():
         rows = clock.times([choice.members[one] for one in numbers], some, given)
         for sizes, row in zip(some, rows, strict=True):
-            yield row[numbers.index(choice.chosen(sizes, given))] / min(row)
+            yield Drawn(given, sizes, row[numbers.index(choice.chosen(sizes, given))], min(row))
