@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import islice
@@ -16,13 +16,13 @@ from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import Product
-from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, regions, regret_of
+from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
+GOLDEN = 1.2207440846057596  # the root of x^4 = x + 1: shares of its powers fill a cube evenly (Roberts, 2018)
 FINEST = 1.15  # of the ratios from a size of the grid to the next
 BOUNDARIES = 512  # rows or columns up to which the grid has those that fill tiles, and one more
-RAGGED = 37  # a size that no tile divides
 DRAWN, ATTEMPTS = 200, 10  # sizes for the regret, and for each as many draws where it was seen
 
 
@@ -154,13 +154,14 @@ def _section_rules(
     taken = [members[number] for number in numbers]
     fixed = dict(section.fixed)
     box = Box().within(fixed)
-    grid = grid_of(product, taken, fixed, clock.most)
+    grid = grid_of(_reached(section, product, members), taken, clock.most)
     if len(taken) == 1:
-        return [], [Rule(section.needs, box, numbers[0], _ragged(fixed))]
+        return [], [Rule(section.needs, box, numbers[0], grid[len(grid) // 2])]
     times = clock.times(taken, grid, section.needs)
+    worth = paying(grid, times, box)
     rules = [
-        Rule(section.needs, _some_depth(one.box, members[numbers[one.kernel]]), numbers[one.kernel], one.example)
-        for one in regions(grid, times, box)
+        Rule(section.needs, _some_depth(one.box, taken[worth[one.kernel]]), numbers[worth[one.kernel]], one.example)
+        for one in regions(grid, [[row[one] for one in worth] for row in times], box)
     ]
     points = [
         Point(section.needs, sizes, dict(zip(numbers, row, strict=True)))
@@ -175,27 +176,47 @@ def _some_depth(box: Box, member: Contestant) -> Box:
     return replace(box, least=(m, n, max(1, k), elements)) if isinstance(member, CublasLt) else box
 
 
-def _ragged(fixed: Mapping[str, int]) -> Sizes:
-    """Sizes that no tile divides, but those that are fixed."""
-    m, n, k = (fixed.get(axis, RAGGED) for axis in AXES)
-    return m, n, k
-
-
-def grid_of(product: Product, members: Sequence[Contestant], fixed: dict[str, int], most: int) -> list[Sizes]:
-    """At most so many sizes: each `ratio` times the one before, and those at which tiles of `members` begin to fit."""
-    ranges = [
-        SizeRange((fixed[axis],)) if axis in fixed else one for axis, one in zip(AXES, product.ranges, strict=True)
+def _reached(section: _Section, product: Product, members: Sequence[Contestant]) -> list[SizeRange]:
+    """The sizes of calls that come to a section: those that are fixed, or next to those that an earlier one takes."""
+    fixed = dict(section.fixed)
+    earlier = (dict(one.fixed) for one in map(_section_of, members) if one.needs in section.needs)
+    taken = {item for other in earlier if len(other) > len(fixed) for item in other.items()}
+    return [
+        SizeRange((fixed[axis],)) if axis in fixed else one.beside({size for name, size in taken if name == axis})
+        for axis, one in zip(AXES, product.ranges, strict=True)
     ]
+
+
+def grid_of(ranges: Sequence[SizeRange], members: Sequence[Contestant], most: int) -> list[Sizes]:
+    """At most so many sizes, besides those that are listed: where two of M, N and K are ranges, spread over them.
+
+    Else each size of a single range is a ratio times the one before; those come to it that fill a tile of `members`.
+    """
+    free = [place for place, one in enumerate(ranges) if not one.listed]
+    if len(free) > 1:
+        return _spread(ranges, most)
     ratio = FINEST
-    while math.prod(len(one.points(ratio)) for one in ranges) > most:
+    while math.prod(len(one.points(ratio)) for one in ranges) > max(
+        most, math.prod(len(one.listed) or 2 for one in ranges)
+    ):
         ratio *= FINEST
-    axes = [set(one.points(ratio)) for one in ranges]
-    for place, axis in enumerate(AXES):
-        wanted = axes[place] | set(_boundaries(axis, ranges[place], members))
-        others = math.prod(len(one) for other, one in enumerate(axes) if other != place)
-        if len(wanted) * others <= most:
-            axes[place] = wanted
+    axes = [{*one.points(ratio), *_boundaries(axis, one, members)} for axis, one in zip(AXES, ranges, strict=True)]
     return [(m, n, k) for m, n, k in combinations(*(sorted(one) for one in axes))]
+
+
+def _spread(ranges: Sequence[SizeRange], most: int) -> list[Sizes]:
+    """Both ends of each range with those of the others; then, by ratio, evenly and never in a row.
+
+    On a lattice few thresholds could be told: of 256 sizes it has 6 of each of M, N and K.
+    """
+    corners = [one.listed or tuple(one.at(share) for share in (0.0, 1.0)) for one in ranges]
+    found = dict.fromkeys((m, n, k) for m, n, k in combinations(*corners))
+    for number in range(1, most):
+        if len(found) >= most:
+            break
+        m, n, k = (one.at(number / GOLDEN ** (place + 1) % 1.0) for place, one in enumerate(ranges))
+        found[m, n, k] = None
+    return list(found)
 
 
 def _boundaries(axis: str, sizes: SizeRange, members: Sequence[Contestant]) -> Iterator[int]:
