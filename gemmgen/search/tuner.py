@@ -276,7 +276,9 @@ class Tuner:
         for number, axes in enumerate(rounds):
             timed = self._timed()
             count = math.ceil((budget - len(self.trials)) / (len(rounds) - number))
-            moved = [one for axis in axes for one in search.moved(axis, math.ceil(count / len(axes)), timed)]
+            moved: list[Ranked] = []
+            for left, axis in zip(range(len(axes), 0, -1), axes, strict=True):
+                moved += search.moved(axis, math.ceil((count - len(moved)) / left), timed)
             yield moved + search.next(count - len(moved), timed)
 
     def _timed(self) -> list[tuple[Config, float]]:
