@@ -42,7 +42,7 @@ from gemmgen.verification.verifier import RUNS, Verdict, make_data, verdict_from
 
 Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
 
-DEFAULT_BUDGET = {"gpu": 192, "emulator": 8}  # candidates
+DEFAULT_BUDGET = {"gpu": 64, "emulator": 8}  # candidates
 EXAMPLES = 20  # situations a candidate must pass to be a finalist; see examples_for
 LARGE_EXAMPLES = 5  # where one takes over LARGE_EFFORT
 # What a verdict depends on beside the kernel.
