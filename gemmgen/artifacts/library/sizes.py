@@ -11,9 +11,9 @@ from gemmgen.problem.sizes import RUNTIME, SIZE_LIMIT
 from gemmgen.support.errors import require, whole
 
 ANY_MOST = 8192  # the largest of "?" for which choices are made; larger ones are served as it is
-ROWS = (1, 16, 256)  # of a range those for which kernels are tuned, besides its largest up to
-SMALL, LARGE = 512, 4096
-BESIDE = 64
+SMALL, LARGE = 512, 4096  # for which kernels are tuned, or the nearest ones of a range
+ROWS = (1, 16, 256)  # likewise of M, besides its largest up to LARGE
+BESIDE = 64  # from a size that has kernels of its own to one that stands for all others
 
 
 @dataclass(frozen=True)
