@@ -23,9 +23,9 @@ from gemmgen.kernel.tensor_map import MAP_BYTES
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import WORD
 from gemmgen.run.arguments import Slot, slots_of
-from gemmgen.run.compile import compile_kernel
+from gemmgen.run.compile import arch_for, compile_kernel
 from gemmgen.run.gpu.bindings import DriverError, DriverFunction, PlannedLaunch, blocks_on, checked, encoded
-from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.errors import CandidateFailed, Failure, require
 from gemmgen.support.files import Store
 
 PART_ALIGN = 256  # bytes, of the workspace's parts
@@ -231,6 +231,7 @@ class CardBackend:
 
     def _function(self, context: Context, name: str) -> DriverFunction:
         if context not in self._functions:
+            _require_arch(self._source, context)
             cubin = compile_kernel(self._source, context.arch, self._store).cubin
             self._functions[context] = {
                 step.name: DriverFunction(step.name, step.launch, cubin) for step in self._source.program
@@ -242,6 +243,13 @@ class CardBackend:
         if library.capturing():
             return Workspace()
         return self._workspaces.setdefault((context, stream), Workspace())
+
+
+def _require_arch(source: KernelSource, context: Context) -> None:
+    """Raise InvalidInput where the kernel has instructions of another architecture alone."""
+    made = source.arch.rstrip("a")
+    alone = arch_for(source, made).endswith("a") and made != context.arch
+    require(not alone, f"{source.name} is for {made}a alone, and device {context.ordinal} is of {context.arch}")
 
 
 def _zeros(library: Library, count: int, like: Any) -> Any:

@@ -146,6 +146,11 @@ class ArrayKernel:
         return self.source.name
 
     @property
+    def identity(self) -> str:
+        """The same of kernels that compute the same in the same way."""
+        return f"{self.name} {self.source.digest[:16]} {self.device}"
+
+    @property
     def device(self) -> Device:
         """Where its arrays have to be: on "cpu" the emulator runs it."""
         return self._backend.device

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from gemmgen.arrays.kernel import ArrayKernel, Arrays, Plan
+from gemmgen.arrays.view import Device
 from gemmgen.artifacts.kernelfile import read_kernel, read_record, reading
 from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
 from gemmgen.artifacts.library.members import Needs
@@ -18,6 +19,7 @@ from gemmgen.artifacts.library.table import Box
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.support.errors import require
+from gemmgen.support.files import content_key
 
 RECORD = ".record.json"  # behind a library's name
 
@@ -56,6 +58,20 @@ class ArrayProduct:
     def kernel_for(self, a: Any, b: Any, out: Any = None, **named: Any) -> ArrayKernel:
         """The kernel that such a call goes to."""
         return self._chosen_for(self._arrays(a, b, out, **named))
+
+    @property
+    def source(self) -> KernelSource:
+        """That of the kernel which serves every call."""
+        return self._general.source
+
+    @property
+    def device(self) -> Device:
+        return self._general.device
+
+    @cached_property
+    def identity(self) -> str:
+        """As an `ArrayKernel`'s."""
+        return f"{self.name} {content_key(*sorted(one.digest for one in self._kernels.values()))[:16]} {self.device}"
 
     def close(self) -> None:
         for kernel in self._loaded.values():

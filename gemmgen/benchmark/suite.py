@@ -38,7 +38,7 @@ from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import Target, open_target
-from gemmgen.search.tuner import DEFAULT_BUDGET, Trial, examples_for, tune
+from gemmgen.search.tuner import Trial, examples_for, tune
 from gemmgen.support.child import Child, crew, spread
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
@@ -54,6 +54,7 @@ from gemmgen.verification.with_sanitizers import sanitize
 Step = Literal["measure", "sanitize", "emulate"]
 State = Literal["done", "on file", "failed"]
 STEPS: tuple[Step, ...] = ("measure", "sanitize", "emulate")
+BUDGET = 192  # candidates of a search: what goes on file is worth more of them than `tune` tries
 WATCHED_AT_ONCE = 4  # kernels under compute-sanitizer, which share one card
 ROW_FAILS = (GemmgenError, OSError, MemoryError)  # what costs one row and not the run
 VERDICTS = ("emulator", "sanitizers")  # entries of a record beside "verification", which is the GPU's
@@ -96,7 +97,7 @@ class SuitePlan:
     problems: tuple[Problem, ...]
     folder: Path
     command: str
-    budget: int = DEFAULT_BUDGET["gpu"]
+    budget: int = BUDGET
     again: bool = False
     deadline: float | None = None
     processes: int | None = None

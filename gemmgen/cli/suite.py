@@ -15,14 +15,13 @@ from gemmgen.artifacts.kernelfile import GALLERY, read_text, require_writable
 from gemmgen.benchmark.gallery import write_readme
 from gemmgen.benchmark.scores import scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS, select, suite
-from gemmgen.benchmark.suite import STEPS, ShapeOutcome, Step, SuitePlan, missing_for, run_step
+from gemmgen.benchmark.suite import BUDGET, STEPS, ShapeOutcome, Step, SuitePlan, missing_for, run_step
 from gemmgen.cli.options import Amount, ProblemOptions, Shape, Whole, json_option, problem_options, shape_of
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import rows
 from gemmgen.cli.reports.suite import row_line, show_suite
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import compile_target
-from gemmgen.search.tuner import DEFAULT_BUDGET
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput, require
 from gemmgen.support.files import Store
 
@@ -46,7 +45,7 @@ def parse_part(text: str) -> Part:
 @click.option(
     "--budget",
     type=Whole(0),
-    default=DEFAULT_BUDGET["gpu"],
+    default=BUDGET,
     show_default=True,
     help="Candidates of each search; 0 only benches the winners on file.",
 )

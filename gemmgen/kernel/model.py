@@ -6,6 +6,7 @@ The time ranks candidates and explains them. It is a prediction: nothing present
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -38,7 +39,7 @@ REDUCTION_LATENCIES = (
 STREAM_REDUCTION_LATENCIES = 3  # likewise, of blocks that stream and end at once: no other one fills the wait
 LAUNCH_US = 3.0  # from the first block's start to the last one's end when there is no work
 OVERLAP_LOSS = 0.05  # share of the other units' time that does not hide behind the slowest
-SHARPNESS = 8  # of the maximum of computing and moving data: 9% more where both take as long
+SHARPNESS = 8  # of a maximum: 9% more where two take as long
 STEP_INSTRUCTIONS = 20  # of a warp for each step, besides its barrier: loop and address arithmetic
 BARRIER_CYCLES = 250  # of a step's barrier that no other block fills; with another one half as many
 STREAM_INSTRUCTIONS = 60  # of a warp for each step, more with stream-K
@@ -52,6 +53,12 @@ LATE_READ_STALLS = 0.15  # more of them where the compiler puts all reads of an 
 SASS_BYTES = 16  # an instruction
 INSTRUCTION_CACHE = 32 * 1024  # bytes next to a scheduler; a longer unrolled step is fetched again and again
 FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler share it
+# Tensor cores (bf16, s8 and tf32, 1024^3 to 8192^3, an H200, 2026-11-23). Its power holds the clock down: what computes
+# without a pause reaches this share of the rate at the highest clock; with mma.sync, which takes less of it, more.
+WGMMA_SUSTAINED, MMA_SUSTAINED = 0.72, 0.8
+TENSOR_L2_BYTES = 40  # per SM and cycle, by cp.async to the tiles of tensor cores
+TMA_L2_BYTES = 50  # likewise by TMA
+TMA_LATENCY = 1550  # cycles, from the start of a stage's copies to the products of its k tile
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
 BYTES_UNDER_WAY = 32 * 1024  # of an SM, that keep device memory busy
 # What streams lose of the bandwidth, as the H200's times of skinny kernels fit best: the fewer bytes of an SM are under
@@ -175,11 +182,13 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     steps = math.ceil(max(case.k, 1) / launch.splits / work.depth) * work.passes
     # Stream-K spreads the last wave evenly; without it the busiest SM has one block more than others.
     per_sm = blocks / device.sms if launch.stream else -(-blocks // device.sms)
-    resident = min(fit.blocks, math.ceil(per_sm))
+    resident = 1 if launch.persistent else min(fit.blocks, math.ceil(per_sm))
     cycles = _step_cycles(plan, resident, device.arch, spilled)
     bound = max(cycles, key=lambda unit: cycles[unit])
-    step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound])
-    step += BARRIER_CYCLES / resident
+    if launch.maps:  # a ring of TMA's stages has neither barriers of the block nor turns of copying and computing
+        step = _sharp_maximum(cycles.values())
+    else:
+        step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound]) + BARRIER_CYCLES / resident
     waits = work.waits + (work.prefetch == 0)
     step += waits * GLOBAL_LATENCY / resident  # nothing runs while a block waits for its own tile, except other blocks
     compute_us = per_sm / resident * steps * step / device.clock_ghz / 1000
@@ -193,8 +202,13 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
         dram_us += cycles["issue"] / device.clock_ghz / 1000  # the last step's: nothing arrives while it is computed
     if dram_us > compute_us:
         bound = "DRAM"
-    both_us = (compute_us**SHARPNESS + dram_us**SHARPNESS) ** (1 / SHARPNESS)
+    both_us = _sharp_maximum((compute_us, dram_us))
     return _prepare_us(case, plan, device) + both_us + _reduction_us(plan, blocks, device) + LAUNCH_US, bound
+
+
+def _sharp_maximum(values: Iterable[float]) -> float:
+    """A little more than the largest, where others are near."""
+    return float(sum(value**SHARPNESS for value in values) ** (1 / SHARPNESS))
 
 
 def _prepare_us(case: Case, plan: Plan, device: DeviceSpec) -> float:
@@ -236,11 +250,31 @@ def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bo
     instructions = fmas + operands + reads + overhead + 2 * spilled * work.depth
     uncached = instructions / iterations * SASS_BYTES > INSTRUCTION_CACHE
     stalls = STALLS + (LATE_READ_STALLS if work.k_vector and not work.hoisted else 0.0)
+    arriving = (work.global_bytes - L1_HITS * work.repeated_bytes) * resident / _l2_bytes(plan)
     return {
-        "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / plan.lanes(arch),
+        "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / plan.lanes(arch) / _sustained(plan),
         "issue": (warps_per_scheduler + stalls) * instructions,
         "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
         "shared memory": warps * work.wavefronts * work.depth + work.copy_wavefronts * resident,
-        "L2": (work.global_bytes - L1_HITS * work.repeated_bytes) * resident / L2_BYTES_PER_CYCLE,
-        "latency": GLOBAL_LATENCY / work.prefetch if work.prefetch else 0.0,
+        "L2": arriving,
+        "latency": _latency(plan, arriving) / work.prefetch if work.prefetch else 0.0,
     }
+
+
+def _l2_bytes(plan: Plan) -> int:
+    """That arrive at an SM a cycle."""
+    if plan.launch.maps:
+        return TMA_L2_BYTES
+    return L2_BYTES_PER_CYCLE if plan.mma is None else TENSOR_L2_BYTES
+
+
+def _sustained(plan: Plan) -> float:
+    """The share of the rate of its instructions that a large product reaches."""
+    if plan.mma is None or plan.mma.a is DType.F64:
+        return 1.0
+    return WGMMA_SUSTAINED if plan.launch.maps else MMA_SUSTAINED
+
+
+def _latency(plan: Plan, arriving: float) -> float:
+    """Cycles until a k tile is there, whose bytes take `arriving` of them by themselves."""
+    return TMA_LATENCY + arriving if plan.launch.maps else GLOBAL_LATENCY

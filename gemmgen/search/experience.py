@@ -44,6 +44,11 @@ def nearest(store: Store, card: str, problem: Problem, families: Sequence[Family
     return list(dict.fromkeys(one for one in found if one is not None and one[0] in families))[:NEAREST]
 
 
+def was_searched(store: Store, card: str, problem: Problem) -> bool:
+    """Whether a search for `problem` on `card` is on record: most of what another one needs is in the store."""
+    return any(one.sizes == _sizes(problem) for one in _read(store, _key(card, problem)))
+
+
 def remember(store: Store, card: str, problem: Problem, family: str, config: Config) -> None:
     """`config` won the search for `problem` on `card`."""
     winner, key = Winner(_sizes(problem), family, config.values), _key(card, problem)

@@ -27,7 +27,7 @@ from gemmgen.run.gpu.executor import GpuKernel
 from gemmgen.run.gpu.timing import FINAL, QUICK, Timing
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
-from gemmgen.search.experience import nearest, remember
+from gemmgen.search.experience import nearest, remember, was_searched
 from gemmgen.search.order import Ranked, Search
 from gemmgen.search.pick import Pick, pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
@@ -42,7 +42,7 @@ from gemmgen.verification.verifier import RUNS, Verdict, make_data, verdict_from
 
 Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
 
-DEFAULT_BUDGET = {"gpu": 192, "emulator": 8}  # candidates
+DEFAULT_BUDGET = {"gpu": 64, "emulator": 8}  # candidates
 EXAMPLES = 20  # situations a candidate must pass to be a finalist; see examples_for
 LARGE_EXAMPLES = 5  # where one takes over LARGE_EFFORT
 # What a verdict depends on beside the kernel.
@@ -250,9 +250,11 @@ class Tuner:
             self.helpers.submit(self.target.gpu.prepare)
             for compiler in self.compilers[:budget]:
                 compiler.start()
+            if not was_searched(self.store, self.target.executor.description, self.problem):
+                self._make_data()
 
     def _make_data(self) -> None:
-        """While kernels are timed, which takes one core."""
+        """Those of the situations that verification will draw, while kernels are compiled and timed."""
         if self.helpers is not None and self._data is None:
             self._data = self.helpers.submit(make_data, self.problem, examples_for(self.problem), self.seed)
 
@@ -276,7 +278,9 @@ class Tuner:
         for number, axes in enumerate(rounds):
             timed = self._timed()
             count = math.ceil((budget - len(self.trials)) / (len(rounds) - number))
-            moved = [one for axis in axes for one in search.moved(axis, math.ceil(count / len(axes)), timed)]
+            moved: list[Ranked] = []
+            for left, axis in zip(range(len(axes), 0, -1), axes, strict=True):
+                moved += search.moved(axis, math.ceil((count - len(moved)) / left), timed)
             yield moved + search.next(count - len(moved), timed)
 
     def _timed(self) -> list[tuple[Config, float]]:

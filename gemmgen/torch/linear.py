@@ -11,9 +11,9 @@ import torch
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.view import element_types
 from gemmgen.support.errors import require
-from gemmgen.torch.operator import OPERATOR, PRODUCTS, SUMS, registered
+from gemmgen.torch.operator import OPERATOR, PRODUCTS, SUMS, Kernel, registered
 
-KernelsFor = Callable[[Any], Sequence[ArrayKernel]]  # for a torch.nn.Linear
+KernelsFor = Callable[[Any], Sequence[Kernel]]  # for a torch.nn.Linear
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Route:
     """
 
     rows: int | None
-    kernel: ArrayKernel
+    kernel: Kernel
     name: str
     adds_bias: bool
     packs: bool
@@ -43,14 +43,15 @@ class Linear(torch.nn.Module):
     """y = x * weight^T + bias, as torch.nn.Linear, whose weight and bias it shares: the same Parameters.
 
     kernels  of M x out_features x in_features and layout rc, of the weight's type. One of M rows takes x of as many,
-             one that leaves M to run time any other; where there is none, torch computes it
+             one that leaves M to run time any other; where there is none, torch computes it. A product of a library
+             (`gemmgen.load_library`) serves any number
 
     What a kernel prepares of its operands is packed once, and again when the weight was written. In torch.compile,
     and where gradients are asked for, it is the operator of `gemmgen.torch.gemm`; else a launch.
     Raises InvalidInput for a kernel of another problem.
     """
 
-    def __init__(self, weight: Any, bias: Any, kernels: Sequence[ArrayKernel]) -> None:
+    def __init__(self, weight: Any, bias: Any, kernels: Sequence[Kernel]) -> None:
         super().__init__()
         self.weight, self.bias = weight, bias
         self.out_features, self.in_features = weight.shape
@@ -59,7 +60,7 @@ class Linear(torch.nn.Module):
         self._given: dict[str, Given] = {}
 
     @classmethod
-    def of(cls, linear: Any, kernels: Sequence[ArrayKernel]) -> Linear:
+    def of(cls, linear: Any, kernels: Sequence[Kernel]) -> Linear:
         """In place of a torch.nn.Linear."""
         return cls(linear.weight, linear.bias, kernels)
 
@@ -97,7 +98,8 @@ class Linear(torch.nn.Module):
         held = self._given.get(route.name)
         if held is None or held.state != state:
             transposed = weight.detach().t()
-            packed = route.kernel.prepare_b(transposed) if route.packs else transposed
+            kernel = route.kernel
+            packed = kernel.prepare_b(transposed) if isinstance(kernel, ArrayKernel) and route.packs else transposed
             held = Given(state, packed, {"bias_n": bias.detach().float()} if route.adds_bias else {})
             self._given[route.name] = held
         return held
@@ -119,7 +121,7 @@ def replace_linear(model: Any, kernels_for: KernelsFor) -> list[str]:
     return replaced
 
 
-def _route(kernel: ArrayKernel, weight: Any, bias: Any) -> Route:
+def _route(kernel: Kernel, weight: Any, bias: Any) -> Route:
     problem, (n, k) = kernel.source.problem, weight.shape
     for name, size, fixed in (("N", n, problem.n), ("K", k, problem.k)):
         require(fixed in (None, size), f"{kernel.name} is built for {name} = {fixed}, and the weight has {size}")
@@ -132,7 +134,8 @@ def _route(kernel: ArrayKernel, weight: Any, bias: Any) -> Route:
     known = adds_bias or problem.epilogue in PRODUCTS
     require(known, f"{kernel.name} has the epilogue {problem.epilogue}: a Linear has the product, or that and bias_n")
     require(not (adds_bias and bias is None), f"{kernel.name} adds bias_n, and this Linear has no bias")
-    return Route(problem.m, kernel, registered(kernel), adds_bias, kernel.prepares("B"))
+    packs = isinstance(kernel, ArrayKernel) and kernel.prepares("B")  # a library's next call may take another kernel
+    return Route(problem.m, kernel, registered(kernel), adds_bias, packs)
 
 
 def _writes(tensor: Any) -> int:

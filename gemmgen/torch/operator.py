@@ -8,6 +8,7 @@ import torch
 
 from gemmgen.arrays.binding import Prepared
 from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.arrays.library import ArrayProduct
 from gemmgen.arrays.view import element_types
 from gemmgen.problem.epilogue import Epilogue, parse_epilogue
 from gemmgen.support.errors import require
@@ -16,10 +17,12 @@ SCHEMA = "(Tensor a, Tensor b, Tensor[] operands, str kernel, int n, float alpha
 PRODUCTS = tuple(map(parse_epilogue, ("alpha * acc + beta * C", "alpha * acc", "acc")))
 SUMS = tuple(map(parse_epilogue, ("bias", "alpha * acc + bias_n", "acc + bias_n")))
 
-_kernels: dict[str, ArrayKernel] = {}  # by what the operator calls them: a graph holds no Python object
+Kernel = ArrayKernel | ArrayProduct  # one, or a library's choice among some
+
+_kernels: dict[str, Kernel] = {}  # by what the operator calls them: a graph holds no Python object
 
 
-def gemm(kernel: ArrayKernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any) -> Any:
+def gemm(kernel: Kernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any) -> Any:
     """C = alpha * A * B, or what the kernel's epilogue makes of it, as a new dense tensor: M x N.
 
     As `ArrayKernel.__call__`, and traceable: torch.compile records it, and gradients of a, b and bias_n are
@@ -38,18 +41,19 @@ def gemm(kernel: ArrayKernel, a: Any, b: Any, *, alpha: float = 1.0, **operands:
     )
 
 
-def registered(kernel: ArrayKernel) -> str:
+def registered(kernel: Kernel) -> str:
     """What the operator calls `kernel`, which lives from now on."""
-    name = f"{kernel.name} {kernel.source.digest[:16]} {kernel.device}"
-    _kernels.setdefault(name, kernel)
-    return name
+    _kernels[kernel.identity] = kernel  # rather than one that may be closed by now
+    return kernel.identity
 
 
 def _run(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float, packed: bool) -> Any:
     found = _kernels[kernel]
     named = dict(zip((one.name for one in found.source.problem.epilogue.operands), operands, strict=True))
     c = _empty(a, b, operands, kernel, n, alpha, packed)
-    b = found.prepared_b(b, (*a.shape[:-2], a.shape[-1], n)) if packed else b
+    if packed:
+        assert isinstance(found, ArrayKernel)
+        b = found.prepared_b(b, (*a.shape[:-2], a.shape[-1], n))
     return found(a, b, c, alpha=alpha, **named)
 
 

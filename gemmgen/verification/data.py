@@ -45,11 +45,11 @@ NEAR_DENORMAL = 8  # times the largest denormal: sums of such products are seldo
 HUGE_MARGIN = 3  # binary orders that huge products stay below the largest number
 # Making data and reference takes long: from so many FLOPs on there are so many sets of data, for all seeds and scalars.
 LARGE_EFFORT = 10**9
-SHARED_DATA = ((LARGE_EFFORT, 2), (10**7, 8))
+SHARED_DATA = ((LARGE_EFFORT, 2), (10**8, 4), (10**7, 8))
 ELEMENT_FLOPS = 32  # that take as long as making an element, reading it and converting it
 CODES = 1_048_573  # different ones: a prime number below 2^20, so that no line has the codes of another
 CODE_MULTIPLIER = 0x9E3779B1 % 2**20  # odd, so that no two of 2^20 numbers have the same product modulo 2^20
-REPEATED = 4_194_301  # elements after which large data repeats: a prime number, so that no line is like another
+REPEATED = 1_048_573  # elements after which large data repeats: a prime number, so that no line is like another
 
 # The candidates of one search meet the same data again and again, so it is kept.
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # of this machine, in bytes

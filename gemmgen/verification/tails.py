@@ -50,15 +50,17 @@ class Tail:
     far: Case
 
 
-def tails(source: KernelSource) -> Iterator[Tail]:
-    """Those of a kernel's run-time sizes along which operands have distances that are fixed."""
+def tails(source: KernelSource, dense: bool = False) -> Iterator[Tail]:
+    """Those of a kernel's run-time sizes along which operands have distances that are fixed, or may be `dense`."""
     problem = source.problem
     outputs = any(one.is_amax for one in problem.epilogue.outputs)
     if problem.pointers or source.launch.stream is not None or outputs:
         return
     fixed = {"M": ("lda", "ldc"), "batch": ("stride_a", "stride_b", "stride_c")}
     for size, distances in fixed.items():
-        if problem.sizes.get(size, 0) is None and any(problem.sizes.get(name) for name in distances):
+        if problem.sizes.get(size, 0) is None and any(
+            problem.sizes.get(name) or (dense and name in problem.sizes) for name in distances
+        ):
             found = _tail(source, "M" if size == "M" else "batch")
             if found is not None:
                 yield found

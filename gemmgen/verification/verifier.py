@@ -175,8 +175,9 @@ def verify(
     replayer = Replayer(source, executor=executor.name, strict=bits)
     tested = _Property(kernel, replayer, on_example, shrink_seconds, largest)
     try:
-        apart = apart_situations(source) if kernel.runs_apart and examples >= THOROUGH else []
-        ends = list(tails(source)) if kernel.runs_apart and examples >= THOROUGH else []
+        thorough = kernel.runs_apart and examples >= THOROUGH
+        apart = apart_situations(source) if thorough else []
+        ends = list(tails(source, dense=examples >= EXHAUSTIVE)) if thorough else []
         far = _beyond_draws(source, largest, examples, by_their_end=any(tail.size == "M" for tail in ends))
         drawn = examples - len(far) - len(apart) - len(ends)
         stratified_test(tested, source.problem, largest, drawn, seed, shrink=shrink, instead=tested.seeker.next)

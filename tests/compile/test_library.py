@@ -43,12 +43,8 @@ PRODUCTS: tuple[dict[str, Any], ...] = (
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
-@pytest.mark.parametrize("together", [True, pytest.param(False, marks=pytest.mark.soak)])
-def test_one_folder_builds_for_two_architectures_without_a_warning(together: bool, tmp_path: Path) -> None:
-    """One of the kernels has instructions of sm_90a alone: nvcc finds an empty file for sm_80.
-
-    CUDA's headers take most of the time: together, files share them.
-    """
+def test_one_folder_builds_for_two_architectures_without_a_warning(tmp_path: Path) -> None:
+    """One of the kernels has instructions of sm_90a alone: nvcc finds an empty file for sm_80."""
     document: dict[str, Any] = {"name": "mylib", "architectures": ["sm_80", "sm_90"], "product": []}
     for fields in PRODUCTS:
         product = spec_from({**document, "product": [fields]}, "sm_90", tmp_path).products[0]
@@ -63,19 +59,11 @@ def test_one_folder_builds_for_two_architectures_without_a_warning(together: boo
         document["product"].append({**fields, "kernels": names})
     spec = spec_from(document, "sm_90", tmp_path)
     made = gemmgen.library(spec, to=tmp_path / "out", device="emulator", examples=0, points=64)
-    assert any(one.arch == "sm_90a" for choice in made.choices for one in choice.members)
-    sources = [path for path in sorted((tmp_path / "out").glob("*.cu")) if "selftest" not in path.name]
-    if together:
-        sources = [all_of(sources, tmp_path / "all.cu")]
+    (specific,) = {one.name for choice in made.choices for one in choice.kernels if one.arch == "sm_90a"}
+    sources = [tmp_path / "out" / f"{name}.cu" for name in ("mylib", specific)]
     built = subprocess.run([*NVCC, *BUILDS, "-c", *sources], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
     assert len(list(tmp_path.glob("*.o"))) == len(sources)
-
-
-def all_of(sources: Sequence[Path], file: Path) -> Path:
-    """`file`, which includes `sources`."""
-    file.write_text("".join(f'#include "{source}"\n' for source in sources))
-    return file
 
 
 class Alternating:
@@ -139,6 +127,7 @@ def test_the_selftest_reaches_every_rule_and_holds_every_product_against_a_refer
             "batch": 3,
         },
         {"name": "pointers", "types": "f16", **sizes, "batch": 2, "pointers": True},
+        {"name": "double", "types": "bf16", **sizes, "epilogue": "bias+aux+gelu+residual+row_amax"},
     )
     spec = spec_from({"name": "mylib", "product": list(fields)}, "sm_90", tmp_path)
     naive, choices = FAMILIES["naive"], []
@@ -154,3 +143,48 @@ def test_the_selftest_reaches_every_rule_and_holds_every_product_against_a_refer
     lines = ran.stdout.splitlines()
     assert (ran.returncode, lines[-1]) == (0, "PASS  all"), ran.stdout
     assert sum("goes to" in line for line in lines) == rules
+
+
+CLIENT = """cmake_minimum_required(VERSION 3.18)
+set(CMAKE_CUDA_ARCHITECTURES "80;90a")
+set(CMAKE_CUDA_FLAGS "-Xcompiler=-Wall,-Wextra -Werror all-warnings")
+project(client LANGUAGES C CXX CUDA)
+include(FetchContent)
+FetchContent_Declare(mylib SOURCE_DIR ${CMAKE_SOURCE_DIR}/mylib)
+FetchContent_MakeAvailable(mylib)
+add_executable(client main.c)
+target_link_libraries(client PRIVATE mylib::mylib)
+"""
+MAIN = """#include "mylib.h"
+#include <stdio.h>
+int main(void)
+{
+    mylib_args call = {0};
+    call.M = -1;
+    const cudaError_t status = mylib_gemm(&call, NULL, 0, NULL);
+    printf("%s: %s", mylib_status_text(status), mylib_refusal());
+    return 0;
+}
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not (shutil.which("nvcc") and shutil.which("cmake")), reason="nvcc or cmake is not on the PATH")
+def test_a_project_of_ten_lines_takes_a_library_in(tmp_path: Path) -> None:
+    product = spec_from({"name": "mylib", "product": [PRODUCTS[0]]}, "sm_90", tmp_path).products[0]
+    source = render(product.general, FAMILIES["naive"], FAMILIES["naive"].default(product.general), "sm_80")
+    (tmp_path / "k.cu").write_text(source.text)
+    document = {
+        "name": "mylib",
+        "architectures": ["sm_80", "sm_90a"],
+        "product": [{**PRODUCTS[0], "kernels": ["k.cu"]}],
+    }
+    spec = spec_from(document, "sm_90", tmp_path)
+    gemmgen.library(spec, to=tmp_path / "client" / "mylib", device="emulator", examples=0, points=8)
+    (tmp_path / "client" / "CMakeLists.txt").write_text(CLIENT)
+    (tmp_path / "client" / "main.c").write_text(MAIN)
+    for words in (("-S", "client", "-B", "build"), ("--build", "build")):
+        done = subprocess.run(["cmake", *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    said = subprocess.run([tmp_path / "build" / "client"], capture_output=True, text=True, check=True).stdout
+    assert said.endswith("is too small: M = -1 is not in 0 to 2147418112")

@@ -39,7 +39,7 @@ def launch(parameters: str, body: str, arguments: list[Argument], shared_store: 
     number = [placed.name for placed in layout.placements].index("C")
     passed = (Argument.pointer(number), *arguments)
     try:
-        server.launch(Request(layout, 0, 1, 1, 0, 1, 10.0, passed, False, layout.placements, 1))
+        server.launch(Request(layout, 0, 1, 1, 0, 1, 1, 10.0, passed, False, False, layout.placements, 1))
         return list(arena.result(layout, case, "C", operands.c))
     finally:
         server.close()

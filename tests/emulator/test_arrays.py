@@ -209,3 +209,20 @@ def test_a_librarys_rules_choose_among_its_kernels(library: Path) -> None:
             dense(a, w[:, 1:])
     with pytest.raises(InvalidInput, match="holds 0 libraries' records"):
         gemmgen.load_library(library.parent, device="emulator")
+
+
+def test_what_an_epilogue_writes_comes_by_name_too(loaded) -> None:
+    kernel = loaded(Problem(None, 24, 16, batch=None, epilogue="row_amax(aux(scale_a * acc) + bias_n)"))
+    a, b, bias = normal(2, 9, 16), normal(2, 16, 24), normal(24)
+    aux, most = np.full((2, 9, 24), 7, np.float32), np.full((2, 9), 7, np.float32)
+    given = {"bias_n": bias, "scale_a": np.array(0.5, np.float32), "aux": aux}
+    found = kernel(a, b, row_amax=most, **given)
+    close(aux, 0.5 * a.astype(np.float64) @ b)
+    close(found, aux + bias.astype(np.float64))
+    np.testing.assert_array_equal(most, np.abs(found).max(2))
+    with pytest.raises(InvalidInput, match="writes row_amax: give row_amax="):
+        kernel(a, b, **given)
+    with pytest.raises(InvalidInput, match="row_amax is 9: this launch takes 2 x 9"):
+        kernel(a, b, row_amax=most[0], **given)
+    with pytest.raises(InvalidInput, match="aux has ldc = 48, and C ldc = 24: they lie alike"):
+        kernel(a, b, row_amax=most, out=np.empty((2, 9, 24), np.float32), **given | {"aux": normal(2, 9, 48)[..., :24]})

@@ -177,9 +177,9 @@ def test_verify_says_what_no_cuda_compiler_saw(
     assert "PASS" in shown and "not checked: whether the CUDA compiler takes the text for sm_90" in shown
 
 
-def test_the_example_of_the_readme_runs(tmp_path: Path, cache: Path) -> None:
+def test_the_example_of_the_documentation_runs(tmp_path: Path, cache: Path) -> None:
     """With a smaller problem: its own takes half a minute without a GPU."""
-    (text,) = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(), re.DOTALL)
+    (text,) = re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs" / "python.md").read_text(), re.DOTALL)
     example = text.replace("Problem(512, 512, 512)", "Problem(96, 64, 40)")
     assert example != text
     environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(cache)}

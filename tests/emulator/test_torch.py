@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import gemmgen
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.load import load_source
-from gemmgen.kernel.families import SIMT
+from gemmgen.artifacts.library.spec import spec_from
+from gemmgen.kernel.families import NAIVE, SIMT
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import InvalidInput
@@ -113,6 +116,21 @@ def test_a_weight_is_packed_again_once_it_was_written(program, shared_store) -> 
         assert len(prepared) == 2
         packed = kernel.prepare_b(linear.weight.t())
         torch.testing.assert_close(gemm(kernel, x, packed), linear(x).detach(), rtol=1e-2, atol=1e-2)
+
+
+def test_a_product_of_a_library_serves_a_linear(tmp_path: Path) -> None:
+    problem = Problem(None, None, None, layout="rc", lda=None, ldb=None, ldc=None, pointer_align=4)
+    source = render(problem, NAIVE, NAIVE.default(problem))
+    (tmp_path / "any.cu").write_text(source.text)
+    product = {"name": "dense", "types": "f32", "layout": "rc", "M": "?", "N": "?", "K": "?", "kernels": ["any.cu"]}
+    spec = spec_from({"name": "small", "architectures": ["sm_90"], "product": [product]}, "sm_90", tmp_path)
+    gemmgen.library(spec, to=tmp_path / "out", device="emulator", examples=0, points=8)
+    linear, x = torch.nn.Linear(K, N), draw(2, 3, K)
+    with gemmgen.load_library(tmp_path / "out", device="emulator") as products:
+        module = Linear.of(linear, [products["dense"]])
+        torch.testing.assert_close(module(x), linear(x), rtol=1e-4, atol=1e-4)
+        with torch.no_grad():
+            torch.testing.assert_close(module(x), linear(x), rtol=1e-4, atol=1e-4)
 
 
 def test_a_models_linear_layers_are_replaced_by_name(plain) -> None:

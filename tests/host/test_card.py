@@ -76,7 +76,7 @@ class Driver:
     def __init__(self) -> None:
         self.log: list[tuple[Any, ...]] = []
         self.contexts = [0]
-        self.status = OK
+        self.status, self.major = OK, 9
         self.sizes: dict[str, list[int]] = {}
 
     def __getattr__(self, name: str) -> Any:  # types and constants
@@ -104,7 +104,7 @@ class Driver:
     def cuDeviceGetAttribute(self, attribute: Any, device: Any) -> Any:
         kinds = cuda.CUdevice_attribute
         return OK, {
-            kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: 9,
+            kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: self.major,
             kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: 0,
         }.get(attribute, SMS)
 
@@ -285,3 +285,11 @@ def test_what_the_driver_refuses_is_a_failed_launch(driver, loaded) -> None:
         plan()
     with pytest.raises(InvalidInput, match="stream = 'main' is no stream"):
         plan(stream="main")
+
+
+def test_a_kernel_of_one_architecture_is_refused_on_another(driver, loaded) -> None:
+    driver.major = 10
+    problem = Problem(128, 128, 64, "bf16", layout="rc")
+    kernel = loaded(render(problem, WGMMA, WGMMA.default(problem)))
+    with pytest.raises(InvalidInput, match="is for sm_90a alone, and device 0 is of sm_100"):
+        kernel(Array((128, 64), "bfloat16"), Array((128, 64), "bfloat16").T)

@@ -9,7 +9,7 @@ import pytest
 from gemmgen.kernel.families import SIMT, SKINNY
 from gemmgen.problem.gemm import Problem
 from gemmgen.search import experience
-from gemmgen.search.experience import NEAREST, nearest, remember
+from gemmgen.search.experience import NEAREST, nearest, remember, was_searched
 from gemmgen.support.files import Store
 
 CARD = "a card"
@@ -36,6 +36,11 @@ def test_the_nearest_problems_come_first_and_the_problem_itself_not(store: Store
     found = nearest(store, CARD, cube(1024), BOTH)
     assert [one.BM for _, one in found] == [2048, 512, 4096, 256]
     assert all(family is SIMT for family, _ in found) and len(found) == NEAREST
+
+
+def test_a_search_is_on_record_by_its_sizes(store: Store) -> None:
+    assert was_searched(store, CARD, cube(1024)) and not was_searched(store, CARD, cube(1023))
+    assert not was_searched(store, "another card", cube(1024))
 
 
 def test_another_card_type_or_layout_has_winners_of_its_own(store: Store) -> None:

@@ -21,10 +21,10 @@ from gemmgen.artifacts.library.clocks import Predicted
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.known import known_or
 from gemmgen.artifacts.library.members import Member, Needs, case_of
-from gemmgen.artifacts.library.rules import Choice, choose
+from gemmgen.artifacts.library.rules import Choice, choose, grid_of
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import Product, Spec, read_spec, spec_from
-from gemmgen.artifacts.library.table import FEATURES, Box, Sizes, between, chosen, regions, regret_of
+from gemmgen.artifacts.library.table import FEATURES, Box, Sizes, between, chosen, paying, regions, regret_of
 from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.cli import main
 from gemmgen.kernel.families import FAMILIES
@@ -222,8 +222,9 @@ def chosen_of(product: Product, members: Sequence[Member]) -> Choice:
     return choose(product, "sm_90", members, Predicted(DEVICES["H200"], most=64))
 
 
-def test_rules_send_no_call_to_a_kernel_that_cannot_serve_it() -> None:
-    product = product_of(N=[256, 512], K=[128])
+@pytest.mark.parametrize("listed", [[256, 512], [256]])
+def test_rules_send_no_call_to_a_kernel_that_cannot_serve_it(listed: list[int]) -> None:
+    product = product_of(N=listed, K=[128])
     problems = (product.general, product.aligned(64, 256, 128), product.fixed(64, 256, 128))
     members = [member(product, problem) for problem in problems]
     members += [member(product, product.aligned(8, 512, 128), "skinny"), member(product, product.general, "simt")]
@@ -236,7 +237,9 @@ def test_rules_send_no_call_to_a_kernel_that_cannot_serve_it() -> None:
         for name, size in kernel.fixed.items():
             place = FEATURES.index(name)
             assert rule.box.least[place] == rule.box.most[place] == size
-        assert choice.chosen(rule.example, rule.needs) == rule.kernel  # the self-test's call reaches it
+        assert rule is next(  # the self-test's call reaches it
+            one for one in choice.rules if one.needs in rule.needs and one.box.holds(rule.example)
+        )
 
 
 class FromARule:
@@ -346,6 +349,9 @@ def test_the_record_has_every_time_and_says_where_it_comes_from(tmp_path: Path) 
     assert choice["times"]["columns"][:4] == ["keeps", "M", "N", "K"]
     assert all(len(row) == len(choice["times"]["columns"]) for row in choice["times"]["points"])
     assert choice["regret"]["kind"] == "predicted"
+    assert len(choice["regret"]["drawn"]) == choice["regret"]["points"] == 200
+    known = {tuple(row[1:4]) for row in choice["times"]["points"]}
+    assert not known & {tuple(row[1:4]) for row in choice["regret"]["drawn"]}
     dispatcher = (tmp_path / "out" / "mylib.cu").read_text()
     assert "predicted for H200 by a model: nothing was measured" in dispatcher or not choice["times"]["points"]
     assert len(re.findall(r"^    \{(?:ALIGNED|ANY|DENSE)", dispatcher, re.MULTILINE)) == len(choice["rules"])
@@ -390,3 +396,20 @@ def test_the_example_is_a_library() -> None:
     spec = read_spec(Path(__file__).parents[2] / "examples" / "library.toml", "sm_90")
     assert len(spec.products) == 6
     assert all(len(list(product.requests())) >= 3 for product in spec.products)
+
+
+def test_sizes_of_several_ranges_are_spread_and_none_is_beyond_them() -> None:
+    ranges = [SizeRange((), 1, 8192), SizeRange((), 64, 4096), SizeRange((256,))]
+    grid = grid_of(ranges, (), 100)
+    assert len(set(grid)) == len(grid) == 100
+    assert len({m for m, _, _ in grid}) > 60 and {k for _, _, k in grid} == {256}
+    assert {(1, 64, 256), (8192, 4096, 256)} <= set(grid)
+    assert all(1 <= m <= 8192 and 64 <= n <= 4096 for m, n, _ in grid)
+
+
+def test_a_kernel_that_saves_little_is_left_out() -> None:
+    points = [(m, 64, 64) for m in powers(4096)]
+    times = [(1.0, 1.002 if m > 64 else 0.999, 0.5 if m == 1 else 2.0) for m, _, _ in points]
+    assert paying(points, times) == (0, 2)
+    assert paying(points, [(1.0, 1.0)] * len(points)) == (0,)
+    assert paying(points, [(float("inf"), 1.0)] * len(points)) == (1,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -132,6 +133,20 @@ def test_a_tuner_starts_with_what_it_is_given(space: Space) -> None:
     for budget, size in ((3, 3), (1, 1)):
         (batch,) = tuner._batches(Search([space], CARD), budget)
         assert batch[0].config == known and len(batch) == size
+
+
+@pytest.mark.parametrize("budget", [1, 5, 9, 10, 11, 48, 100])
+def test_a_search_tries_no_more_than_its_budget(budget: int, tmp_path: Path) -> None:
+    """Also where several details share a round, of which each has its part."""
+    problem = Problem(1024, 1024, 1024, types="bf16", layout="rc")
+    target = SimpleNamespace(gpu=object(), executor=SimpleNamespace(description="a card"))
+    tuner = Tuner(problem, target, Store(tmp_path), (WGMMA,), 0, Silent())
+    for batch in tuner._batches(Search([explore(WGMMA, problem, CARD)], CARD), budget):
+        assert len(tuner.trials) + len(batch) <= budget
+        tuner.trials += [
+            Trial(None, entry.plan, entry.prediction, timing=timing(entry.prediction.time_us)) for entry in batch
+        ]
+    assert len(tuner.trials) == budget
 
 
 def test_rounds_meet_in_one_run_before_they_are_ranked(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What README.md shows works as it stands there."""
+"""README.md and docs/: what they show works; tests/emulator/test_front_door.py runs README's commands."""
 
 from __future__ import annotations
 
@@ -6,14 +6,110 @@ import re
 from pathlib import Path
 
 import mypy.api
+import pytest
+
+from gemmgen.artifacts.library.spec import read_spec
+from gemmgen.cli import COMMANDS
 
 ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 
-def test_the_python_example_passes_mypy_strict(tmp_path: Path) -> None:
-    (example,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    path = tmp_path / "example.py"
-    path.write_text(example)
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{re.escape(language)}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def links(page: Path) -> list[str]:
+    prose = re.sub(r"^```.*?^```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return [target for target in re.findall(r"\]\(([^)\s]+)\)", prose) if not target.startswith("http")]
+
+
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_python_examples_pass_mypy_strict(tmp_path: Path) -> None:
+    paths = []
+    for name, page in (("readme", README), ("docs", ROOT / "docs" / "python.md")):
+        (example,) = blocks(page, "python")
+        paths.append(tmp_path / f"{name}.py")
+        paths[-1].write_text(example)
     options = ["--strict", "--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
-    said, _, status = mypy.api.run([*options, str(path)])
+    said, _, status = mypy.api.run([*options, *map(str, paths)])
     assert status == 0, said
+
+
+def test_the_front_door_is_short() -> None:
+    assert len(README.read_text().splitlines()) < 250
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{page.name}: {link} is no file"
+        assert not anchor or anchor in anchors(target), f"{page.name}: {link} is no heading of {target.name}"
+
+
+def test_the_table_of_contents_has_every_page() -> None:
+    contents = ROOT / "docs" / "README.md"
+    linked = {(contents.parent / link).resolve() for link in links(contents)}
+    assert {page for page in PAGES if page not in (README, contents)} <= linked
+    assert contents in {(ROOT / link).resolve() for link in links(README)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_commands_and_targets_exist(page: Path) -> None:
+    text = page.read_text()
+    commands = set(re.findall(r"(?:^\$ |^    |^|`)gemmgen ([a-z]+)\b", "\n".join(code(text)), re.MULTILINE))
+    assert commands <= {*COMMANDS}
+    targets = set(re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"(?:^    |`)make ([a-z]+)", text, re.MULTILINE)) <= targets
+
+
+def code(text: str) -> list[str]:
+    """Blocks in fences, lines that are indented, and what stands between backticks."""
+    fenced = re.findall(r"^```[a-z+]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return [*fenced, *re.findall(r"^    .*$", text, re.MULTILINE), *re.findall(r"`[^`\n]+`", text)]
+
+
+def test_the_kernel_stands_on_file_as_it_is_shown(request: pytest.FixtureRequest) -> None:
+    """`pytest --update-golden` takes the lines of the kernel that is on file now, and its name."""
+    text = README.read_text()
+    (link,) = re.findall(r"generated/sm_90/gemm_bf16_rc_4096x4096x4096_sm90a?_\w+\.cu", text)
+    (shown,) = blocks(README, "cuda")
+    if request.config.getoption("--update-golden"):
+        (path,) = (ROOT / "generated" / "sm_90").glob("gemm_bf16_rc_4096x4096x4096_sm90*.cu")
+        README.write_text(text.replace(shown, main_loop(path)).replace(link, str(path.relative_to(ROOT))))
+        return
+    assert shown == main_loop(ROOT / link), "pytest --update-golden tests/host/test_readme.py"
+
+
+def main_loop(path: Path) -> str:
+    """What a consumer does, up to the end of its loop over k."""
+    text = path.read_text()
+    start = text.index("    const int consumer = ")
+    end = re.compile(r"^        }\n", re.MULTILINE).search(text, start)
+    assert end is not None
+    return text[start : end.end()]
+
+
+def test_the_spec_of_the_library_is_one(tmp_path: Path) -> None:
+    (text,) = blocks(README, "toml")
+    (tmp_path / "linear.toml").write_text(text)
+    (product,) = read_spec(tmp_path / "linear.toml", "sm_90").products
+    assert product.name == "linear"
+
+
+def test_ways_to_install_name_extras_that_exist() -> None:
+    extras = set(re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text().partition("optional-dep")[2], re.M))
+    version = re.findall(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
+    for page in PAGES:
+        for path, named in re.findall(r"install (?:--editable )?'([^'\[]*)\[([\w,]+)\]'", page.read_text()):
+            assert {*named.split(",")} <= extras, f"{page.name}: {named}"
+            assert path in ("gemmgen", ".", f"dist/gemmgen-{version}-py3-none-any.whl")

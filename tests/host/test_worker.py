@@ -582,10 +582,10 @@ def test_large_results_go_through_a_file(worker, tmp_path, monkeypatch):
     path.touch()
     assert isinstance(run(worker, OPERANDS, results=str(path)), np.ndarray), "it is small"
     monkeypatch.setattr(arena, "KEPT_BYTES", 4 * LARGE.c.elements)
-    assert run(worker, OPERANDS, results=str(path)) == LARGE.c.elements
-    assert (LARGE.c.view(np.fromfile(path, np.float32)) == 7).all()
     unshared = run(worker, OPERANDS, results=str(tmp_path / "no" / "file"))
     assert (LARGE.c.view(unshared) == 7).all()
+    assert run(worker, OPERANDS, results=str(path)) == LARGE.c.elements
+    assert (LARGE.c.view(np.fromfile(path, np.float32)) == 7).all()
 
 
 def test_images_give_way_where_memory_is_short(worker, driver):

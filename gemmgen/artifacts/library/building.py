@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -265,7 +265,12 @@ def choice_document(choice: Choice) -> Document:
                 for point in choice.times
             ],
         },
-        "regret": {"kind": choice.kind, **vars(choice.regret)},
+        "regret": {
+            "kind": choice.kind,
+            **asdict(choice.regret),
+            "columns": ["keeps", *AXES, "us", "best us"],
+            "drawn": [[one.given.text, *one.sizes, _rounded(one.us), _rounded(one.best_us)] for one in choice.drawn],
+        },
     }
 
 

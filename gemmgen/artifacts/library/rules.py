@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import islice
 from itertools import product as combinations
 from operator import or_
@@ -16,13 +16,13 @@ from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import Product
-from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, regions, regret_of
+from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
+GOLDEN = 1.2207440846057596  # the root of x^4 = x + 1: shares of its powers fill a cube evenly (Roberts, 2018)
 FINEST = 1.15  # of the ratios from a size of the grid to the next
 BOUNDARIES = 512  # rows or columns up to which the grid has those that fill tiles, and one more
-RAGGED = 37  # a size that no tile divides
 DRAWN, ATTEMPTS = 200, 10  # sizes for the regret, and for each as many draws where it was seen
 
 
@@ -73,13 +73,23 @@ class Point:
     times_us: dict[int, float]
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A call that rules were not made of: the time of the kernel that they choose, and that of the best one."""
+
+    given: Needs
+    sizes: Sizes
+    us: float
+    best_us: float
+
+
 @brief
 @dataclass(frozen=True)
 class Choice:
     """The kernels of a product on one architecture, and the rules that choose among them; the first that fits counts.
 
-    times   what the rules were made of
-    regret  of sizes that are not among these
+    times  what the rules were made of
+    drawn  sizes that are not among these
     """
 
     product: Product
@@ -89,7 +99,12 @@ class Choice:
     kind: Literal["measured", "predicted"]
     device: str
     times: tuple[Point, ...]
-    regret: Regret
+    drawn: tuple[Drawn, ...] = ()
+
+    @cached_property
+    def regret(self) -> Regret:
+        """How much longer choices take than the best kernel, over the sizes drawn."""
+        return regret_of([one.us / one.best_us for one in self.drawn])
 
     @property
     def kernels(self) -> tuple[Member, ...]:
@@ -121,9 +136,9 @@ def choose(product: Product, arch: str, members: Sequence[Contestant], clock: Cl
     numbers = {old: new for new, old in enumerate(kept)}
     final = tuple(members[number] for number in kept)
     renamed = tuple(replace(rule, kernel=numbers[rule.kernel]) for rule in rules)
-    drawn = Choice(product, arch, final, renamed, clock.kind, clock.device, (), Regret(0, 0.0, 0.0, 0.0))
     shown = tuple(_renumbered(point, numbers) for point in points)
-    return Choice(product, arch, final, renamed, clock.kind, clock.device, shown, _regret(drawn, clock, seed, shown))
+    chosen = Choice(product, arch, final, renamed, clock.kind, clock.device, shown)
+    return replace(chosen, drawn=tuple(_draw(chosen, clock, seed)))
 
 
 @dataclass(frozen=True)
@@ -154,13 +169,14 @@ def _section_rules(
     taken = [members[number] for number in numbers]
     fixed = dict(section.fixed)
     box = Box().within(fixed)
-    grid = grid_of(product, taken, fixed, clock.most)
+    grid = grid_of(_reached(section, product, members), taken, clock.most)
     if len(taken) == 1:
-        return [], [Rule(section.needs, box, numbers[0], _ragged(fixed))]
+        return [], [Rule(section.needs, box, numbers[0], grid[len(grid) // 2])]
     times = clock.times(taken, grid, section.needs)
+    worth = paying(grid, times, box)
     rules = [
-        Rule(section.needs, _some_depth(one.box, members[numbers[one.kernel]]), numbers[one.kernel], one.example)
-        for one in regions(grid, times, box)
+        Rule(section.needs, _some_depth(one.box, taken[worth[one.kernel]]), numbers[worth[one.kernel]], one.example)
+        for one in regions(grid, [[row[one] for one in worth] for row in times], box)
     ]
     points = [
         Point(section.needs, sizes, dict(zip(numbers, row, strict=True)))
@@ -175,27 +191,47 @@ def _some_depth(box: Box, member: Contestant) -> Box:
     return replace(box, least=(m, n, max(1, k), elements)) if isinstance(member, CublasLt) else box
 
 
-def _ragged(fixed: Mapping[str, int]) -> Sizes:
-    """Sizes that no tile divides, but those that are fixed."""
-    m, n, k = (fixed.get(axis, RAGGED) for axis in AXES)
-    return m, n, k
-
-
-def grid_of(product: Product, members: Sequence[Contestant], fixed: dict[str, int], most: int) -> list[Sizes]:
-    """At most so many sizes: each `ratio` times the one before, and those at which tiles of `members` begin to fit."""
-    ranges = [
-        SizeRange((fixed[axis],)) if axis in fixed else one for axis, one in zip(AXES, product.ranges, strict=True)
+def _reached(section: _Section, product: Product, members: Sequence[Contestant]) -> list[SizeRange]:
+    """The sizes of calls that come to a section: those that are fixed, or next to those that an earlier one takes."""
+    fixed = dict(section.fixed)
+    earlier = (dict(one.fixed) for one in map(_section_of, members) if one.needs in section.needs)
+    taken = {item for other in earlier if len(other) > len(fixed) for item in other.items()}
+    return [
+        SizeRange((fixed[axis],)) if axis in fixed else one.beside({size for name, size in taken if name == axis})
+        for axis, one in zip(AXES, product.ranges, strict=True)
     ]
+
+
+def grid_of(ranges: Sequence[SizeRange], members: Sequence[Contestant], most: int) -> list[Sizes]:
+    """At most so many sizes, besides those that are listed: where two of M, N and K are ranges, spread over them.
+
+    Else each size of a single range is a ratio times the one before; those come to it that fill a tile of `members`.
+    """
+    free = [place for place, one in enumerate(ranges) if not one.listed]
+    if len(free) > 1:
+        return _spread(ranges, most)
     ratio = FINEST
-    while math.prod(len(one.points(ratio)) for one in ranges) > most:
+    while math.prod(len(one.points(ratio)) for one in ranges) > max(
+        most, math.prod(len(one.listed) or 2 for one in ranges)
+    ):
         ratio *= FINEST
-    axes = [set(one.points(ratio)) for one in ranges]
-    for place, axis in enumerate(AXES):
-        wanted = axes[place] | set(_boundaries(axis, ranges[place], members))
-        others = math.prod(len(one) for other, one in enumerate(axes) if other != place)
-        if len(wanted) * others <= most:
-            axes[place] = wanted
+    axes = [{*one.points(ratio), *_boundaries(axis, one, members)} for axis, one in zip(AXES, ranges, strict=True)]
     return [(m, n, k) for m, n, k in combinations(*(sorted(one) for one in axes))]
+
+
+def _spread(ranges: Sequence[SizeRange], most: int) -> list[Sizes]:
+    """Both ends of each range with those of the others; then, by ratio, evenly and never in a row.
+
+    On a lattice few thresholds could be told: of 256 sizes it has 6 of each of M, N and K.
+    """
+    corners = [one.listed or tuple(one.at(share) for share in (0.0, 1.0)) for one in ranges]
+    found = dict.fromkeys((m, n, k) for m, n, k in combinations(*corners))
+    for number in range(1, most):
+        if len(found) >= most:
+            break
+        m, n, k = (one.at(number / GOLDEN ** (place + 1) % 1.0) for place, one in enumerate(ranges))
+        found[m, n, k] = None
+    return list(found)
 
 
 def _boundaries(axis: str, sizes: SizeRange, members: Sequence[Contestant]) -> Iterator[int]:
@@ -212,9 +248,9 @@ def _renumbered(point: Point, numbers: dict[int, int]) -> Point:
     return Point(point.given, point.sizes, kept)
 
 
-def _regret(choice: Choice, clock: Clock, seed: int, known: Sequence[Point]) -> Regret:
-    """Of DRAWN sizes: in turn calls that keep all that a kernel may need, and calls that keep nothing."""
-    seen = {point.sizes for point in known}
+def _draw(choice: Choice, clock: Clock, seed: int) -> Iterator[Drawn]:
+    """DRAWN calls: half of them keep all that a kernel may need, and half nothing where that leaves a choice."""
+    seen = {point.sizes for point in choice.times}
     random_ = random.Random(f"{seed} {choice.product.name} {choice.arch}")
     most = reduce(or_, (member.needs for member in choice.members))
     some = sum(not member.needs for member in choice.members) > 1
@@ -222,7 +258,8 @@ def _regret(choice: Choice, clock: Clock, seed: int, known: Sequence[Point]) -> 
     draws = (_drawn(choice.product, random_) for _ in range(ATTEMPTS * DRAWN))
     sizes = list(islice((one for one in draws if listed or one not in seen), DRAWN))
     halves = [(most, sizes[::2]), (Needs.NONE, sizes[1::2])] if some else [(most, sizes)]
-    return regret_of([ratio for given, points in halves for ratio in _ratios(choice, clock, points, given)])
+    for given, points in halves:
+        yield from _timed(choice, clock, points, given)
 
 
 def _drawn(product: Product, random_: random.Random) -> Sizes:
@@ -230,8 +267,8 @@ def _drawn(product: Product, random_: random.Random) -> Sizes:
     return m, n, k
 
 
-def _ratios(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs) -> Iterator[float]:
-    """The chosen kernels' times over those of the best ones that serve such calls."""
+def _timed(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs) -> Iterator[Drawn]:
+    """The chosen kernels' times, and those of the best ones that serve such calls."""
     served: dict[tuple[int, ...], list[Sizes]] = {}
     for sizes in points:
         able = (number for number, member in enumerate(choice.members) if member.serves(sizes, given))
@@ -239,4 +276,4 @@ def _ratios(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs)
     for numbers, some in served.items():
         rows = clock.times([choice.members[one] for one in numbers], some, given)
         for sizes, row in zip(some, rows, strict=True):
-            yield row[numbers.index(choice.chosen(sizes, given))] / min(row)
+            yield Drawn(given, sizes, row[numbers.index(choice.chosen(sizes, given))], min(row))

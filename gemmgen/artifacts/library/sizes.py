@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gemmgen.problem.sizes import RUNTIME, SIZE_LIMIT
 from gemmgen.support.errors import require, whole
 
 ANY_MOST = 8192  # the largest of "?" for which choices are made; larger ones are served as it is
-ROWS = (1, 16, 256)  # of a range those for which kernels are tuned, besides its largest up to
-SMALL, LARGE = 512, 4096
+SMALL, LARGE = 512, 4096  # for which kernels are tuned, or the nearest ones of a range
+ROWS = (1, 16, 256)  # likewise of M, besides its largest up to LARGE
+BESIDE = 64  # from a size that has kernels of its own to one that stands for all others
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,16 @@ class SizeRange:
         inner = (round(self.least * ratio**step) for step in range(steps))
         return tuple(sorted({*inner, self.most}))
 
+    def at(self, share: float) -> int:
+        """The size at a share of the way from the least to the most, by ratio; one of those that are listed."""
+        if self.listed:
+            return self.listed[min(int(share * len(self.listed)), len(self.listed) - 1)]
+        return round(self.least * math.pow(self.most / self.least, share))
+
+    def beside(self, taken: set[int]) -> SizeRange:
+        """With sizes a little larger in the place of listed ones that are taken."""
+        return replace(self, listed=tuple(size + BESIDE * (size in taken) for size in self.listed))
+
     def nearest(self, size: int) -> int:
         """The one of them that is closest to `size`, by ratio."""
         if self.listed:
@@ -70,10 +81,7 @@ class SizeRange:
 
     def draw(self, random_: random.Random) -> int:
         """One of them: of a range as many small as large ones, by ratio."""
-        if self.listed:
-            return random_.choice(self.listed)
-        ratio = self.most / self.least
-        return round(self.least * math.pow(ratio, random_.random()))
+        return self.at(random_.random())
 
     def __str__(self) -> str:
         """As it is documented: "4096", "4096, 8192" or "1..8192"."""

@@ -16,7 +16,6 @@ from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.kernel.source import KernelSource, Launch, parameters
 from gemmgen.problem.case import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
-from gemmgen.support.files import sha256
 
 
 @dataclass(frozen=True)
@@ -348,11 +347,6 @@ class LibraryText:
     def gencode(self) -> str:
         """What tells nvcc to compile for them."""
         return " ".join(f"-gencode arch=compute_{arch},code=sm_{arch}" for arch in self.cmake_archs.split(";"))
-
-    @property
-    def digest(self) -> str:
-        """Of the kernels."""
-        return sha256("".join(member.source.digest for member in self.members).encode())[:8]
 
 
 def _union(names: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -123,7 +123,7 @@ class Worker:
         self._images = Images(min(IMAGES_BYTES, self._device.total_memory() // IMAGES_SHARE))
         self._changed: Any = None
         self._multiplier: Multiplier | None = None
-        self._results: npt.NDArray[np.uint8] = np.empty(0, np.uint8)  # the file of large ones, mapped
+        self._results: dict[str, npt.NDArray[np.uint8]] = {}  # the file of large ones, mapped, by its path
         self._sets: InputSets | None = None
         self._champions: dict[Case, Champion] = {}
         self._movers: dict[Case, Enqueue] = {}
@@ -367,11 +367,13 @@ class Worker:
     def _copy_out(self, address: int, size: int, path: str, index: int = 0) -> None:
         """The `size` bytes at a device `address` into the file `path`, behind `index` others of this size."""
         end = (index + 1) * size
-        if end > self._results.size:
+        mapped = self._results.get(path)
+        if mapped is None or end > mapped.size:
             with open(path, "r+b") as file:
                 file.truncate(max(end, os.fstat(file.fileno()).st_size))
-                self._results = np.frombuffer(mmap.mmap(file.fileno(), 0), np.uint8)
-        cuda.memcpy_dtoh(self._results[end - size : end], address)
+                mapped = np.frombuffer(mmap.mmap(file.fileno(), 0), np.uint8)
+            self._results = {path: mapped}
+        cuda.memcpy_dtoh(mapped[end - size : end], address)
 
     def _with_workspace(self, binary: Binary, case: Case) -> Enqueue:
         """A launcher that needs pointers to the operands alone. All share one workspace: launches follow each other,

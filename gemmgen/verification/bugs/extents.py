@@ -57,6 +57,7 @@ EXTENT_BUGS = (
         "(first + matrix) * s.stride_b", "static_cast<unsigned>((first + matrix) * s.stride_b)", CUT),
     Bug("the residual of a product starts at an int", "batch", SMALL_EPILOGUE,
         "residual + product * s.stride_residual", "residual + static_cast<int>(product * s.stride_residual)", CUT),
+    Bug("rows are counted in a float", "size", DOUBLE, "    int M;\n", "    float M;\n", CUT),
     # Where distances are fixed, of launches that are long enough; and behind pointers.
     Bug("the product of many starts at an int in C", "batch", NAIVE_MANY,
         "C += matrix * s.stride_c;", "C += static_cast<int>(matrix * s.stride_c);", CUT),

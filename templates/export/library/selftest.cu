@@ -53,7 +53,7 @@ int capability_here()
 
 //% for p in lib.products
 //% set out, test = p.out, p.test
-namespace ${ p.name } {
+namespace test_${ p.name } {
 
 //% include "export/selftest/shapes.cu"
 //% include "export/selftest/elements.cu"
@@ -80,7 +80,7 @@ bool passes_all()
     return passed;
 }
 
-}  // namespace ${ p.name }
+}  // namespace test_${ p.name }
 
 //% endfor
 }  // namespace
@@ -89,7 +89,7 @@ int main()
 {
     bool passed = true;
 //% for p in lib.products
-    passed &= ${ p.name }::checks_its_arguments();
+    passed &= test_${ p.name }::checks_its_arguments();
 //% endfor
     int devices = 0;
     if (passed && (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)) {
@@ -97,7 +97,7 @@ int main()
         return 77;  // as CTest is told
     }
 //% for p in lib.products
-    passed &= ${ p.name }::passes_all();
+    passed &= test_${ p.name }::passes_all();
 //% endfor
     std::puts(passed ? "PASS  all" : "FAIL");
     return passed ? 0 : 1;

@@ -31,6 +31,7 @@ bool reaches_rules()
     }
     constexpr int CALLS = 1 << 18;
     const auto call = call_of(SHAPES[0], 4096);
+    ${ lib.name }_kernel(&call);  // the first call asks for the device
     const auto begin = std::chrono::steady_clock::now();
     int found = 0;
     for (int i = 0; i < CALLS; ++i) found += ${ lib.name }_kernel(&call) != nullptr;

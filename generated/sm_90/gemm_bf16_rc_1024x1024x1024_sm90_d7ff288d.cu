@@ -1,22 +1,20 @@
-// gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09
+// gemm_bf16_rc_1024x1024x1024_sm90_d7ff288d
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  4095 x 1023, row-major, lda = 1023
-//     B  1023 x 4097, column-major, ldb = 1023
-//     C  4095 x 4097, row-major, ldc = 4097
+//     A  1024 x 1024, row-major, lda = 1024
+//     B  1024 x 1024, column-major, ldb = 1024
+//     C  1024 x 1024, row-major, ldc = 1024
 //
-// Block   256 x 128 of C by 384 threads, in k tiles of 64, 197632 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 128 x 128 each by 8 wgmmas of 64 x 128 x 16 a k tile
+// Block   128 x 64 of C by 384 threads, in k tiles of 64, 214016 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 8 stages;
+//         consumers, 2 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 16 a k tile
+// Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) blocks of 384 threads, 197632 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 4095 * 1024 elements, which gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09_prepare_a_kernel writes before,
-//         prepared_b: 4097 * 1024 elements, which gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09_prepare_b_kernel writes before,
-//         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rc_4095x4097x1023_wgmma_256x128x64_c2_k1x0_s4_f1_g1_p1
-// Made by gemmgen generate 4095x4097x1023 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=256 --set BN=128 --set GROUP=1
+// Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 214016 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
+// Config  gemm_bf16_rc_1024x1024x1024_wgmma_128x64x64_c2_k1x0_s8_f1_g8_p1
+// Made by gemmgen generate 1024x1024x1024 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BN=64 --set STAGES=8
 
 namespace {
 
@@ -46,20 +44,19 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4095;
-    static constexpr int N = 4097;
-    static constexpr int K = 1023;
-    static constexpr int ldc = 4097;
+    static constexpr int M = 1024;
+    static constexpr int N = 1024;
+    static constexpr int K = 1024;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 256;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 64;        // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -76,19 +73,22 @@ constexpr int LINE_A = 64;  // elements of a line of A in shared memory
 constexpr int LINE_B = 64;  // elements of a line of B in shared memory
 
 // How C leaves registers
-constexpr int CN = 64;      // columns of C that leave at once, of a consumer's 64 rows
-constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;       // neighbouring rows among them
-constexpr int FN = 2;       // neighbouring columns among them
-constexpr int STEP_M = 8;   // rows from one to the next
-constexpr int STEP_N = 8;   // columns from one pair to the next
-constexpr int VC = 1;       // elements of an access to C
+constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
+constexpr int TM = 2;                                      // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;                                 // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;                                      // neighbouring rows among them
+constexpr int FN = 2;                                      // neighbouring columns among them
+constexpr int STEP_M = 8;                                  // rows from one to the next
+constexpr int STEP_N = 8;                                  // columns from one pair to the next
+constexpr int VC = 2;                                      // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -111,14 +111,16 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
+    unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 197632, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 214016, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -143,7 +145,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a block computes. Blocks follow the rows of tiles, one after the other: GROUP is 1.
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
+// that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
 };
@@ -239,6 +242,44 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, 
                  ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1)
                  : "memory");
 }
+
+// Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
+__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* shared, int c0, int c1)
+{
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
+                 ::"l"(map), "r"(from), "r"(c0), "r"(c1)
+                 : "memory");
+}
+
+// Close the group of this thread's stores since the last commit.
+__device__ __forceinline__ void tma_store_commit()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Wait until all but the N newest groups of this thread have read shared memory, which may then be written again.
+template <int N>
+__device__ __forceinline__ void tma_store_wait_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
+__device__ __forceinline__ void fence_proxy_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
+__device__ __forceinline__ void named_barrier_sync(int number, int threads)
+{
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
@@ -290,29 +331,23 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "setp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 0;\n"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 0;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
@@ -338,7 +373,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16, true);
+            wgmma_m64n64k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16, true);
     }
 }
 
@@ -353,113 +388,59 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
-template <int N>
-__device__ __forceinline__ void store_edge(BF16* to, Vec<float, N> value, float beta, int valid)
+// Where an element of a piece lies in shared memory. TMA has chunks of 16 bytes trade places within a line, by XOR with the
+// line's number: so the eight lines that a warp writes at once lie in banks of their own.
+__device__ __forceinline__ int staged_at(int m, int n)
 {
-    if (valid >= N) {
-        if (beta != 0.0f) {
-            const Vec<BF16, N> old = load<N>(to);
-            #pragma unroll
-            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
-        }
-        Vec<BF16, N> stored;
-        #pragma unroll
-        for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
-        store<N>(to, stored);
-        return;
-    }
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = BF16(beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]));
-    }
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
+// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+template <int N>
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
+{
+    if (beta != 0.0f) {
+        const Vec<BF16, N> old = load<N>(to);
+        #pragma unroll
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+    }
+    Vec<BF16, N> stored;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+    store<N>(to, stored);
+}
+
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<float, VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, columns - n);
+        store_results<VC>(tile + staged_at(m, n), value, beta);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread,
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
-// 16 bytes of a copy.
-template <typename E>
-struct alignas(16) Chunk {
-    E at[16 / sizeof(E)];
-};
-
-// prepared_a = A, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
-extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09_prepare_a_kernel(
-    const BF16* __restrict__ A,
-    BF16* __restrict__ prepared_a)
-{
-    const int lines = 4095, length = 1023;  // of the copy
-    const int chunks = (length + 7) / 8;
-    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
-    const unsigned tiles = across * down;
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
-        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
-        if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = A + static_cast<long long>(line) * 1023 + chunk * 8;
-        Chunk<BF16> copied = {};
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            if (chunk * 8 + i < length) copied.at[i] = from[i];
-        }
-        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * chunks + chunk] = copied;
-    }
-}
-
-// prepared_b = B, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
-extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09_prepare_b_kernel(
-    const BF16* __restrict__ B,
-    BF16* __restrict__ prepared_b)
-{
-    const int lines = 4097, length = 1023;  // of the copy
-    const int chunks = (length + 7) / 8;
-    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
-    const unsigned tiles = across * down;
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
-        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
-        if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = B + static_cast<long long>(line) * 1023 + chunk * 8;
-        Chunk<BF16> copied = {};
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            if (chunk * 8 + i < length) copied.at[i] = from[i];
-        }
-        reinterpret_cast<Chunk<BF16>*>(prepared_b)[static_cast<long long>(line) * chunks + chunk] = copied;
-    }
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09(
+gemm_bf16_rc_1024x1024x1024_sm90_d7ff288d(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
-    BF16* __restrict__ C,
+    const __grid_constant__ TensorMap map_c,
     float alpha,
     float beta)
 {
@@ -469,6 +450,7 @@ gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09(
             mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
             mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
     __syncthreads();
@@ -493,8 +475,9 @@ gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09(
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
-    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on, and stores
     const ThreadOrigin thread = thread_origin();
+    unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
@@ -517,9 +500,26 @@ gemm_bf16_rc_4095x4097x1023_sm90_08bf0a09(
                 const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
-                BF16* const c = C + Offset(m) * s.ldc + n;
-                store_c(c, s, s.M - m, s.N - n, thread, sums, alpha, beta);
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
+                }
+                store_c(c, s, thread, sums, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_commit();
+                }
             }
         }
     }
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }
