@@ -182,12 +182,12 @@ def test_a_wrong_diagnosis_and_a_kernel_that_does_not_compile_are_trouble(emulat
 
 
 def test_the_command_prints_the_kill_table(capsys):
-    words = ["selfcheck", "--device", "emulator", "--only", "alpha is dropped", "--kernels", "1", "--mutants", "1"]
+    words = ["selfcheck", "--device", "emulator", "--only", "beta is taken as 1", "--kernels", "1", "--mutants", "1"]
     words += ["--examples", "20", "--processes", "1"]
-    count = len(chosen("alpha is dropped")[0])
+    count = len(chosen("beta is taken as 1")[0])
     code = main(words)
     shown = capsys.readouterr()
-    assert "alpha is dropped" in shown.out and "0 false alarms over 1 correct" in shown.out
+    assert "beta is taken as 1" in shown.out and "0 false alarms over 1 correct" in shown.out
     assert ("PASS" in shown.out) == (code == 0) and re.search(r"\b[01] mutants?\b", shown.out)
     assert re.findall(r"^plant bugs: \d+$", shown.err, re.M) == [f"plant bugs: {count}"], "once"
 
@@ -220,7 +220,7 @@ def test_a_journal_has_what_was_noted_for_the_same_job(tmp_path, monkeypatch):
 
 def test_the_command_tries_mutants_and_goes_on_from_its_record(capsys, tmp_path):
     record = tmp_path / "record.jsonl"
-    words = ["selfcheck", "--device", "emulator", "--only", "beta is taken as 1", "--kernels", "0", "--mutants", "2"]
+    words = ["selfcheck", "--device", "emulator", "--only", "an old NaN counts", "--kernels", "0", "--mutants", "2"]
     words += ["--examples", "20", "--processes", "1", "--record", str(record)]
     code = main([*words, "--json"])
     document = json.loads(capsys.readouterr().out)
@@ -231,7 +231,7 @@ def test_the_command_tries_mutants_and_goes_on_from_its_record(capsys, tmp_path)
     assert main([*words, "--json"]) == code
     assert {**json.loads(capsys.readouterr().out), "seconds": 0} == {**document, "seconds": 0}
     assert record.read_text().splitlines() == lines, "nothing ran again"
-    assert document["killed"] == len(document["bugs"]) == len(chosen("beta is taken as 1")[0])
+    assert document["killed"] == len(document["bugs"]) == len(chosen("an old NaN counts")[0])
     assert all(bug["found_after"] >= 1 for bug in document["bugs"])
 
 

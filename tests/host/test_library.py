@@ -377,7 +377,10 @@ def test_what_is_known_is_not_found_again(tmp_path: Path) -> None:
     assert len(made) == 1
 
 
-def test_the_command_prints_what_was_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_what_was_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")  # of a table, whatever terminal this is
     pytest.importorskip("tomllib")
     names = write_kernels(tmp_path, product_of())
     fields = "".join(f"{name} = {json.dumps(value)}\n" for name, value in {**LINEAR, "kernels": names}.items())
