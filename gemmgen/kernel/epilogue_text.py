@@ -77,7 +77,8 @@ class EpilogueText:
     statements  in their order
     result      C's new element
     operands    tensors that it reads or writes
-    subtracts   it calls multiply_subtract of templates/device/convert.cu
+    adds        it calls multiply_add of templates/device/convert.cu
+    subtracts   and multiply_subtract
     inputs      what loads of its inputs are told,
     element     what C's new element is besides,
     late        or where its inputs are loaded,
@@ -88,6 +89,7 @@ class EpilogueText:
     statements: tuple[Statement, ...]
     result: str
     operands: tuple[Operand, ...]
+    adds: bool
     subtracts: bool
     inputs: Position
     element: Position
@@ -105,13 +107,14 @@ def epilogue_text(epilogue: Epilogue, dtype: DType, names: dict[str, str], integ
     called = dict.fromkeys(name for root in _calls(epilogue.tree) for name in _needed(root))
     functions = tuple(_device_function(FUNCTIONS[name], dtype) for name in called)
     texts = (result, *(statement.text for statement in writer.statements))
-    subtracts = any("multiply_subtract" in text for text in texts)
+    adds, subtracts = (any(name in text for text in texts) for name in ("multiply_add", "multiply_subtract"))
     rows, columns, writes = epilogue.reads_rows, epilogue.reads_columns, bool(epilogue.written_matrices)
     return EpilogueText(
         functions,
         tuple(writer.statements),
         result,
         epilogue.operands,
+        adds,
         subtracts,
         inputs=Position(epilogue.reads_matrix, rows, columns),
         element=Position(epilogue.reads_shape, rows, columns),

@@ -156,6 +156,14 @@ class Kernel:
         return epilogue_text(epilogue, self.types.scalar, names, self.types.accumulator.is_integer)
 
     @property
+    def adds_integers(self) -> bool:
+        """Whether multiply_add is called besides by what sums products: for parts of a sum, or by the epilogue."""
+        if not self.types.accumulator.is_integer:
+            return False
+        stored = self.epilogue.adds if self.epilogue is not None else self.types.scalar.is_integer
+        return stored or self.launch.adds_up
+
+    @property
     def staged(self) -> bool:
         """Whether C leaves through shared memory, from where TMA stores it."""
         return any(one.operand == "C" for one in self.launch.maps)

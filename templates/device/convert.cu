@@ -1,10 +1,10 @@
 /*# The element types that C++ lacks, and what reads and stores them. A kernel has those of its operands. `packed`: it unpacks
     A and B by `unpack`. `converts`: it reads elements of A and B at all. `reads_c`: it reads C.
-    `halves`: its sums are halves. #*/
-//% macro element_types(packed=false, reads_c=true, converts=true, halves=false)
+    `halves`: its sums are halves. `adds`: it adds integers up. #*/
+//% macro element_types(packed=false, reads_c=true, converts=true, halves=false, adds=true)
 //% set used, factors = types.operands | map(attribute="label") | list, [types.a.label, types.b.label]
 //% set read = (factors if converts and not packed else []) + ([types.c.label] if reads_c else [])
-//% if types.accumulator.is_integer
+//% if types.accumulator.is_integer and adds
 ${ multiply_add() }
 //% endif
 //% if "bf16" in used

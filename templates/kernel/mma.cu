@@ -9,7 +9,7 @@
 //% from "copy/swizzle.cu" import swizzle
 //% from "compute/tensor.cu" import declare_summed
 //% block elements
-${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves=view.halves) }
+${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves=view.halves, adds=kernel.adds_integers) }
 //%- endblock
 //% block types
 ${ vec() }

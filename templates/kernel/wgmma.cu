@@ -37,7 +37,7 @@ mbarrier_arrive(&shared.empty[${ stage }])
 ${ header(kernel) }
 namespace {
 
-${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves) }${ tensor_map() }
+${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves, adds=kernel.adds_integers) }${ tensor_map() }
 ${ shape(kernel, view.unread) }
 ${ tiling(kernel, "MN") }
 ${ vec() }

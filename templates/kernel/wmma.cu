@@ -28,7 +28,7 @@ __device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }* ${ x.X },
 ${ header(kernel) }
 namespace {
 
-${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c) }${ shape(kernel) }
+${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, adds=kernel.adds_integers) }${ shape(kernel) }
 ${ tiling(kernel, "MNK") }
 using TileA = ${ TA }[${ "BM" if a.along_k else "BK" }][PITCH_A];  // A's tile in shared memory: [${ "m][k" if a.along_k else "k][m" }]
 using TileB = ${ TB }[${ "BN" if b.along_k else "BK" }][PITCH_B];  // B's tile in shared memory: [${ "n][k" if b.along_k else "k][n" }]

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_aa97e1dc
+// gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_66acd3ae
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -19,12 +19,6 @@
 // Made by gemmgen generate '?x512x1024' --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family mma
 
 namespace {
-
-// a * b + c, which wraps around at 32 bits.
-__device__ __forceinline__ int multiply_add(int a, int b, int c)
-{
-    return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b) + static_cast<unsigned>(c));
-}
 
 #ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
@@ -369,7 +363,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_aa97e1dc(
+gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_66acd3ae(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

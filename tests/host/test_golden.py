@@ -231,6 +231,13 @@ def test_rendered_text(name: str, golden: Callable[[str, str], None]) -> None:
     golden(f"{name}.cu", SAMPLES[name].render().text)
 
 
+@pytest.mark.parametrize("name", SAMPLES)
+def test_multiply_add_is_there_where_it_is_called(name: str) -> None:
+    text = SAMPLES[name].render().text
+    assert text.count("multiply_add(") != 1, "nvcc warns of a function that nobody calls"
+    assert ("int multiply_add(int a" in text) == ("multiply_add(" in text)
+
+
 def test_no_snapshot_is_left_over(request: pytest.FixtureRequest) -> None:
     left_over = {path for path in GOLDEN.glob("*.cu") if path.stem not in SAMPLES}
     if request.config.getoption("--update-golden"):

@@ -10,6 +10,7 @@ import pytest
 
 from gemmgen.artifacts.library.spec import read_spec
 from gemmgen.cli import COMMANDS
+from gemmgen.kernel.families import FAMILIES
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -104,6 +105,11 @@ def test_the_spec_of_the_library_is_one(tmp_path: Path) -> None:
     (tmp_path / "linear.toml").write_text(text)
     (product,) = read_spec(tmp_path / "linear.toml", "sm_90").products
     assert product.name == "linear"
+
+
+def test_every_family_is_described() -> None:
+    listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "kernels.md").read_text(), re.MULTILINE)
+    assert {*listed} == {*FAMILIES}
 
 
 def test_ways_to_install_name_extras_that_exist() -> None:
