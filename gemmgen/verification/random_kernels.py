@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
 from gemmgen.kernel.config import Axis, Config
-from gemmgen.kernel.families.base import Family, broken_count, first_rejection
+from gemmgen.kernel.families.base import Family, broken_count, first_rejection, runs_on
 from gemmgen.kernel.naming import full_name
 from gemmgen.problem.device import Limits
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
@@ -175,7 +175,7 @@ def draw_points(families: Sequence[Family], limits: Limits, seed: int) -> Iterat
     while True:
         served = False
         for family, schedule in turns:
-            drawn = _batch(points(family, schedule, limits), seed)
+            drawn = _batch(points(family, schedule, limits), seed) if runs_on(family, limits) else []
             seed += 1
             served |= bool(drawn)
             for point in drawn:

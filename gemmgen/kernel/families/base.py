@@ -274,6 +274,12 @@ def first_rejection(family: Family, problem: Problem, config: Config, limits: Li
     return None if broken is None else Rejection(broken, names)
 
 
+def runs_on(family: Family, limits: Limits) -> bool:
+    """Whether constraints that read `limits` alone hold; where one does not, no kernel is accepted."""
+    names = limits.names
+    return _rules(family, frozenset(names)).first_broken(names) is None
+
+
 def _before_derived(family: Family, problem: Problem, config: Config, limits: Limits) -> dict[str, int]:
     """The names that constraints on axes alone may read."""
     return {**limits.names, **_facts(family, problem), **config.values}
