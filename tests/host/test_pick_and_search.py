@@ -196,11 +196,11 @@ def test_a_small_space_runs_out(space: Space) -> None:
 
 def test_families_share_the_first_round_and_the_fastest_leads_the_next(space: Space) -> None:
     flat = Problem(32, 4096, 4096)
-    some = tuple(one for one in space.accepted[::50] if first_rejection(SIMT, flat, one, CARD.arch.limits) is None)
+    some = tuple(one for one in space.accepted[::3] if first_rejection(SIMT, flat, one, CARD.arch.limits) is None)
     search = Search([Space(SIMT, flat, len(some), some, ()), explore(SKINNY, flat, CARD)], CARD)
     first = search.first(8)
     assert [entry.family for entry in first] == [SKINNY, SIMT] * 4
-    fastest = first[2].config
+    fastest = first[1].config  # not of the family that was predicted to be faster
     following = search.next(6, [(fastest, 1.0)])
-    assert {entry.family for entry in following} == {SKINNY}
+    assert {entry.family for entry in following} == {SIMT}
     assert all(1 <= differences(fastest, entry.config) <= REACH for entry in following)
