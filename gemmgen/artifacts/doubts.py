@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gemmgen.verification.verifier import RUNS
+from gemmgen.verification.determinism import RUNS
 
 _MACRO = re.compile(r"(?:#|%:)(?:\s|/\*.*?\*/)*define(?:\s|/\*.*?\*/)+(\w+)")
 

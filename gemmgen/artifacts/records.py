@@ -26,10 +26,11 @@ from gemmgen.search.tuner import Trial, TuneResult
 from gemmgen.support.clock import now
 from gemmgen.support.errors import Failure
 from gemmgen.support.version import gemmgen_version
+from gemmgen.verification.determinism import Determinism
 from gemmgen.verification.domain import Errors
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.verifier import Determinism, Verdict
+from gemmgen.verification.verifier import Verdict
 from gemmgen.verification.with_nvrtc import CudaCheck
 
 Document = dict[str, Any]

@@ -38,7 +38,8 @@ from gemmgen.support.files import Store, code_digest, content_key, sha256
 from gemmgen.support.html import shown_as
 from gemmgen.support.threads import thread_pool
 from gemmgen.verification.data import LARGE_EFFORT, effort
-from gemmgen.verification.verifier import RUNS, Verdict, make_data, verdict_from, verify
+from gemmgen.verification.determinism import RUNS
+from gemmgen.verification.verifier import Verdict, make_data, verdict_from, verify
 
 Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
 

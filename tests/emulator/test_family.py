@@ -17,8 +17,9 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.verification.checks import check
+from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.situation import FAR_SIZES, Situation
-from gemmgen.verification.verifier import RUNS, THOROUGH, verify
+from gemmgen.verification.verifier import THOROUGH, verify
 
 EXAMPLES = 16  # situations a kernel: more than 2,000 in `make soak`, of these a fifth in `make test`
 SMALL = 96  # sizes whose launches are all watched: a kernel that meets no others is compiled once

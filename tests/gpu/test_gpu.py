@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,15 +88,6 @@ def expected(case: Case, operands: Operands) -> np.ndarray:
 
 PADDED = kernel(BODY).problem.case(70, 33, 50, lda=53, ldb=40, ldc=36, alpha=1.5, beta=-0.5)
 SQUARE = kernel(FAST_BODY).problem.case(512, 512, 512)
-
-
-@pytest.fixture(scope="module")
-def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
-    reason = why_no_gpu()
-    if reason is not None:
-        pytest.skip(reason)
-    with GpuExecutor(Store(tmp_path_factory.mktemp("store")), timeout=10.0) as executor:
-        yield executor
 
 
 def failure_of(gpu: GpuExecutor, source: KernelSource) -> Failure:

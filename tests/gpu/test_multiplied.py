@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,23 +10,13 @@ import pytest
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
-from gemmgen.run.gpu import executor, why_no_gpu
+from gemmgen.run.gpu import executor
 from gemmgen.run.gpu.executor import GpuExecutor
-from gemmgen.support.files import Store
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.multiplied import products_by
 from gemmgen.verification.products import products
 from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
 from gemmgen.verification.window import Window
-
-
-@pytest.fixture(scope="module")
-def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
-    reason = why_no_gpu()
-    if reason is not None:
-        pytest.skip(reason)
-    with GpuExecutor(Store(tmp_path_factory.mktemp("store")), timeout=10.0) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("types", ["f32", "f64", "bf16", "f16", "e4m3,e5m2,bf16", "s8,s8,s32", "u8,s8,bf16"])

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
-from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
-from gemmgen.support.files import Store
 from gemmgen.verification.recordings import record
 from gemmgen.verification.verifier import verify
-
-
-@pytest.fixture(scope="module")
-def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
-    reason = why_no_gpu()
-    if reason is not None:
-        pytest.skip(reason)
-    with GpuExecutor(Store(tmp_path_factory.mktemp("store")), timeout=10.0) as executor:
-        yield executor
 
 
 def test_each_native_instruction_has_the_models_bits(gpu: GpuExecutor) -> None:

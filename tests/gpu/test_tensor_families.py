@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -16,9 +14,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
-from gemmgen.support.files import Store
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify
@@ -36,15 +32,6 @@ SAYS = (
 )
 SMALL: tuple[tuple[Family, dict[str, int]], ...] = ((MMA, {**MMA.small, "SPLIT": 3}), (WGMMA, {**WGMMA.small}))
 AXES = (*SMALL, (MMA, {}), (WGMMA, {}))
-
-
-@pytest.fixture(scope="module")
-def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
-    reason = why_no_gpu()
-    if reason is not None:
-        pytest.skip(reason)
-    with GpuExecutor(Store(tmp_path_factory.mktemp("store")), timeout=10.0) as executor:
-        yield executor
 
 
 def source(says: dict[str, object], arch: str, family: Family, axes: dict[str, int]) -> KernelSource:

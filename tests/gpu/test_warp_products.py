@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -14,9 +12,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
-from gemmgen.support.files import Store
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify
@@ -31,15 +27,6 @@ KERNELS = (
     (BATCHED_MMA, Problem(64, 48, 32, types="bf16,bf16,f32", layout="cr", batch=None)),
     (BATCHED_MMA, Problem(16, 32, 64, types="f16,f16,f32", layout="cc", ldb=66, batch=None)),
 )
-
-
-@pytest.fixture(scope="module")
-def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
-    reason = why_no_gpu()
-    if reason is not None:
-        pytest.skip(reason)
-    with GpuExecutor(Store(tmp_path_factory.mktemp("store")), timeout=10.0) as executor:
-        yield executor
 
 
 def source(family: Family, problem: Problem, arch: str) -> KernelSource:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from gemmgen.problem.types import Types
 from gemmgen.problem.wgmma import ARCH, wgmmas
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
-from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.support.files import Store
 
@@ -25,15 +23,6 @@ TEXT = (KERNELS / "wgmma.cu").read_text()
 PROBLEM = Problem(None, None, None, layout="rc", types=Types.parse("bf16,bf16,f32"))
 TILES = 3 * 2 * 64 * 64 * 2 + 64 * 64 * 4  # bytes: three stages of A and B, one tile of C
 MAPS = (TensorMap("A", (64, 64), 128), TensorMap("B", (64, 64), 128), TensorMap("C", (64, 64)))
-
-
-@pytest.fixture(scope="module")
-def gpu(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GpuExecutor]:
-    reason = why_no_gpu()
-    if reason is not None:
-        pytest.skip(reason)
-    with GpuExecutor(Store(tmp_path_factory.mktemp("store")), timeout=10.0) as executor:
-        yield executor
 
 
 def by_hand() -> KernelSource:

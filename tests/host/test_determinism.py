@@ -18,11 +18,12 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import generator_digest
 from gemmgen.verification import data
+from gemmgen.verification.determinism import RUNS, compare_runs
 from gemmgen.verification.domain import QUANTILES
 from gemmgen.verification.reference import SAMPLED_RATIOS, expected
 from gemmgen.verification.scalars import SIMPLE_SCALARS
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.verifier import RUNS, Verdict, compare_runs, make_data, verdict_from, verify
+from gemmgen.verification.verifier import Verdict, make_data, verdict_from, verify
 from gemmgen.verification.window import Window
 
 FREE = Problem(None, None, None)
