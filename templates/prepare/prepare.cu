@@ -1,13 +1,17 @@
-/*# The launches before a kernel: copies of operands with lines that TMA takes. `prepares` are PrepareTexts. #*/
-//% macro prepare(prepares)
-// 16 bytes of a copy.
+/*# The launches before a kernel: copies of operands with lines that TMA takes, and sums of lines. #*/
+//% macro prepare(copies, sums)
+// 16 bytes of ${ "a copy" if copies else "a line" }.
 template <typename E>
 struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-//% for one in prepares
+//% for one in copies
 ${ transpose(one) if one.transposes else copy(one) }
+
+//% endfor
+//% for one in sums
+${ sum_lines(one) }
 
 //% endfor
 //%- endmacro
@@ -64,6 +68,50 @@ ${ head(c) }
             reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[to * chunks + first / ${ c.chunk } + chunk] = copied;
         }
         __syncthreads();  // and may be overwritten
+    }
+}
+//%- endmacro
+
+/*# A warp sums a line: rows of A, columns of B. #*/
+//% macro sum_lines(one)
+//% set c = one
+// ${ c.part } = the sums of ${ c.words }${ ", whose copy has zeros behind the lines' ends" if c.copied }.
+extern "C" __global__ void __launch_bounds__(${ c.threads })
+${ c.entry }(
+//% for p in c.parameters
+    ${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.name }${ ")" if loop.last else "," }
+//% endfor
+{
+    const int lines = ${ c.lines }, length = ${ c.length };
+//% if c.copied
+    const int ld = (length + ${ c.chunk - 1 }) / ${ c.chunk } * ${ c.chunk };  // of the copy
+//% endif
+    const unsigned down = (lines + ${ c.tile_lines - 1 }u) / ${ c.tile_lines }${ ", tiles = down * %s" | format(c.batch) if c.batched };
+    for (unsigned tile = blockIdx.x; tile < ${ "tiles" if c.batched else "down" }; tile += gridDim.x) {
+        const int line = static_cast<int>(tile${ " % down" if c.batched }) * ${ c.tile_lines } + static_cast<int>(threadIdx.x) / 32, lane = threadIdx.x % 32;
+        if (line >= lines) continue;
+//% if c.batched
+        const long long matrix = tile / down;
+//% endif
+//% if c.copied
+        const ${ c.ctype }* const from = ${ c.source } + ${ "(matrix * lines + line)" if c.batched else "static_cast<long long>(line)" } * ld;
+//% else
+        const ${ c.ctype }* const from = ${ c.source }${ " + matrix * %s" | format(c.stride) if c.batched } + static_cast<long long>(line) * ${ c.lead };
+//% endif
+        unsigned sum = 0;  // wraps around
+        for (int k = lane * ${ c.chunk }; k < length; k += 32 * ${ c.chunk }) {
+//% if c.may_end_early
+            if (k + ${ c.chunk } > length) {
+                for (int i = k; i < length; ++i) sum += static_cast<unsigned>(from[i]);
+                continue;
+            }
+//% endif
+            const Chunk<${ c.ctype }> chunk = *reinterpret_cast<const Chunk<${ c.ctype }>*>(from + k);
+            #pragma unroll
+            for (int i = 0; i < ${ c.chunk }; ++i) sum += static_cast<unsigned>(chunk.at[i]);
+        }
+        for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+        if (lane == 0) ${ c.part }[${ "matrix * lines + " if c.batched }line] = static_cast<int>(sum);
     }
 }
 //%- endmacro

@@ -29,8 +29,8 @@ from gemmgen.kernel.families.wgmma_operands import (
     maps_of,
     operands,
     piece_columns,
-    prepares,
     staged,
+    steps_before,
     sums_type,
     taken,
 )
@@ -142,7 +142,7 @@ class WgmmaFamily(Family):
             attributes=(DEPENDENT_LAUNCH,),
             maps=maps_of(problem, one),
             persistent=bool(one.PERSISTENT),
-            prepares=prepares(problem),
+            prepares=steps_before(problem),
         )
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         sums = SumOrder(mma, one.BK, promotion=one.BK * value["PROMOTED"], tf32="even")  # by TMA

@@ -37,7 +37,7 @@ CONSTRAINTS = (
     Constraint("HAS_WGMMA == 1", "no wgmma multiplies these types as exactly as --compute says", False),
     Constraint("ARCH == 90", "wgmma is of sm_90a alone", False),
     Constraint("POINTERS == 0", "a tensor map has one address: matrices behind pointers are for mma", False),
-    Constraint("SUMMED == 0", "sums of A and B, for zero points, are for mma", False),
+    Constraint("SUMMED == 0 or INTEGER == 1", "zero points are of s8 and u8", False),
     CONVERTS,
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
     Constraint("CONSUMERS >= 1 and GROUP >= 1", "counts start at one", False),

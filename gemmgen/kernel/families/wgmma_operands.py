@@ -8,7 +8,7 @@ from math import gcd
 
 from gemmgen.kernel.families.base import Side, sides
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
-from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.prepare import SUMMED, LineSums, Prepare, Step
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT, TensorMap
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -59,6 +59,14 @@ def prepares(problem: Problem) -> tuple[Prepare, ...]:
             order = problem.layout.a if side.x == "a" else problem.layout.b
             needed.append(Prepare(side.X, OTHER[order] if turns else order))
     return tuple(needed)
+
+
+def steps_before(problem: Problem) -> tuple[Step, ...]:
+    """These copies, and the sums of lines that the epilogue takes: wgmma leaves no element of A and B in registers."""
+    copies = prepares(problem)
+    copied = {one.operand for one in copies}
+    summed = (part[-1].upper() for part, name in SUMMED.items() if name in problem.epilogue.sums)
+    return (*copies, *(LineSums(operand, operand in copied) for operand in summed))
 
 
 @lru_cache(maxsize=64)

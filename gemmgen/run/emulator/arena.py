@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.kernel.prepare import SUMMED
 from gemmgen.kernel.source import OPERANDS, SEMAPHORE_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.case import Case
@@ -156,7 +157,7 @@ class ArenaLayout:
     before: Mapping[str, int] = field(default_factory=dict)  # behind so many bytes that have no memory
     far_pointers: tuple[Numbers, ...] = ()  # elements from the first of a scattered operand to each product's matrix
     sum_bytes: int = 0  # of an element of partials
-    prepared: Mapping[str, Segment] = field(default_factory=dict)  # the workspace's copies of operands, by name
+    prepared: Mapping[str, Segment] = field(default_factory=dict)  # the workspace's copies and sums of operands, by name
     unset: frozenset[str] = frozenset()  # of these what a kernel may not read before it has written it
     extra: dict[str, Segment] = field(default_factory=dict)  # the epilogue's operands by name
 
@@ -198,7 +199,7 @@ class ArenaLayout:
         )
 
     def _prepared_bytes(self, part: str) -> int:
-        return self.tensors[part.removeprefix("prepared_").upper()].dtype.size
+        return self.sum_bytes if part in SUMMED else self.tensors[part[-1].upper()].dtype.size
 
     def _placement(self, name: str, segment: Segment, written: bool, array: bool = False) -> Placement:
         matrix = self.tensors[name]
