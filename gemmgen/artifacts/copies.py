@@ -54,10 +54,9 @@ class Sums(Prepared):
 
     @property
     def bytes(self) -> str:
-        count = self.sizes[self.prepare.lines]
-        return f"sizeof({self.element}) * {self.sizes['batch']} * {count}" if self.problem.batched else (
-            f"sizeof({self.element}) * {count}"
-        )
+        """Of all products' sums."""
+        batch = f"{self.sizes['batch']} * " if self.problem.batched else ""
+        return f"sizeof({self.element}) * {batch}{self.sizes[self.prepare.lines]}"
 
     @property
     def sized_by(self) -> tuple[str, ...]:

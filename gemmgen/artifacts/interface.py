@@ -186,11 +186,13 @@ class Interface:
 
     @property
     def made_of(self) -> dict[str, str]:
-        """What is made of A and of B before, in a person's words: nothing, "copies A" or "copies A and sums its rows"."""
+        """What launches before the kernel do for A and for B: nothing (""), "copies A" or "sums A's rows"."""
         done = {operand: [] for operand in "AB"}  # type: dict[str, list[str]]
         for one in self.prepared:
             lines = "rows" if one.operand == "A" else "columns"
-            done[one.operand].append(f"copies {one.operand}" if isinstance(one, Copy) else f"sums {one.operand}'s {lines}")
+            done[one.operand].append(
+                f"copies {one.operand}" if isinstance(one, Copy) else f"sums {one.operand}'s {lines}"
+            )
         return {operand: " and ".join(words) for operand, words in done.items()}
 
     @property

@@ -25,7 +25,8 @@ PREPARED = ("prepared_a", "prepared_b", *SUMMED)  # parts of the workspace, and 
 SUFFIX = "_(?:prepare|sum)_[ab]_kernel"  # of the functions of these launches, behind the kernel's name
 ENTRY = rf"\w+{SUFFIX}"
 THREADS = 256  # of a block: 8 warps
-SUM_LINES = 8  # of a block's tile whose lines are summed: one a warp
+SUM_LANES = 8  # threads that sum a line: chunks of 128 bytes
+SUM_LINES = THREADS // SUM_LANES  # of a block's tile
 COPY_LINES, COPY_CHUNKS = 8, 32  # of a block's tile: a line a warp, a chunk of 16 bytes a lane
 TRANSPOSE_TILE = 64  # lines, and elements of each, of a block's tile that is transposed through shared memory
 
@@ -109,7 +110,7 @@ class Prepare(_Before):
 class LineSums(_Before):
     """A launch that sums the rows of A, or the columns of B, into the workspace: those of a batch follow each other.
 
-    Lines run along K and begin a multiple of 16 bytes apart: those of the operand, or, where it is `copied`, of what the
+    Lines run along K and begin a multiple of 16 bytes apart: those of the operand or, where it is `copied`, of what the
     `Prepare` before made of it. Any grid will do, as there.
     """
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from gemmgen.kernel.notes import ORDER_WORDS
-from gemmgen.kernel.prepare import SUM_LINES, LineSums, Prepare, Step, elements_of_chunk
+from gemmgen.kernel.prepare import SUM_LANES, SUM_LINES, LineSums, Prepare, Step, elements_of_chunk
 from gemmgen.kernel.source import Launch, Parameter, prepare_parameters
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import MatrixSizes
 
 
 @dataclass(frozen=True)
-class _StepText:
+class _StepText(ABC):
     """A launch before the kernel `name`. Sizes are numbers, or names of parameters."""
 
     problem: Problem
@@ -70,6 +71,11 @@ class _StepText:
         """The operand's leading dimension."""
         return self._size(self._operand.ld)
 
+    @property
+    @abstractmethod
+    def extent(self) -> str:
+        """Elements that it writes, for a person."""
+
     def _size(self, name: str) -> str:
         size = self.problem.sizes[name]
         return name if size is None else str(size)
@@ -102,6 +108,11 @@ class LineSumsText(_StepText):
         return SUM_LINES
 
     @property
+    def lanes(self) -> int:
+        """Threads that sum a line."""
+        return SUM_LANES
+
+    @property
     def length(self) -> str:
         return self._size("K")
 
@@ -112,7 +123,6 @@ class LineSumsText(_StepText):
 
     @property
     def extent(self) -> str:
-        """Sums, for a person."""
         return f"{self.batch} * {self.lines}" if self.batched else self.lines
 
 
@@ -163,7 +173,6 @@ class PrepareText(_StepText):
 
     @property
     def extent(self) -> str:
-        """Elements of the copy, for a person."""
         matrices = f"{self.batch} * " if self.batched else ""
         return f"{matrices}{self.lines} * {self.ld}"
 

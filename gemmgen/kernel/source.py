@@ -154,11 +154,16 @@ class Launch:
         require(self.cluster == 1 or not self.adds_up, "the blocks of a cluster do not share a part of K")
         mapped = [one.operand for one in self.maps]
         require(len(set(mapped)) == len(mapped), f"two tensor maps of one operand: {', '.join(mapped)}")
-        prepared = [one.part for one in self.prepares]
-        require(len(set(prepared)) == len(prepared), f"two launches prepare one operand: {', '.join(prepared)}")
+        self._require_prepares()
+
+    def _require_prepares(self) -> None:
+        """Raise InvalidInput unless each part of the workspace has one launch that writes it, and copies are summed."""
+        parts = [one.part for one in self.prepares]
+        require(len(set(parts)) == len(parts), f"two launches write one part of the workspace: {', '.join(parts)}")
         for one in self.sums:
             copied = self.prepared(one.operand) is not None
-            require(one.copied == copied, f"{one.source} is summed, and {one.operand} is {'' if copied else 'not '}copied")
+            told = "is" if copied else "is not"
+            require(one.copied == copied, f"{one.source} is summed, and {one.operand} {told} copied")
 
     @property
     def document(self) -> dict[str, Any]:

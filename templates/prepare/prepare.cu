@@ -1,5 +1,5 @@
 /*# The launches before a kernel: copies of operands with lines that TMA takes, and sums of lines. #*/
-//% macro prepare(copies, sums)
+//% macro prepare(copies, sums=())
 // 16 bytes of ${ "a copy" if copies else "a line" }.
 template <typename E>
 struct alignas(16) Chunk {
@@ -72,7 +72,7 @@ ${ head(c) }
 }
 //%- endmacro
 
-/*# A warp sums a line: rows of A, columns of B. #*/
+/*# Eight lanes sum a line, which they read 128 bytes at a time: rows of A, columns of B. #*/
 //% macro sum_lines(one)
 //% set c = one
 // ${ c.part } = the sums of ${ c.words }${ ", whose copy has zeros behind the lines' ends" if c.copied }.
@@ -88,8 +88,8 @@ ${ c.entry }(
 //% endif
     const unsigned down = (lines + ${ c.tile_lines - 1 }u) / ${ c.tile_lines }${ ", tiles = down * %s" | format(c.batch) if c.batched };
     for (unsigned tile = blockIdx.x; tile < ${ "tiles" if c.batched else "down" }; tile += gridDim.x) {
-        const int line = static_cast<int>(tile${ " % down" if c.batched }) * ${ c.tile_lines } + static_cast<int>(threadIdx.x) / 32, lane = threadIdx.x % 32;
-        if (line >= lines) continue;
+        const int line = static_cast<int>(tile${ " % down" if c.batched }) * ${ c.tile_lines } + static_cast<int>(threadIdx.x) / ${ c.lanes }, lane = threadIdx.x % ${ c.lanes };
+        const int end = line < lines ? length : 0;
 //% if c.batched
         const long long matrix = tile / down;
 //% endif
@@ -99,10 +99,10 @@ ${ c.entry }(
         const ${ c.ctype }* const from = ${ c.source }${ " + matrix * %s" | format(c.stride) if c.batched } + static_cast<long long>(line) * ${ c.lead };
 //% endif
         unsigned sum = 0;  // wraps around
-        for (int k = lane * ${ c.chunk }; k < length; k += 32 * ${ c.chunk }) {
+        for (int k = lane * ${ c.chunk }; k < end; k += ${ c.lanes * c.chunk }) {
 //% if c.may_end_early
-            if (k + ${ c.chunk } > length) {
-                for (int i = k; i < length; ++i) sum += static_cast<unsigned>(from[i]);
+            if (k + ${ c.chunk } > end) {
+                for (int i = k; i < end; ++i) sum += static_cast<unsigned>(from[i]);
                 continue;
             }
 //% endif
@@ -110,8 +110,8 @@ ${ c.entry }(
             #pragma unroll
             for (int i = 0; i < ${ c.chunk }; ++i) sum += static_cast<unsigned>(chunk.at[i]);
         }
-        for (int distance = 16; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-        if (lane == 0) ${ c.part }[${ "matrix * lines + " if c.batched }line] = static_cast<int>(sum);
+        for (int distance = ${ c.lanes // 2 }; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);  // of all lanes
+        if (lane == 0 && line < lines) ${ c.part }[${ "matrix * lines + " if c.batched }line] = static_cast<int>(sum);
     }
 }
 //%- endmacro

@@ -157,7 +157,9 @@ class ArenaLayout:
     before: Mapping[str, int] = field(default_factory=dict)  # behind so many bytes that have no memory
     far_pointers: tuple[Numbers, ...] = ()  # elements from the first of a scattered operand to each product's matrix
     sum_bytes: int = 0  # of an element of partials
-    prepared: Mapping[str, Segment] = field(default_factory=dict)  # the workspace's copies and sums of operands, by name
+    prepared: Mapping[str, Segment] = field(
+        default_factory=dict
+    )  # the workspace's copies and sums of operands, by name
     unset: frozenset[str] = frozenset()  # of these what a kernel may not read before it has written it
     extra: dict[str, Segment] = field(default_factory=dict)  # the epilogue's operands by name
 

@@ -165,6 +165,19 @@ WARP_PRODUCTS_CC = Subject(
     (("BK", 32),), BATCHED_MMA,
 )  # fmt: skip
 WGMMA_PREPARED = Subject("wgmma s8 rr, of copies", _typed("s8,s8,s32", "rr"), (("STAGES", 2),), WGMMA)
+WGMMA_ZERO_POINTS = Subject(
+    "wgmma zero points, u8 and s8, of copies",
+    replace(_typed("u8,s8,bf16", "rr"), epilogue=parse_epilogue("zero_m+zero_n+scale_m+scale_n+bias")),
+    (("BN", 128), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
+WGMMA_ZERO_POINTS_BATCH = Subject(
+    "wgmma zero points, s8 and u8, a batch",
+    Problem(
+        None, 72, None, batch=3, stride_a=None, stride_b=None, stride_c=None, types=Types.parse("s8,u8,s8"),
+        layout=Layout("r", "c"), ld_align=16, epilogue=parse_epilogue("zero_a+zero_b+scale_a+scale_n"),
+    ),
+    (("STAGES", 2),), WGMMA,
+)  # fmt: skip
 WMMA_RC = Subject("wmma bf16 rc", _typed("bf16", "rc"), (("BM", 32), ("WN", 32)), WMMA)
 WMMA_CR = Subject("wmma f16 cr", _typed("f16,f16,f32", "cr"), (("BN", 64), ("WN", 32)), WMMA)
 DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))
