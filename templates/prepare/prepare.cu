@@ -86,17 +86,19 @@ ${ c.entry }(
 //% if c.copied
     const int ld = (length + ${ c.chunk - 1 }) / ${ c.chunk } * ${ c.chunk };  // of the copy
 //% endif
-    const unsigned down = (lines + ${ c.tile_lines - 1 }u) / ${ c.tile_lines }${ ", tiles = down * %s" | format(c.batch) if c.batched };
-    for (unsigned tile = blockIdx.x; tile < ${ "tiles" if c.batched else "down" }; tile += gridDim.x) {
-        const int line = static_cast<int>(tile${ " % down" if c.batched }) * ${ c.tile_lines } + static_cast<int>(threadIdx.x) / ${ c.lanes }, lane = threadIdx.x % ${ c.lanes };
-        const int end = line < lines ? length : 0;
 //% if c.batched
-        const long long matrix = tile / down;
+    const long long count = static_cast<long long>(lines) * ${ c.batch };  // of all products
 //% endif
+//% set count = "count" if c.batched else "lines"
+    for (long long first = blockIdx.x * ${ c.tile_lines }LL; first < ${ count }; first += gridDim.x * ${ c.tile_lines }LL) {
+        const long long line = first + threadIdx.x / ${ c.lanes };
+        const int lane = threadIdx.x % ${ c.lanes }, end = line < ${ count } ? length : 0;
 //% if c.copied
-        const ${ c.ctype }* const from = ${ c.source } + ${ "(matrix * lines + line)" if c.batched else "static_cast<long long>(line)" } * ld;
+        const ${ c.ctype }* const from = ${ c.source } + line * ld;
+//% elif c.batched
+        const ${ c.ctype }* const from = ${ c.source } + line / lines * ${ c.stride } + line % lines * ${ c.lead };
 //% else
-        const ${ c.ctype }* const from = ${ c.source }${ " + matrix * %s" | format(c.stride) if c.batched } + static_cast<long long>(line) * ${ c.lead };
+        const ${ c.ctype }* const from = ${ c.source } + line * ${ c.lead };
 //% endif
         unsigned sum = 0;  // wraps around
         for (int k = lane * ${ c.chunk }; k < end; k += ${ c.lanes * c.chunk }) {
@@ -111,7 +113,7 @@ ${ c.entry }(
             for (int i = 0; i < ${ c.chunk }; ++i) sum += static_cast<unsigned>(chunk.at[i]);
         }
         for (int distance = ${ c.lanes // 2 }; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);  // of all lanes
-        if (lane == 0 && line < lines) ${ c.part }[${ "matrix * lines + " if c.batched }line] = static_cast<int>(sum);
+        if (lane == 0 && line < ${ count }) ${ c.part }[line] = static_cast<int>(sum);
     }
 }
 //%- endmacro

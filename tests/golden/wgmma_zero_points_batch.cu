@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f79914d4
+// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_a302569f
 //
 //     C = alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C      acc = A * B, row_sum of a row of A, column_sum of a column of B; A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -18,8 +18,8 @@
 // Expects A, B, C, zero_n and zero_a at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, ldb, stride_a, stride_b, stride_c divisible by 16,
-//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f79914d4_sum_a_kernel writes before,
-//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f79914d4_sum_b_kernel writes before,
+//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_a302569f_sum_a_kernel writes before,
+//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_a302569f_sum_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rc_bB_Mx512xK_la16_zero_a_zero_n_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x512x?' --types s8,s8,s32 --layout rc --batch '?' --epilogue 'alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C' --ld-align 16 --arch sm_90 --family wgmma --set BN=64
@@ -493,7 +493,7 @@ struct alignas(16) Chunk {
 
 // sums_a = the sums of A's rows.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f79914d4_sum_a_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_a302569f_sum_a_kernel(
     const signed char* __restrict__ A,
     int* __restrict__ sums_a,
     int M,
@@ -503,12 +503,11 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f79914d4_sum_a_kernel(
     long long stride_a)
 {
     const int lines = M, length = K;
-    const unsigned down = (lines + 31u) / 32, tiles = down * batch;
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int line = static_cast<int>(tile % down) * 32 + static_cast<int>(threadIdx.x) / 8, lane = threadIdx.x % 8;
-        const int end = line < lines ? length : 0;
-        const long long matrix = tile / down;
-        const signed char* const from = A + matrix * stride_a + static_cast<long long>(line) * lda;
+    const long long count = static_cast<long long>(lines) * batch;  // of all products
+    for (long long first = blockIdx.x * 32LL; first < count; first += gridDim.x * 32LL) {
+        const long long line = first + threadIdx.x / 8;
+        const int lane = threadIdx.x % 8, end = line < count ? length : 0;
+        const signed char* const from = A + line / lines * stride_a + line % lines * lda;
         unsigned sum = 0;  // wraps around
         for (int k = lane * 16; k < end; k += 128) {
             if (k + 16 > end) {
@@ -520,13 +519,13 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f79914d4_sum_a_kernel(
             for (int i = 0; i < 16; ++i) sum += static_cast<unsigned>(chunk.at[i]);
         }
         for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);  // of all lanes
-        if (lane == 0 && line < lines) sums_a[matrix * lines + line] = static_cast<int>(sum);
+        if (lane == 0 && line < count) sums_a[line] = static_cast<int>(sum);
     }
 }
 
 // sums_b = the sums of B's columns.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f79914d4_sum_b_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_a302569f_sum_b_kernel(
     const signed char* __restrict__ B,
     int* __restrict__ sums_b,
     int K,
@@ -535,12 +534,11 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f79914d4_sum_b_kernel(
     long long stride_b)
 {
     const int lines = 512, length = K;
-    const unsigned down = (lines + 31u) / 32, tiles = down * batch;
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int line = static_cast<int>(tile % down) * 32 + static_cast<int>(threadIdx.x) / 8, lane = threadIdx.x % 8;
-        const int end = line < lines ? length : 0;
-        const long long matrix = tile / down;
-        const signed char* const from = B + matrix * stride_b + static_cast<long long>(line) * ldb;
+    const long long count = static_cast<long long>(lines) * batch;  // of all products
+    for (long long first = blockIdx.x * 32LL; first < count; first += gridDim.x * 32LL) {
+        const long long line = first + threadIdx.x / 8;
+        const int lane = threadIdx.x % 8, end = line < count ? length : 0;
+        const signed char* const from = B + line / lines * stride_b + line % lines * ldb;
         unsigned sum = 0;  // wraps around
         for (int k = lane * 16; k < end; k += 128) {
             if (k + 16 > end) {
@@ -552,12 +550,12 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f79914d4_sum_b_kernel(
             for (int i = 0; i < 16; ++i) sum += static_cast<unsigned>(chunk.at[i]);
         }
         for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);  // of all lanes
-        if (lane == 0 && line < lines) sums_b[matrix * lines + line] = static_cast<int>(sum);
+        if (lane == 0 && line < count) sums_b[line] = static_cast<int>(sum);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f79914d4(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_a302569f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

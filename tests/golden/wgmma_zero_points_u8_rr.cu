@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91
+// gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -18,10 +18,10 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 107520 bytes of dynamic shared memory
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other operand,
-//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91_prepare_a_kernel writes before,
-//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91_prepare_b_kernel writes before,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91_sum_a_kernel writes before,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91_sum_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_prepare_a_kernel writes before,
+//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_prepare_b_kernel writes before,
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_sum_a_kernel writes before,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_sum_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x512x100' --types u8,s8,s8 --layout rr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set BN=64
@@ -494,7 +494,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M)
@@ -520,7 +520,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -553,18 +553,17 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M)
 {
     const int lines = M, length = 100;
     const int ld = (length + 15) / 16 * 16;  // of the copy
-    const unsigned down = (lines + 31u) / 32;
-    for (unsigned tile = blockIdx.x; tile < down; tile += gridDim.x) {
-        const int line = static_cast<int>(tile) * 32 + static_cast<int>(threadIdx.x) / 8, lane = threadIdx.x % 8;
-        const int end = line < lines ? length : 0;
-        const unsigned char* const from = prepared_a + static_cast<long long>(line) * ld;
+    for (long long first = blockIdx.x * 32LL; first < lines; first += gridDim.x * 32LL) {
+        const long long line = first + threadIdx.x / 8;
+        const int lane = threadIdx.x % 8, end = line < lines ? length : 0;
+        const unsigned char* const from = prepared_a + line * ld;
         unsigned sum = 0;  // wraps around
         for (int k = lane * 16; k < end; k += 128) {
             const Chunk<unsigned char> chunk = *reinterpret_cast<const Chunk<unsigned char>*>(from + k);
@@ -578,17 +577,16 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b)
 {
     const int lines = 512, length = 100;
     const int ld = (length + 15) / 16 * 16;  // of the copy
-    const unsigned down = (lines + 31u) / 32;
-    for (unsigned tile = blockIdx.x; tile < down; tile += gridDim.x) {
-        const int line = static_cast<int>(tile) * 32 + static_cast<int>(threadIdx.x) / 8, lane = threadIdx.x % 8;
-        const int end = line < lines ? length : 0;
-        const signed char* const from = prepared_b + static_cast<long long>(line) * ld;
+    for (long long first = blockIdx.x * 32LL; first < lines; first += gridDim.x * 32LL) {
+        const long long line = first + threadIdx.x / 8;
+        const int lane = threadIdx.x % 8, end = line < lines ? length : 0;
+        const signed char* const from = prepared_b + line * ld;
         unsigned sum = 0;  // wraps around
         for (int k = lane * 16; k < end; k += 128) {
             const Chunk<signed char> chunk = *reinterpret_cast<const Chunk<signed char>*>(from + k);
@@ -601,7 +599,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91_sum_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_c11acb91(
+gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
