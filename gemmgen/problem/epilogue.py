@@ -3,9 +3,9 @@
     gelu(alpha * acc + beta * C + bias_n) + residual
 
 `acc` is an element of A * B, which K = 0 makes 0; `acc2` that of A times a second matrix, which lies beside the first
-in B: K x 2N. `silu(acc) * acc2` is a gated activation; `row_sum` is the sum of its row of A, `column_sum` that of its column
-of B, which the kernel computes besides, and `K` the number of their elements. `C` stands for what C holds before the
-launch: it occurs only as `beta * C`, and beta = 0 leaves it unread. The value is C's new element, rounded once.
+in B: K x 2N. `silu(acc) * acc2` is a gated activation. `row_sum` is the sum of its row of A, `column_sum` that of its
+column of B, which the kernel computes besides, and `K` the number of their elements. `C` stands for what C holds before
+the launch: it occurs only as `beta * C`, and beta = 0 leaves it unread. The value is C's new element, rounded once.
 
 Where sums are integers, what is made of acc, these and zero points by +, - and * alone is computed in integers, which
 wrap around, and converted to the type of alpha by what uses it. Where alpha is an integer, all is.
@@ -43,7 +43,8 @@ class Epilogue:
         require(ACC in self.names, f"the epilogue {self} leaves out acc, the product of A and B")
         summed = " and ".join(self.sums)
         require(
-            self.products == 1 or not self.sums, f"the epilogue {self} takes {summed}, which go with one product, and acc2"
+            self.products == 1 or not self.sums,
+            f"the epilogue {self} takes {summed}, which go with one product, and acc2",
         )
         scaled = sum(_is_old(node) for node in self.nodes)
         require(
@@ -196,8 +197,8 @@ def parse_epilogue(text: str) -> Epilogue:
     """An expression over acc, or names of forms joined by +: `bias+gelu`. Raises InvalidInput.
 
     Forms apply in their order to alpha * acc; the first that is no scale adds beta * C before. zero_m and zero_n, which
-    begin, take the zero points of A's rows and B's columns from acc. swiglu and geglu begin, too: they take acc and acc2 as
-they are.
+    begin, take the zero points of A's rows and B's columns from acc. swiglu and geglu begin, too: they take acc and acc2
+    as they are.
     """
     if re.search(r"\bacc2?\b", text, re.ASCII):
         read = (name for name, one in OPERANDS.items() if not one.written)

@@ -40,7 +40,6 @@ _SCALES = ("scale_m", "scale_n", "scale_a", "scale_b")
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
 # The forms that people join most, of each of these at most one.
 CHOICES = (
-    tuple(_GATED),
     _A_ZEROS,
     _B_ZEROS,
     ("scale_m", "scale_a"),
@@ -52,7 +51,8 @@ CHOICES = (
     ("row_amax",),
     ("column_amax",),
 )
-FORMS = tuple(name for names in CHOICES for name in names)  # that names of kernels are made of
+GATED = tuple(_GATED)
+FORMS = (*GATED, *(name for names in CHOICES for name in names))  # that names of kernels are made of
 MOST_FORMS = 8  # of a kernel's name
 
 
@@ -97,7 +97,9 @@ def _applied(text: str, value: Node, form: Node) -> Node:
         case Call("clamp", (lo, hi)):
             return Call("clamp", (value, lo, hi))
     if isinstance(form, Name) and form.name in _GATED:
-        raise InvalidInput(f"epilogue: {form.name} stands behind others in {text!r}, and it begins: it takes acc and acc2")
+        raise InvalidInput(
+            f"epilogue: {form.name} stands behind others in {text!r}, and it begins: it takes acc and acc2"
+        )
     known = ", ".join((*_GATED, *_ZERO_POINTS, *_FORMS, "clamp(lo, hi)"))
     raise InvalidInput(
         f"epilogue: {unparse(form)!r} of {text!r} is no form, and without acc it is no expression: forms are {known}"

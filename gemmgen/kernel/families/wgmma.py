@@ -130,7 +130,9 @@ class WgmmaFamily(Family):
             *_lines(a, elements_of(problem)),
             *_lines(b, elements_of(problem)),
             *_clusters(a if a.shared else b),
-            *_results(piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc")), problem.products),
+            *_results(
+                piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc")), problem.products
+            ),
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:

@@ -82,7 +82,8 @@ PRUNING = (
     Constraint("CONSUMERS >= 2 or BM * BN * PRODUCTS <= 16384", "two warpgroups keep the tensor cores busier than one"),
     Constraint("STAGES * BK * A_BYTES <= 1024 or BM * BN * PRODUCTS <= 4096", "further ahead than global memory takes"),
     Constraint(
-        "STAGES * (BM * BK * A_BYTES + PRODUCTS * BN * BK * B_BYTES) >= 65536", "memory's latency hides behind more stages"
+        "STAGES * (BM * BK * A_BYTES + PRODUCTS * BN * BK * B_BYTES) >= 65536",
+        "memory's latency hides behind more stages",
     ),
     Constraint("IN_FLIGHT == 1 - PROMOTED", "a detail, tried last, of the fastest"),
     Constraint("GROUP == 8", "likewise"),

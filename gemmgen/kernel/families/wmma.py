@@ -17,8 +17,8 @@ from typing import cast
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import (
     CONVERTS,
-    ONE_PRODUCT,
     GRID_FITS,
+    ONE_PRODUCT,
     Family,
     Side,
     constants,
