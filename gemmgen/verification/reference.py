@@ -92,7 +92,7 @@ from gemmgen.support.threads import in_threads
 from gemmgen.verification.data import MEMORY, SPARSE_PRODUCTS, data_seed, make_operands, unscaled
 from gemmgen.verification.multiplied import Multiply, on_host, products_by
 from gemmgen.verification.products import SLICE_RESIDUE, Products, all_products, of_each_matrix
-from gemmgen.verification.roundings import Bounded, apply_epilogue
+from gemmgen.verification.roundings import Bounded, apply_epilogue, doubtful
 from gemmgen.verification.situation import EXACT_KINDS, Situation
 from gemmgen.verification.tensor_bound import LAMBDA, tensor_bound
 from gemmgen.verification.window import Window
@@ -208,16 +208,18 @@ def expected_amax(
     """
     matrix, by_row = situation.case.tensors[output], OPERANDS[output].along == "m"
     batch = () if matrix.batch is None else (matrix.batch,)
-    value, low, high = (np.zeros((*batch, matrix.rows, matrix.cols)) for _ in range(3))
+    value, low, high, doubt = (np.zeros((*batch, matrix.rows, matrix.cols)) for _ in range(4))
     for window in windows:
         values, bound = expected(situation, window, output, multiply)
         size, axis = np.abs(values), -1 if by_row else -2
         at = (*window.matrices, *((window.rows, slice(None)) if by_row else (slice(None), window.cols)))
         with np.errstate(invalid="ignore"):
-            for of_all, of_these in ((value, size), (low, size - bound), (high, size + bound)):
+            unsure = doubtful(values, bound).astype(np.float64)
+            for of_all, of_these in ((value, size), (low, size - bound), (high, size + bound), (doubt, unsure)):
                 of_all[at] = np.maximum(of_all[at], of_these.max(axis, keepdims=True))  # NaN where one is
     with np.errstate(invalid="ignore"):
-        return value, np.where(np.isfinite(value), np.maximum(high - value, value - low), 0.0)
+        bound = np.where(np.isfinite(value), np.maximum(high - value, value - low), 0.0)
+        return value, np.where(doubt > 0, np.inf, bound)
 
 
 def compare(
@@ -291,7 +293,7 @@ class _Elements:
     def _ratios(self, got: Doubles, values: Doubles, bound: Doubles) -> Doubles:
         want = _stored(self.types, self.dtype, values)
         error = _error(got, values) if want is values else _error_before_storing(got, want, values)
-        return np.divide(error, bound, out=np.zeros_like(error), where=bound > 0)
+        return np.divide(error, bound, out=np.zeros_like(error), where=(bound > 0) & ~doubtful(values, bound))
 
     def _judged(self, places: Places | None, window: Window) -> Mismatch | float:
         """The same of the elements at `places` alone, or of all."""
@@ -327,10 +329,12 @@ def right(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doub
     """
     if dtype == types.scalar:
         near = _error(got, _stored(types, dtype, values)) <= bound  # and not `> bound`: NaN compares false
-        return np.asarray(near | (_error(got, values) <= bound))  # storing an exact result rounds it, too
+        near = near | (_error(got, values) <= bound)  # storing an exact result rounds it, too
+        return np.asarray(near | doubtful(values, bound))
     with np.errstate(invalid="ignore"):
         low, high = dtype.nearest(values - bound), dtype.nearest(values + bound)
-        return np.asarray((low <= got) & (got <= high) | np.isnan(got) & np.isnan(values))
+        near = (low <= got) & (got <= high) | np.isnan(got) & np.isnan(values)
+        return np.asarray(near | doubtful(values, bound))
 
 
 def _error_before_storing(got: Doubles, want: Doubles, values: Doubles) -> Doubles:

@@ -32,7 +32,7 @@ template <class T, int N>
 __device__ __forceinline__ void clear(T (&tile)[N])
 {
     constexpr int CHUNK = 16 / sizeof(T);
-    for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<T, CHUNK>{});
+    for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<${ "" if types.uniform else "T, " }CHUNK>{});
 }
 //% endmacro
 //% macro tile_bytes(x)
