@@ -88,8 +88,9 @@ def command(
     search is kept; so is a verdict. Each result is written at once: the same command resumes after an interruption.
     A shape that fails is a row with its reason, and the exit code is then 1.
 
-    On several cards run a process for each, with its own --part and CUDA_VISIBLE_DEVICES. From several machines copy
-    the files into one folder and run `gemmgen gallery`.
+    On several cards run a process for each, with its own --part and CUDA_VISIBLE_DEVICES. On one card, too, several
+    are faster than one: they take turns on it, and one compiles and verifies while another measures. From several
+    machines copy the files into one folder and run `gemmgen gallery`.
 
     A FILE of shapes has one on each line, with options as `gemmgen tune` takes them: 16x16x16 --batch 4096 --layout rc.
     A # begins a comment.

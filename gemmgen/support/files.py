@@ -126,13 +126,13 @@ class Store:
     def alone(self, kind: str, key: str) -> Iterator[None]:
         """The block runs in one process and thread at a time, so that what takes long is made once: ask again in it.
 
-        Where the folder takes no lock, nobody waits.
+        Where the folder takes no lock, or the system has none (Windows), nobody waits.
         """
-        import fcntl  # not on Windows, where only kernels for a GPU are compiled
-
         lock = self.path(kind, key).with_suffix(".lock")
         with ExitStack() as held:
-            with suppress(OSError):
+            with suppress(OSError, ImportError):
+                import fcntl
+
                 lock.parent.mkdir(parents=True, exist_ok=True)
                 file = held.enter_context(lock.open("w"))
                 fcntl.flock(file, fcntl.LOCK_EX)

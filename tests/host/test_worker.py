@@ -8,8 +8,11 @@ import itertools
 import struct
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from time import sleep
 from types import ModuleType, SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -834,3 +837,34 @@ def test_timed_sets_count_all_that_is_written(driver):
     assert {name for name in first if first[name] >= first["A"] + sets.read_bytes} == {"C", "aux", "row_amax"}
     assert first["C"] == first["A"] + sets.read_bytes, "what moves the same bytes writes from C on"
     sets.free()
+
+
+class SlowChild:
+    """Notes how many requests are answered at a time, of all such children."""
+
+    running = True
+    at_once: ClassVar[list[int]] = []
+    busy = 0
+
+    def request(self, message: tuple[object, ...], timeout: float) -> object:
+        SlowChild.busy += 1
+        SlowChild.at_once.append(SlowChild.busy)
+        sleep(0.002)
+        SlowChild.busy -= 1
+        return 1.0, 1
+
+    def close(self) -> None:
+        pass
+
+
+def test_executors_that_share_a_card_take_turns(monkeypatch, store):
+    monkeypatch.setattr(executor, "why_no_gpu", lambda: None)
+    monkeypatch.setattr(executor.GpuExecutor, "_start", lambda gpu: SimpleNamespace(arch="sm_90"))
+    gpus = [executor.GpuExecutor(store) for _ in range(2)]
+    for gpu in gpus:
+        gpu._child = SlowChild()
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(lambda number: gpus[number % 2].time_plain(b"", "fma", 0, 0), range(8)))
+    for gpu in gpus:
+        gpu.close()
+    assert SlowChild.at_once == 8 * [1]

@@ -1,7 +1,7 @@
 """GpuExecutor: compiles here, runs and times kernels in a worker process on an NVIDIA GPU.
 
 Whatever a candidate does to its context or to its process costs that candidate: the worker is started again for
-the next request.
+the next request. Processes that share a card take turns, a request each: what one measures, no other disturbs.
 """
 
 from __future__ import annotations
@@ -147,6 +147,7 @@ class GpuExecutor:
         self.store = store
         self._timeout = timeout
         self.device = device
+        self._card = content_key(os.environ.get("CUDA_VISIBLE_DEVICES", ""), str(device))
         self._child = Child("gemmgen.run.gpu.worker:Worker", str(device))
         self.properties = self._start()
         self._results = Results()
@@ -305,13 +306,14 @@ class GpuExecutor:
 
     def _request(self, timeout: float, verb: str, *arguments: object) -> Any:
         """The worker's answer. Raises CandidateFailed; the worker's death is a crash or a timeout."""
-        if not self._child.running:
-            self._start()  # apart, so that the start does not eat the candidate's time
-        try:
-            return self._child.request((verb, *arguments), timeout)
-        except ChildDied as error:
-            kind: FailureKind = "timeout" if error.timed_out else "crash"
-            raise CandidateFailed(Failure(kind, str(error), "gpu")) from error
+        with self.store.alone("gpu", self._card):  # a launch of another process would be in a measured time
+            if not self._child.running:
+                self._start()  # apart, so that the start does not eat the candidate's time
+            try:
+                return self._child.request((verb, *arguments), timeout)
+            except ChildDied as error:
+                kind: FailureKind = "timeout" if error.timed_out else "crash"
+                raise CandidateFailed(Failure(kind, str(error), "gpu")) from error
 
     def _start(self) -> DeviceProperties:
         try:
