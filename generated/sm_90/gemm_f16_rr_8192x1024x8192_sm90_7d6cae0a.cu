@@ -1,40 +1,49 @@
-// gemm_bf16_rr_4096x4096x4096_sm90_447b2db6
+// gemm_f16_rr_8192x1024x8192_sm90_7d6cae0a
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  4096 x 4096, row-major, lda = 4096
-//     B  4096 x 4096, row-major, ldb = 4096
-//     C  4096 x 4096, row-major, ldc = 4096
+//     A  8192 x 8192, row-major, lda = 8192
+//     B  8192 x 1024, row-major, ldb = 1024
+//     C  8192 x 1024, row-major, ldc = 1024
 //
-// Block   256 x 128 of C by 384 threads, in k tiles of 64, 230400 bytes of shared memory
+// Block   128 x 256 of C by 384 threads, in k tiles of 64, 230400 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 128 x 128 each by 8 wgmmas of 64 x 128 x 16 a k tile
+//         consumers, 2 others: 64 x 256 each by 4 wgmmas of 64 x 256 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rr_4096x4096x4096_wgmma_256x128x64_c2_k1x0_s4_f1_g8_p1
-// Made by gemmgen generate 4096x4096x4096 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=256 --set BN=128
+// Config  gemm_f16_rr_8192x1024x8192_wgmma_128x256x64_c2_k1x0_s4_f1_g1_p1
+// Made by gemmgen generate 8192x1024x8192 --dtype f16 --layout rr --arch sm_90 --family wgmma --set GROUP=1
 
 namespace {
 
 #ifdef __CUDACC__
-// The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value)
+__device__ __forceinline__ float float_from_f16(unsigned short bits)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// The nearest half, ties to even.
+__device__ __forceinline__ unsigned short f16_from_float(float value)
 {
     unsigned short bits;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
 #endif  // __CUDACC__
 
-// A bfloat16: the upper half of a float.
-struct BF16 {
+// A half, IEEE 754's binary16.
+struct F16 {
     unsigned short bits;
 
-    BF16() = default;
-    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
-    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+    F16() = default;
+    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
 };
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
@@ -44,19 +53,19 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4096;
-    static constexpr int N = 4096;
-    static constexpr int K = 4096;
+    static constexpr int M = 8192;
+    static constexpr int N = 1024;
+    static constexpr int K = 8192;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 256;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 256;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -113,9 +122,9 @@ using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
-    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
+    alignas(1024) F16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) F16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) F16 c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
@@ -145,8 +154,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a block computes. Blocks follow the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -331,20 +339,24 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 256 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n256k16_f16_trans_b(float (&d)[128], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "setp.ne.b32 p, %130, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 1;\n"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
+        "%128, %129, p, 1, 1, 0, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
@@ -353,7 +365,15 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], un
           "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
           "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
           "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
+          "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
+          "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
+          "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
+          "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
+          "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
+          "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
+          "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
+          "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
@@ -374,13 +394,13 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
 // what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16), 8 * LINE_B * sizeof(BF16));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(F16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], BK * LINE_B * sizeof(F16), 8 * LINE_B * sizeof(F16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n256k16_f16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(F16) / 16 + k * sizeof(F16) / 16, b + k * LINE_B * sizeof(F16) / 16, true);
     }
 }
 
@@ -405,27 +425,27 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 // line's number: so the eight lines that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
 // N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
+__device__ __forceinline__ void store_results(F16* to, Vec<float, N> value, float beta)
 {
     if (beta != 0.0f) {
-        const Vec<BF16, N> old = load<N>(to);
+        const Vec<F16, N> old = load<N>(to);
         #pragma unroll
         for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
-    Vec<BF16, N> stored;
+    Vec<F16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+    for (int i = 0; i < N; ++i) stored.at[i] = F16(value.at[i]);
     store<N>(to, stored);
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
+__device__ __forceinline__ void store_row(F16* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
@@ -440,7 +460,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
+__device__ __forceinline__ void store_c(F16* tile, Shape s, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
@@ -450,7 +470,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_4096x4096x4096_sm90_447b2db6(
+gemm_f16_rr_8192x1024x8192_sm90_7d6cae0a(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -513,12 +533,12 @@ gemm_bf16_rr_4096x4096x4096_sm90_447b2db6(
                 const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
-                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                F16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(F16));
                         tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                     }
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_1x4096x4096_sm90_96086a27
+// gemm_s8s8s32_rc_1x4096x4096_sm90_7215f224
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -6,17 +6,17 @@
 //     B  4096 x 4096, column-major, ldb = 4096
 //     C  1 x 4096, row-major, ldc = 4096
 //
-// Block   1 x 16 of C by 128 threads, 80 bytes of shared memory
+// Block   1 x 32 of C by 256 threads, 144 bytes of shared memory
 // Thread  4 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, to a register, with 17408 bytes of a block in flight; 1.88 FLOP for a byte of global memory
+// Reads   each weight once, to a register, with 33792 bytes of a block in flight; 1.94 FLOP for a byte of global memory
 // Cached  A, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
-// Launch  M * ceil(N / 16) blocks of 128 threads
+// Launch  M * ceil(N / 32) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_s8s8s32_rc_1x4096x4096_skinny_s1_t4_w4_k0_u2_v4_split1
-// Made by gemmgen generate 1x4096x4096 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny
+// Config  gemm_s8s8s32_rc_1x4096x4096_skinny_s1_t4_w8_k0_u2_v4_split1
+// Made by gemmgen generate 1x4096x4096 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set WARPS=8
 
 namespace {
 
@@ -40,7 +40,7 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 // Parameters
 constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
-constexpr int WARPS = 4;   // warps of a block
+constexpr int WARPS = 8;   // warps of a block
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 
 // Work split
@@ -207,7 +207,7 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_1x4096x4096_sm90_96086a27(
+gemm_s8s8s32_rc_1x4096x4096_sm90_7215f224(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,
