@@ -84,7 +84,8 @@ class Prediction:
 
     registers     a thread, estimated (before compilation) or as compiled
     shared_bytes  a block
-    waves         blocks of the grid over blocks that run at once
+    waves         blocks of the grid over blocks that run at once; of a persistent kernel, which has as many blocks as
+                  run at once, tiles over blocks
     time_us       predicted time of one launch, in microseconds; infinite where the kernel cannot launch
     bound         what takes longest
     """
@@ -140,7 +141,9 @@ def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Pre
     fit = occupancy(device.arch, launch.threads, min(used, most), plan.shared_bytes)
     if fit.blocks == 0:
         return Prediction(device.name, used, plan.shared_bytes, fit, math.inf, math.inf, "latency")
-    waves = launch.blocks(case) / (fit.blocks * device.sms)
+    blocks = launch.blocks(case)
+    at_once = launch.resident(blocks, device.sms) if launch.persistent else fit.blocks * device.sms
+    waves = blocks / at_once
     time, bound = _time_us(case, plan, fit, device, max(0, used - most))
     return Prediction(device.name, used, plan.shared_bytes, fit, waves, time, bound)
 

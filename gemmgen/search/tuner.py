@@ -390,6 +390,12 @@ class Tuner:
         fresh = dict(zip((trial.source.name for trial in unknown), self._time_together(unknown, QUICK), strict=True))
         return [trial if trial.failure else self._measured(trial, fresh.get(trial.source.name)) for trial in trials]
 
+    def measure_together(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Time what compiled, and did not fail before, quickly and in one run, whatever is known of it."""
+        alive = [trial for trial in trials if trial.failure is None]
+        together = dict(zip(map(id, alive), self._time_together(alive, QUICK), strict=True))
+        return [_with_timing(trial, together.get(id(trial))) for trial in trials]
+
     def rank(self, rounds: Sequence[Sequence[Trial]]) -> list[Trial]:
         """All trials, the fastest first: those of each round timed again, in one run, and behind them the others.
 

@@ -13,7 +13,7 @@
 //% from "device/warpgroup.cu" import named_barriers, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
 //% from "prepare/prepare.cu" import prepare
-//% from "wgmma/stage.cu" import clear, load_stage, multiply_stage, promote
+//% from "wgmma/stage.cu" import clear, load_stage, multiply_stage, promote, release_stage
 //% from "wgmma/piece.cu" import sums_of_piece, staged_at
 //% from "epilogue/linear.cu" import store_c as store_linear
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
@@ -23,18 +23,9 @@
 //% set rank = 3 if view.batched else 2
 //% set loads_c = view.staged and e.reads_c
 //% set matrix = ", matrix" if view.batched
-//% set unit, per = ("cluster", " / CLUSTER") if view.cluster > 1 else ("block", "")
-//% set rows = "CLUSTER_M" if view.cluster > 1 and view.along == "m" else "BM"
-//% set columns = "CLUSTER_N" if view.cluster > 1 and view.along == "n" else "BN"
-//% set releases = "threadIdx.x % 128 < CLUSTER" if view.cluster > 1 else "leads"
-//% set leaders = view.cluster == 1 or view.staged
-//% macro release(stage)
-//% if view.cluster > 1
-mbarrier_arrive_cluster(&shared.empty[${ stage }], threadIdx.x % 128)
-//%- else
-mbarrier_arrive(&shared.empty[${ stage }])
-//%- endif
-//% endmacro
+//% set along = view.along if view.cluster > 1
+//% set per, of_cluster = (" / CLUSTER", ", rank") if along else ("", "")
+//% set rows, columns = "CLUSTER_M" if along == "m" else "BM", "CLUSTER_N" if along == "n" else "BN"
 ${ header(kernel) }
 namespace {
 
@@ -84,7 +75,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-${ raster(view.group, unit, rows, columns) }
+${ raster(view.group, along) }
 ${ dynamic_shared(1024) }
 ${ mbarrier() }
 //% if view.cluster > 1
@@ -112,6 +103,7 @@ ${ clear() }
 //% endif
 ${ load_stage(view) }
 ${ multiply_stage(view) }
+${ release_stage(view) }
 //% if view.promoted
 ${ promote(registers) }
 //% endif
@@ -180,13 +172,10 @@ ${ signature(kernel) }{
         for (int number = blockIdx.x${ per }; number < ${ every }; number += gridDim.x${ per }) {
 //% endif
 //% filter indent(depth, true)
-        ${ "" if view.cluster > 1 else "const " }TileOrigin tile = tile_of_${ unit }(s, ${ number }${ " % tiles" if view.batched });
-//% if view.cluster > 1
-        tile.${ view.along } += rank * B${ view.along | upper };
-//% endif
+        const TileOrigin tile = tile_of_block(s, ${ number }${ " % tiles" if view.batched }${ of_cluster });
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if gated }${ ", %s / tiles" | format(number) if view.batched }${ ", rank" if view.cluster > 1 });
+            load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if gated }${ ", %s / tiles" | format(number) if view.batched }${ of_cluster });
         }
 //% endfilter
 //% if view.persistent
@@ -199,8 +188,8 @@ ${ signature(kernel) }{
     setmaxnreg_inc<CONSUMER_REGISTERS>();
 //% endif
     const int consumer = threadIdx.x / 128;
-//% if leaders
-    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that ${ "stores" if view.cluster > 1 else "passes stages on, and stores" if view.staged else "passes stages on" }
+//% if view.staged
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
 //% endif
     const ThreadOrigin thread = thread_origin();
 //% if loads_c
@@ -210,10 +199,7 @@ ${ signature(kernel) }{
     for (int number = blockIdx.x${ per }; number < ${ every }; number += gridDim.x${ per }) {
 //% endif
 //% filter indent(depth, true)
-    ${ "" if view.cluster > 1 else "const " }TileOrigin tile = tile_of_${ unit }(s, ${ number }${ " % tiles" if view.batched });
-//% if view.cluster > 1
-    tile.${ view.along } += rank * B${ view.along | upper };
-//% endif
+    const TileOrigin tile = tile_of_block(s, ${ number }${ " % tiles" if view.batched }${ of_cluster });
 //% if view.batched
     const int matrix = ${ number } / tiles;
 //% endif
@@ -227,12 +213,12 @@ ${ signature(kernel) }{
         multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
         wgmma_commit();
 //% if view.in_flight
-        wgmma_wait<1>();  // for those of the k tile before: a warpgroup's products end together, so that one thread may tell
-        if (${ releases } && k > 0) ${ release("previous") };
+        wgmma_wait<1>();  // for those of the k tile before
+        if (k > 0) release_stage(shared, previous);
         previous = ring.stage;
 //% else
         wgmma_wait<0>();
-        if (${ releases }) ${ release("ring.stage") };
+        release_stage(shared, ring.stage);
 //% endif
 //% if view.promoted
         promote(acc, totals);
@@ -240,7 +226,7 @@ ${ signature(kernel) }{
     }
 //% if view.in_flight
     wgmma_wait<0>();
-    if (${ releases }${ " && s.K > 0" if not kernel.problem.k }) ${ release("previous") };
+    ${ "if (s.K > 0) " if not kernel.problem.k }release_stage(shared, previous);
 //% endif
 
     #pragma unroll

@@ -86,6 +86,23 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 //% endmacro
+//% macro release_stage(view)
+//% if view.cluster > 1
+// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end together, so
+// that a thread for each block may tell.
+//% else
+// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
+//% endif
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
+//% if view.cluster > 1
+    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
+    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+//% else
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+//% endif
+}
+//% endmacro
 //% macro promote(registers)
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
 __device__ __forceinline__ void promote(Accumulators& acc, Accumulators& totals)

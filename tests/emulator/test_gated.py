@@ -1,4 +1,4 @@
-"""Kernels of gated epilogues in the emulator: right in each layout, by copies, in clusters and batches, and of arrays."""
+"""Kernels of gated epilogues in the emulator: right in each layout, by copies, in clusters, in batches, of arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_d2e2e0dc
+// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_087f28d0
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -369,6 +369,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
+// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+}
+
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
 __device__ __forceinline__ void promote(Accumulators& acc, Accumulators& totals)
 {
@@ -442,7 +448,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_d2e2e0dc(
+gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_087f28d0(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -478,7 +484,7 @@ gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_d2e2e0dc(
     }
 
     const int consumer = threadIdx.x / 128;
-    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on, and stores
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
@@ -490,7 +496,7 @@ gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_d2e2e0dc(
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
             wgmma_wait<0>();
-            if (leads) mbarrier_arrive(&shared.empty[ring.stage]);
+            release_stage(shared, ring.stage);
             promote(acc, totals);
         }
         #pragma unroll

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_a9c76fe9
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_2579ea1c
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -381,6 +381,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
+// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+}
+
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
 __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
 {
@@ -491,7 +497,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_a9c76fe9(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_2579ea1c(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -537,7 +543,7 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_a9c76fe9(
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
-    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on, and stores
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x; number < tiles * batch; number += gridDim.x) {
@@ -550,7 +556,7 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_a9c76fe9(
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
             wgmma_wait<0>();
-            if (leads) mbarrier_arrive(&shared.empty[ring.stage]);
+            release_stage(shared, ring.stage);
         }
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_b06c6abc
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_6d5bdf26
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -356,6 +356,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
+// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+}
+
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
 __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN])
 {
@@ -430,7 +436,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_b06c6abc(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_6d5bdf26(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -467,7 +473,6 @@ gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_b06c6abc(
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
-    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on
     const ThreadOrigin thread = thread_origin();
     const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
     Accumulators acc = {};
@@ -477,12 +482,12 @@ gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_b06c6abc(
         wgmma_fence();
         multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
         wgmma_commit();
-        wgmma_wait<1>();  // for those of the k tile before: a warpgroup's products end together, so that one thread may tell
-        if (leads && k > 0) mbarrier_arrive(&shared.empty[previous]);
+        wgmma_wait<1>();  // for those of the k tile before
+        if (k > 0) release_stage(shared, previous);
         previous = ring.stage;
     }
     wgmma_wait<0>();
-    if (leads) mbarrier_arrive(&shared.empty[previous]);
+    release_stage(shared, previous);
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll

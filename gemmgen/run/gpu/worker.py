@@ -36,7 +36,7 @@ from gemmgen.run.gpu.multiplier import Multiplier
 from gemmgen.run.gpu.plain import THREADS
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
-from gemmgen.run.gpu.timing import GEMM_BATCHED, QUICK, Baseline, InterleavedTimings, Protocol, Timing
+from gemmgen.run.gpu.timing import FINAL, GEMM_BATCHED, QUICK, Baseline, InterleavedTimings, Protocol, Timing
 from gemmgen.support.child import FatalFailure
 from gemmgen.support.errors import CandidateFailed, Failure, NoBaseline
 
@@ -255,9 +255,9 @@ class Worker:
         move: bytes,
         apart: Binary | None = None,
     ) -> InterleavedTimings:
-        """Time the kernels interleaved, if `baseline` with the library's best and with the operands' bytes alone.
+        """Time the kernels interleaved, if `baseline` with the library's best, and then the operands' bytes alone.
 
-        `uniform` and `move` are the cubins of uniform.cu and move.cu. `apart` is the epilogue that follows the
+        These go apart: at the limit of the card's power whatever runs behind them is the faster for it. `uniform` and `move` are the cubins of uniform.cu and move.cu. `apart` is the epilogue that follows the
         library's product where it has none like it.
         """
         sets = self._input_sets(case, uniform, protocol.most_sets)
@@ -266,19 +266,15 @@ class Worker:
             self._try_once(enqueue, sets.pointers[0])
         if not baseline:
             return InterleavedTimings(tuple(self._measure(contestants, sets, protocol)))
-        movers = [] if case.problem.pointers else [self._mover(case, sets, move)]
         try:
             best = self._champion(case, sets, apart)
         except NoBaseline as error:
-            timings = self._measure([*contestants, *movers], sets, protocol)
-            ours, alone = timings[: len(contestants)], timings[len(contestants) :]
-            return InterleavedTimings(tuple(ours), None, alone[0] if alone else None, error.failure)
-        rivals: list[Enqueue] = [partial(best.plan.enqueue, best.algorithm), *movers]
-        timings = self._measure([*contestants, *rivals], sets, protocol)
-        ours, (theirs, *alone) = timings[: len(contestants)], timings[len(contestants) :]
+            ours = self._measure(contestants, sets, protocol)
+            return InterleavedTimings(tuple(ours), None, self._moving(case, sets, move), error.failure)
+        *ours, theirs = self._measure([*contestants, partial(best.plan.enqueue, best.algorithm)], sets, protocol)
         version = self._library(case).version
         champion = Baseline(best.algorithm, best.plan.offered, best.first, theirs, version)
-        return InterleavedTimings(tuple(ours), champion, alone[0] if alone else None)
+        return InterleavedTimings(tuple(ours), champion, self._moving(case, sets, move))
 
     def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
         """(best microseconds, threads) of `name(float* buffer, long long count)` on a grid that fills the card."""
@@ -462,6 +458,10 @@ class Worker:
         product = self._library(case).plan(before)
         between = None if case.problem.products == 1 else self._with_room(lambda: allocate(before.c.bytes))
         return FollowedPlan(product, self._launcher(apart, replace(case, beta=0.0)), between)
+
+    def _moving(self, case: Case, sets: InputSets, cubin: bytes) -> Timing | None:
+        """What the bytes of a set take alone; None where they do not lie in a row."""
+        return None if case.problem.pointers else self._measure([self._mover(case, sets, cubin)], sets, FINAL)[0]
 
     def _mover(self, case: Case, sets: InputSets, cubin: bytes) -> Enqueue:
         """What moves the bytes of a set, on the grid of several that is the fastest; found once a case."""

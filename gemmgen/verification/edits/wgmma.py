@@ -5,26 +5,23 @@ from __future__ import annotations
 from gemmgen.verification.bugs.subjects import WGMMA_CR, WGMMA_PAIR, WGMMA_PAIR_CR, WGMMA_PROMOTED, WGMMA_RC
 from gemmgen.verification.edits.base import Edit
 
-ARRIVE = "mbarrier_arrive_cluster(&shared.empty[previous]"
-
 WGMMA_EDITS = (
     Edit("no products in flight while the next stage is awaited", WGMMA_RC, (
         ("wgmma_wait<1>();", "wgmma_wait<0>();"),
-        ("if (leads && k > 0) mbarrier_arrive(&shared.empty[previous]);",
-            "if (leads) mbarrier_arrive(&shared.empty[ring.stage]);"),
-        ("        if (leads && s.K > 0) mbarrier_arrive(&shared.empty[previous]);\n", ""))),
+        ("if (k > 0) release_stage(shared, previous);", "release_stage(shared, ring.stage);"),
+        ("        if (s.K > 0) release_stage(shared, previous);\n", ""))),
     Edit("another thread of the producer", WGMMA_CR, (
         ("if (threadIdx.x > CONSUMERS * 128) return;", "if (threadIdx.x != CONSUMERS * 128 + 37) return;"),)),
     Edit("every thread of a consumer arrives", WGMMA_PROMOTED, (
         ("mbarrier_init(&shared.empty[stage], CONSUMERS)", "mbarrier_init(&shared.empty[stage], 128 * CONSUMERS)"),
-        ("if (leads) mbarrier_arrive", "mbarrier_arrive"))),
+        ("if (threadIdx.x % 128 == 0) mbarrier_arrive", "mbarrier_arrive"))),
     Edit("A goes by a load to several blocks to one of them", WGMMA_PAIR, (
         ("tma_load_2d(shared.a[stage], map_a, full, k, tile.m)",
             "tma_load_multicast_2d(shared.a[stage], map_a, full, k, tile.m, 1 << rank)"),)),
     Edit("other lanes arrive at the blocks of a cluster", WGMMA_PAIR, (
-        (f"if (threadIdx.x % 128 < CLUSTER && k > 0) {ARRIVE}, threadIdx.x % 128)",
-            f"if (threadIdx.x % 64 == 63 && k > 0) {ARRIVE}, threadIdx.x / 64 % 2)"),)),
+        ("rank = threadIdx.x % 128;", "rank = threadIdx.x / 64 % 2;"),
+        ("if (rank < CLUSTER)", "if (threadIdx.x % 64 == 63)"))),
     Edit("one lane arrives at both blocks", WGMMA_PAIR_CR, (
-        (f"if (threadIdx.x % 128 < CLUSTER && k > 0) {ARRIVE}, threadIdx.x % 128)",
-            f"for (int to = 0; leads && k > 0 && to < CLUSTER; ++to) {ARRIVE}, to)"),)),
+        ("if (rank < CLUSTER)", "for (unsigned to = 0; rank == 0 && to < CLUSTER; ++to)"),
+        ("shared.empty[stage], rank)", "shared.empty[stage], to)"))),
 )  # fmt: skip
