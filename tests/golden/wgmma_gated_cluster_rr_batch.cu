@@ -1,4 +1,4 @@
-// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_e347ffa8
+// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_80bec085
 //
 //     C = gelu(acc) * acc2 + residual      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16; sums in f32 on tensor cores
 //     for each of 8 products
@@ -163,14 +163,14 @@ struct TileOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ TileOrigin tile_of_cluster(Shape s, int cluster)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
 {
     const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = cluster / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * CLUSTER_M, within / height * BN};
+    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -443,6 +443,14 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
+// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end together, so
+// that a thread for each block may tell.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
+    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
+    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+}
+
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
 __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN], int piece, float (&sums)[TM][TN])
 {
@@ -542,7 +550,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_e347ffa8(
+gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_80bec085(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -568,8 +576,7 @@ gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_e347ffa8(
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
         for (int number = blockIdx.x / CLUSTER; number < tiles * 8; number += gridDim.x / CLUSTER) {
-            TileOrigin tile = tile_of_cluster(s, number % tiles);
-            tile.m += rank * BM;
+            const TileOrigin tile = tile_of_block(s, number % tiles, rank);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
                 load_stage(shared, ring.stage, &map_a, &map_b, tile, k, s, number / tiles, rank);
@@ -583,8 +590,7 @@ gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_e347ffa8(
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     for (int number = blockIdx.x / CLUSTER; number < tiles * 8; number += gridDim.x / CLUSTER) {
-        TileOrigin tile = tile_of_cluster(s, number % tiles);
-        tile.m += rank * BM;
+        const TileOrigin tile = tile_of_block(s, number % tiles, rank);
         const int matrix = number / tiles;
         Accumulators acc = {};
         int previous = 0;  // the stage whose products may still be under way
@@ -593,12 +599,12 @@ gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_e347ffa8(
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before: a warpgroup's products end together, so that one thread may tell
-            if (threadIdx.x % 128 < CLUSTER && k > 0) mbarrier_arrive_cluster(&shared.empty[previous], threadIdx.x % 128);
+            wgmma_wait<1>();  // for those of the k tile before
+            if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }
         wgmma_wait<0>();
-        if (threadIdx.x % 128 < CLUSTER) mbarrier_arrive_cluster(&shared.empty[previous], threadIdx.x % 128);
+        release_stage(shared, previous);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx14336x4096_swiglu_sm90_24e8b3cf
+// gemm_bf16_rc_Mx14336x4096_swiglu_sm90_8c5331d3
 //
 //     C = silu(acc) * acc2      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16; sums in f32 on tensor cores
 //
@@ -396,6 +396,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
+// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+}
+
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
 __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN], int piece, float (&sums)[TM][TN])
 {
@@ -476,7 +482,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx14336x4096_swiglu_sm90_24e8b3cf(
+gemm_bf16_rc_Mx14336x4096_swiglu_sm90_8c5331d3(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -512,7 +518,7 @@ gemm_bf16_rc_Mx14336x4096_swiglu_sm90_24e8b3cf(
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
-    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that passes stages on, and stores
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
@@ -523,12 +529,12 @@ gemm_bf16_rc_Mx14336x4096_swiglu_sm90_24e8b3cf(
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before: a warpgroup's products end together, so that one thread may tell
-            if (leads && k > 0) mbarrier_arrive(&shared.empty[previous]);
+            wgmma_wait<1>();  // for those of the k tile before
+            if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }
         wgmma_wait<0>();
-        if (leads) mbarrier_arrive(&shared.empty[previous]);
+        release_stage(shared, previous);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
