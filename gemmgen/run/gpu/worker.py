@@ -255,8 +255,9 @@ class Worker:
     ) -> InterleavedTimings:
         """Time the kernels interleaved, if `baseline` with the library's best, and then the operands' bytes alone.
 
-        These go apart: at the limit of the card's power whatever runs behind them is the faster for it. `uniform` and `move` are the cubins of uniform.cu and move.cu. `apart` is the epilogue that follows the
-        library's product where it has none like it.
+        These go apart: at the limit of the card's power whatever runs behind them is the faster for it. `uniform` and
+        `move` are the cubins of uniform.cu and move.cu. `apart` is the epilogue that follows the library's product
+        where it has none like it.
         """
         sets = self._input_sets(case, uniform, protocol.most_sets)
         contestants = [self._with_workspace(binary, case) for binary in binaries]
