@@ -169,9 +169,7 @@ def test_rounds_meet_in_one_run_before_they_are_ranked(space: Space, monkeypatch
     assert tuner.rank([trials[:5]]) == trials[:5], "one round is one run"
 
 
-def test_without_a_gpu_the_first_kernel_that_is_right_is_enough(
-    space: Space, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_gpu_the_first_kernel_that_is_right_is_enough(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that is predicted to be the fastest is wrong."""
     plans = [SIMT.plan(PROBLEM, config) for config in space.accepted[:4]]
     trials = [Trial(render_plan(plan, "sm_90"), plan, predict(plan, CARD)) for plan in plans]
