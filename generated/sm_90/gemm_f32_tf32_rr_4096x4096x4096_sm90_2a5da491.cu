@@ -1,20 +1,23 @@
-// gemm_f32_tf32_rc_4096x4096x4096_sm90_0a64610a
+// gemm_f32_tf32_rr_4096x4096x4096_sm90_2a5da491
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  4096 x 4096, row-major, lda = 4096
-//     B  4096 x 4096, column-major, ldb = 4096
+//     B  4096 x 4096, row-major, ldb = 4096
 //     C  4096 x 4096, row-major, ldc = 4096
 //
 // Block   256 x 128 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         consumers, 2 others: 128 x 128 each by 8 wgmmas of 64 x 128 x 8 a k tile
+// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f32_tf32_rc_4096x4096x4096_wgmma_256x128x32_c2_k1x0_s4_f1_g8_p1
-// Made by gemmgen generate 4096x4096x4096 --dtype f32 --compute tf32 --layout rc --arch sm_90 --family wgmma --set BM=256 --set BN=128
+// Launch  up to ceil(M / 256) * ceil(N / 256) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         prepared_b: 4096 * 4096 elements, which gemm_f32_tf32_rr_4096x4096x4096_sm90_2a5da491_prepare_b_kernel writes before,
+//         no other launch using the same workspace at the same time
+// Config  gemm_f32_tf32_rr_4096x4096x4096_wgmma_256x128x32_c2_k2x1_s4_f0_g1_p1
+// Made by gemmgen generate 4096x4096x4096 --dtype f32 --compute tf32 --layout rr --arch sm_90 --family wgmma --set BM=256 --set BN=128 --set CLUSTER=2 --set ACROSS=1 --set IN_FLIGHT=0 --set GROUP=1
 
 namespace {
 
@@ -36,8 +39,9 @@ constexpr int BM = 256;       // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 32;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
 constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -52,6 +56,10 @@ constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
 // Boxes of TMA
 constexpr int LINE_A = 32;  // floats of a line of A in shared memory
 constexpr int LINE_B = 32;  // floats of a line of B in shared memory
+
+// Clusters
+constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
+constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
 
 // How C leaves registers
 constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
@@ -98,7 +106,7 @@ struct Shared {
     alignas(1024) float b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers have done with them
+    unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
@@ -126,20 +134,19 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a cluster computes. Clusters follow the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
+    const int group = cluster / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * BN};
+    const int within = cluster % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
 }
 
 #ifdef __CUDACC__
@@ -198,6 +205,37 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
+// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited. What this
+// thread has read before may be written by who has waited for that; what it has written is not to be read for that.
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there];\n"
+        "}\n" ::"r"(at), "r"(rank)
+        : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Which block of its cluster this is.
+__device__ __forceinline__ unsigned cluster_rank()
+{
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what they do after.
+__device__ __forceinline__ void cluster_sync()
+{
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
 // Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
 // Whatever it reads or writes may be touched from here on.
 __device__ __forceinline__ void grid_dependency_wait()
@@ -244,6 +282,19 @@ template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is `shared` here, and
+// its bytes count at the barrier that it has where `barrier` is here, which must expect them.
+__device__ __forceinline__ void tma_load_multicast_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, unsigned short blocks)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;"
+                 ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1)
+                 : "memory");
 }
 #endif  // __CUDACC__
 
@@ -339,14 +390,15 @@ __device__ __forceinline__ void wgmma_m64n128k8_tf32(float (&d)[64], unsigned lo
 }
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
-// of A and B.
+// Lets TMA bring the k tile of B, and this block's part of A's, which goes to all blocks of the cluster, from k on. The bytes of
+// B and of all parts of A count at the stage's barrier, and zeros for what lies outside of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k)
+                                           TileOrigin tile, int k, int rank)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
+    const int part = rank * PART_A;  // the first line that this block brings
+    tma_load_multicast_2d(shared.a[stage] + part * LINE_A, map_a, full, k, tile.m + part, (1 << CLUSTER) - 1);
     tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
@@ -364,10 +416,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
+// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end together, so
+// that a thread for each block may tell.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
+    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -426,8 +480,48 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_4096x4096x4096_sm90_0a64610a(
+// 16 bytes of a copy.
+template <typename E>
+struct alignas(16) Chunk {
+    E at[16 / sizeof(E)];
+};
+
+// prepared_b = B, column-major, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind
+// a line's end.
+extern "C" __global__ void __launch_bounds__(256)
+gemm_f32_tf32_rr_4096x4096x4096_sm90_2a5da491_prepare_b_kernel(
+    const float* __restrict__ B,
+    float* __restrict__ prepared_b)
+{
+    const int lines = 4096, length = 4096;  // of the copy
+    const int chunks = (length + 3) / 4;
+    const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
+    const unsigned tiles = across * down;
+    __shared__ float transposed[64][64 + 1];  // a word more: columns lie in different banks
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_line = static_cast<int>(tile / across) * 64, first = static_cast<int>(tile % across) * 64;
+        for (int i = threadIdx.x; i < 64 * 64; i += 256) {
+            const int from = first + i / 64, line = first_line + i % 64;
+            float element = {};
+            if (from < length && line < lines) element = B[static_cast<long long>(from) * 4096 + line];
+            transposed[i / 64][i % 64] = element;
+        }
+        __syncthreads();  // the tile is whole
+        for (int i = threadIdx.x; i < 64 * 16; i += 256) {
+            const int line = i / 16, chunk = i % 16;
+            if (first_line + line >= lines || first / 4 + chunk >= chunks) continue;
+            Chunk<float> copied;
+            #pragma unroll
+            for (int k = 0; k < 4; ++k) copied.at[k] = transposed[chunk * 4 + k][line];
+            const long long to = first_line + line;
+            reinterpret_cast<Chunk<float>*>(prepared_b)[to * chunks + first / 4 + chunk] = copied;
+        }
+        __syncthreads();  // and may be overwritten
+    }
+}
+
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
+gemm_f32_tf32_rr_4096x4096x4096_sm90_2a5da491(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -437,27 +531,28 @@ gemm_f32_tf32_rc_4096x4096x4096_sm90_0a64610a(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    __syncthreads();
+    cluster_sync();  // other blocks arrive at these barriers, too
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + CLUSTER_N - 1) / CLUSTER_N);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const TileOrigin tile = tile_of_block(s, number);
+        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
+            const TileOrigin tile = tile_of_block(s, number, rank);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
             }
         }
         return;
@@ -468,21 +563,17 @@ gemm_f32_tf32_rc_4096x4096x4096_sm90_0a64610a(
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const TileOrigin tile = tile_of_block(s, number);
+    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
+        const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
-        int previous = 0;  // the stage whose products may still be under way
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
-            if (k > 0) release_stage(shared, previous);
-            previous = ring.stage;
+            wgmma_wait<0>();
+            release_stage(shared, ring.stage);
         }
-        wgmma_wait<0>();
-        release_stage(shared, previous);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
@@ -511,5 +602,6 @@ gemm_f32_tf32_rc_4096x4096x4096_sm90_0a64610a(
             }
         }
     }
+    cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }
