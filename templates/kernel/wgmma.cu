@@ -232,10 +232,10 @@ ${ signature(kernel) }{
 //% if view.pieces
     for (int first = 0; first < s.K; first += INTERVAL) {
 //% set tiles_of_pair = "INTERVAL / BK" if view.whole_intervals else "((min(INTERVAL, s.K - first) + BK - 1) / BK)"
-        for (int left = PAIRS * ${ tiles_of_pair }; left > 0; --left, ring.advance()) {
+        for (int i = 0; i < PAIRS * ${ tiles_of_pair }; ++i, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, i > 0, acc);
             wgmma_commit();
             wgmma_wait<0>();
             release_stage(shared, ring.stage);

@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_bb375665
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_674c87d5
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -19,8 +19,8 @@
 // Launch  up to ceil(M / 256) * ceil(N / 128) * batch * 2 blocks of 384 threads, 132096 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
-//         prepared_a: batch * 3 * M * 1000 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_bb375665_prepare_a_kernel writes before,
-//         prepared_b: batch * 3 * 1000 * 512 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_bb375665_prepare_b_kernel writes before,
+//         prepared_a: batch * 3 * M * 1000 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_674c87d5_prepare_a_kernel writes before,
+//         prepared_b: batch * 3 * 1000 * 512 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_674c87d5_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -426,9 +426,9 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     for (int at = 0; at < BN; at += LINE_B) tma_load_multicast_3d(shared.b[stage] + at * BK + part * LINE_B, map_b, full, tile.n + at, k + part, piece_b, (1 << CLUSTER) - 1);
 }
 
-// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// acc = A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on, or += where it `adds`. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, bool adds, Accumulators& acc)
 {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16), 8 * LINE_B * sizeof(BF16));
@@ -436,7 +436,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, adds || k > 0);
     }
 }
 
@@ -449,15 +449,12 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 }
 
 // Adds the sums of an interval to those of all before, in f32: tensor cores do not round what they add, they cut it.
-__device__ __forceinline__ void promote(Accumulators& acc, Accumulators& totals)
+__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < BN / 2; ++r) {
-            totals[i][r] += acc[i][r];
-            acc[i][r] = 0.0f;
-        }
+        for (int r = 0; r < BN / 2; ++r) totals[i][r] += acc[i][r];
     }
 }
 
@@ -519,7 +516,7 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1000 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_bb375665_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_674c87d5_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -557,7 +554,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_bb375665_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_bb375665_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_674c87d5_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch)
@@ -591,7 +588,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_bb375665_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_bb375665(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_674c87d5(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     float* __restrict__ C,
@@ -644,10 +641,10 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_bb375665(
         const int matrix = number / tiles;
         Accumulators acc = {}, totals = {};
         for (int first = 0; first < s.K; first += INTERVAL) {
-            for (int left = PAIRS * ((min(INTERVAL, s.K - first) + BK - 1) / BK); left > 0; --left, ring.advance()) {
+            for (int i = 0; i < PAIRS * ((min(INTERVAL, s.K - first) + BK - 1) / BK); ++i, ring.advance()) {
                 mbarrier_wait(&shared.full[ring.stage], ring.parity);
                 wgmma_fence();
-                multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+                multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, i > 0, acc);
                 wgmma_commit();
                 wgmma_wait<0>();
                 release_stage(shared, ring.stage);

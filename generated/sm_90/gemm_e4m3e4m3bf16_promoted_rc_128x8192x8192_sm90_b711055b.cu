@@ -1,22 +1,22 @@
-// gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_a6ef31cf
+// gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_sm90_b711055b
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  2048 x 2048, row-major, lda = 2048
-//     B  2048 x 2048, column-major, ldb = 2048
-//     C  2048 x 2048, row-major, ldc = 2048
+//     A  128 x 8192, row-major, lda = 8192
+//     B  8192 x 8192, column-major, ldb = 8192
+//     C  128 x 8192, row-major, ldc = 8192
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 128, 197632 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 5 stages;
-//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 32 a k tile
+// Block   128 x 64 of C by 384 threads, in k tiles of 128, 214016 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 8 stages;
+//         consumers, 2 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
 // Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  ceil(M / 128) * ceil(N / 256) * 2 blocks of 384 threads, 197632 bytes of dynamic shared memory
+// Launch  ceil(M / 128) * ceil(N / 128) * 2 blocks of 384 threads, 214016 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_wgmma_128x128x128_c2_k2x1_s5_f0_g8_p0
-// Made by gemmgen generate 2048x2048x2048 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set CLUSTER=2 --set ACROSS=1 --set STAGES=5 --set PERSISTENT=0
+// Config  gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_wgmma_128x64x128_c2_k2x1_s8_f0_g8_p0
+// Made by gemmgen generate 128x8192x8192 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BN=64 --set CLUSTER=2 --set ACROSS=1 --set STAGES=8 --set PERSISTENT=0
 
 namespace {
 
@@ -51,19 +51,19 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 2048;
-    static constexpr int N = 2048;
-    static constexpr int K = 2048;
+    static constexpr int M = 128;
+    static constexpr int N = 8192;
+    static constexpr int K = 8192;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BN = 64;        // columns of C that a block computes
 constexpr int BK = 128;       // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
+constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
@@ -132,7 +132,7 @@ struct Shared {
     unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 197632, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 214016, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -387,29 +387,23 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
+        "setp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1;\n"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
@@ -426,7 +420,7 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
-// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// acc = A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
@@ -436,7 +430,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, true);
+            wgmma_m64n64k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
     }
 }
 
@@ -449,15 +443,12 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 }
 
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
-__device__ __forceinline__ void promote(Accumulators& acc, Accumulators& totals)
+__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < BN / 2; ++r) {
-            totals[i][r] += acc[i][r];
-            acc[i][r] = 0.0f;
-        }
+        for (int r = 0; r < BN / 2; ++r) totals[i][r] += acc[i][r];
     }
 }
 
@@ -521,7 +512,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_a6ef31cf(
+gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_sm90_b711055b(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
