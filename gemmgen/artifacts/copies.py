@@ -43,12 +43,14 @@ class Copy:
 
     @property
     def lines(self) -> str:
-        return self.sizes[self.prepare.lies(self.problem).lines]
+        copy = self.prepare.lies(self.problem)
+        return copy.extent_text(copy.lines, self.sizes)
 
     @property
     def length(self) -> str:
         """Of its lines."""
-        return self.sizes[self.prepare.lies(self.problem).line]
+        copy = self.prepare.lies(self.problem)
+        return copy.extent_text(copy.line, self.sizes)
 
     @property
     def ld(self) -> str:

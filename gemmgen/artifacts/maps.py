@@ -52,8 +52,8 @@ class EncodedMap:
     def tensor(self) -> tuple[str, ...]:
         """Elements along each dimension, the contiguous one first. Those of K may be none."""
         lies = self.matrix if self.copy is None else self.copy.prepare.lies(self.copy.problem)
-        names = (lies.line, lies.lines, *(("batch",) if self._batched else ()))
-        return tuple(self.sizes[name] for name in names)
+        extents = (lies.extent_text(name, self.sizes) for name in (lies.line, lies.lines))
+        return (*extents, *((self.sizes["batch"],) if self._batched else ()))
 
     @property
     def distances(self) -> tuple[str, ...]:

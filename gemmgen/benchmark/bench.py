@@ -35,7 +35,7 @@ class BenchRow:
 
     baseline  cuBLASLt's best heuristic, timed round by round with ours; None where it has no kernel for the problem
     limits    FMA rates and bandwidths that this card reaches when it does nothing else
-    moving    the operands' bytes alone, timed with both: what a kernel would take that computes nothing
+    moving    the operands' bytes alone, timed behind both: what a kernel would take that computes nothing
     """
 
     kernel: KernelFile

@@ -153,7 +153,7 @@ def least_us(plan: Plan, device: DeviceSpec) -> float:
     case, work = representative(plan.problem), plan.work
     cycles = _step_cycles(plan, 1, device.arch, 0)["FMA"]  # of an SM, for a tile's step
     rows, columns = plan.tile
-    macs = rows * columns * work.depth * work.passes / cycles
+    macs = plan.problem.products * rows * columns * work.depth * work.passes / cycles
     return case.flops / 2 / macs / device.sms / device.clock_ghz / 1000
 
 

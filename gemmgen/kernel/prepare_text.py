@@ -76,12 +76,12 @@ class PrepareText:
     @property
     def lines(self) -> str:
         """Of the copy."""
-        return self._size(self.prepare.lies(self.problem).lines)
+        return self._extent(self.prepare.lies(self.problem).lines)
 
     @property
     def length(self) -> str:
         """Of the copy's lines."""
-        return self._size(self.prepare.lies(self.problem).line)
+        return self._extent(self.prepare.lies(self.problem).line)
 
     @property
     def lead(self) -> str:
@@ -114,6 +114,10 @@ class PrepareText:
     def stride(self) -> str:
         """From one of the operand's matrices to the next."""
         return self._size(self._operand.stride)
+
+    def _extent(self, size: str) -> str:
+        """The operand's rows or columns."""
+        return self._operand.extent_text(size, {size: self._size(size)})
 
     def _size(self, name: str) -> str:
         size = self.problem.sizes[name]

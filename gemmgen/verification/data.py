@@ -249,7 +249,8 @@ def _into_range(case: Case) -> float:
     if not case.c.dtype.saturates:
         return 1.0
     a, b = (dtype.largest / 2 if dtype.is_integer else 1.0 for dtype in case.problem.types.operands[:2])
-    return float(2.0 ** round(math.log2(case.c.dtype.largest / (2 * a * b * math.sqrt(case.k + 1)))))
+    largest = case.c.dtype.largest ** (1 / case.problem.products)
+    return float(2.0 ** round(math.log2(largest / (2 * a * b * math.sqrt(case.k + 1)))))
 
 
 def _reshape(
@@ -299,7 +300,7 @@ def _oppose(case: Case, storage: Mapping[str, Floats], side: Side, rng: np.rando
 def _huge_factor(name: str, dtype: DType, case: Case) -> float:
     """With which products, and C, come near the largest number of C's type, or of the sums'."""
     types = case.problem.types
-    top = min(types.c.max_exponent, types.accumulator.max_exponent)
+    top = min(types.c.max_exponent, types.accumulator.max_exponent) // case.problem.products
     factor = 2.0 ** ((top - HUGE_MARGIN) // 2)
     wanted: float = factor**2 if name == "C" else factor / (case.k + 1) ** 0.5
     return min(wanted, 2.0 ** (dtype.max_exponent - 1))
@@ -344,7 +345,8 @@ def exact_magnitude(case: Case) -> int:
     types = case.problem.types
     scale = max(abs(scalar) for scalar in EXACT_SCALARS)
     limit = int((2 ** exact_bits(types) / (scale * (case.k + 1))) ** 0.5)
-    in_range = int((types.c.largest / (2 * scale * (case.k + 1) ** 0.5)) ** 0.5)
+    largest = types.c.largest ** (1 / case.problem.products)  # of a sum: an epilogue multiplies two
+    in_range = int((largest / (2 * scale * (case.k + 1) ** 0.5)) ** 0.5)
     return max(1, min(LARGEST_INTEGER, limit, in_range, types.a.exact_integers, types.b.exact_integers))
 
 

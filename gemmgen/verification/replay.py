@@ -25,6 +25,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.operands import ACC, ACC2
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import InvalidInput
@@ -147,8 +148,12 @@ def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index) -> Plan
     total = sums_of(order, arch, case.problem.types, a, b)
     if case.problem.epilogue.is_linear:
         return _of_bits(case.c.dtype, _linear(situation, total, at))
+    totals = {ACC: Bounded.exact(total)}
+    if case.problem.products > 1:
+        _, b2 = _lines(case, operands, (*at[:-1], at[-1] + case.n))
+        totals[ACC2] = Bounded.exact(sums_of(order, arch, case.problem.types, a, b2))
     sums = {name: _signed_sum(case.problem.types, name, a, b) for name in case.problem.epilogue.sums}
-    return _of_range(situation, {"acc": Bounded.exact(total), **sums}, at)
+    return _of_range(situation, {**totals, **sums}, at)
 
 
 def sums_of(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Floats:
@@ -182,7 +187,7 @@ def _sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Float
 
 
 def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
-    """The row of A and the column of B that make each element, as bits."""
+    """The row of A and the column of B at each place, as bits: `at` is of C, or, with further columns, of A * B."""
     of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
     a, b = case.a.view(operands.a.view(case.a.dtype.bits)), case.b.view(operands.b.view(case.b.dtype.bits))
     return a[of_a], np.swapaxes(b, -1, -2)[of_b]

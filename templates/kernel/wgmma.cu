@@ -19,6 +19,7 @@
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
 //% set store_c = store_tree if kernel.epilogue else store_linear
 //% set e = kernel.problem.epilogue
+//% set gated = view.b.beside > 1
 //% set rank = 3 if view.batched else 2
 //% set loads_c = view.staged and e.reads_c
 //% set matrix = ", matrix" if view.batched
@@ -32,13 +33,14 @@ ${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves, adds=ker
 ${ shape(kernel, view.unread) }
 ${ tiling(kernel, "MN") }
 ${ vec() }
-// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.
-using Accumulators = ${ view.wgmma.c_type }[MMAS_M][${ "BN / 4" if view.halves else "BN / 2" }];
+//% set registers = ("BN / 2" if view.halves else "BN") if gated else ("BN / 4" if view.halves else "BN / 2")
+// This thread's share of the sums: 64 x ${ "2 * " if gated }BN of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.${ " The first half\n// is of B's first matrix." if gated }
+using Accumulators = ${ view.wgmma.c_type }[MMAS_M][${ registers }];
 
 // The ring of k tiles${ ", pieces of C on their way out" if view.staged }, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) ${ TA } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
-    alignas(1024) ${ TB } b[STAGES][BN * BK];  // ${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
+    alignas(1024) ${ TB } b[STAGES][${ "2 * " if gated }BN * BK];  // ${ "of each of two matrices " if gated }${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
 //% if view.staged
     alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * CN];
 //% endif
@@ -62,7 +64,7 @@ struct Ring {
     }
 };
 
-// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of the 64 x ${ "2 * " if gated }BN that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
@@ -103,9 +105,9 @@ ${ load_stage(view) }
 ${ multiply_stage(view) }
 ${ release_stage(view) }
 //% if view.promoted
-${ promote() }
+${ promote(registers) }
 //% endif
-${ sums_of_piece(view) }
+${ sums_of_piece(view, registers) }
 //% if view.staged
 ${ staged_at() }
 //% endif
@@ -173,7 +175,7 @@ ${ signature(kernel) }{
         const TileOrigin tile = tile_of_block(s, ${ number }${ " % tiles" if view.batched }${ of_cluster });
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", %s / tiles" | format(number) if view.batched }${ of_cluster });
+            load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if gated }${ ", %s / tiles" | format(number) if view.batched }${ of_cluster });
         }
 //% endfilter
 //% if view.persistent
@@ -234,6 +236,10 @@ ${ signature(kernel) }{
             const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
             ${ T } sums[TM][TN];
             sums_of_piece(${ "totals" if view.promoted else "acc" }[i], piece, sums);
+//% if gated
+            ${ T } sums2[TM][TN];
+            sums_of_piece(${ "totals" if view.promoted else "acc" }[i], BN / CN + piece, sums2);
+//% endif
 //% if view.staged
             ${ TC }* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
@@ -255,7 +261,7 @@ ${ signature(kernel) }{
 //% if kernel.epilogue
             const Epilogue e = ${ inputs(kernel, "m", "n", "matrix" if view.batched else "") };
 //% endif
-            store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums, ${ "e" if kernel.epilogue else "alpha, beta" });
+            store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if gated }, ${ "e" if kernel.epilogue else "alpha, beta" });
 //% if view.staged
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);

@@ -44,7 +44,7 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
         "the limit is the FMA rate of CUDA cores, or of tensor cores the data sheet's, or the bandwidth where that "
         "allows less"
     )
-    console.print("bytes alone: a kernel that reads A and B, writes C and computes nothing, in the same rounds")
+    console.print("bytes alone: a kernel that reads A and B, writes C and computes nothing, in the same run")
     console.print(bold("\nkernels"), *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)
 
 

@@ -103,7 +103,7 @@ class WgmmaFamily(Family):
     def default(self, problem: Problem) -> Config:
         wide = PROMOTED_COLUMNS if problem.types.compute is Compute.PROMOTED else WgmmaConfig.BN
         flying = int(problem.types.compute is not Compute.PROMOTED)
-        return WgmmaConfig(BN=wide, BK=LINE_BYTES // problem.types.a.size, IN_FLIGHT=flying)
+        return WgmmaConfig(BN=wide // problem.products, BK=LINE_BYTES // problem.types.a.size, IN_FLIGHT=flying)
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = taken(problem)
@@ -126,11 +126,13 @@ class WgmmaFamily(Family):
         a, b = operands(problem, one)
         return (
             *_tiling(K_BYTES // problem.types.a.size),
-            *_registers(one.CONSUMERS, problem.types.compute is Compute.F16),
+            *_registers(one.CONSUMERS, problem.types.compute is Compute.F16, problem.products),
             *_lines(a, elements_of(problem)),
             *_lines(b, elements_of(problem)),
             *_clusters(a if a.shared else b),
-            *_results(piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc"))),
+            *_results(
+                piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc")), problem.products
+            ),
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
@@ -200,6 +202,8 @@ class WgmmaFamily(Family):
             f"        consumers, {one.CONSUMERS} others: {rows} x {one.BN} each by {plural(steps, 'wgmma')} of "
             f"64 x {mma.n} x {mma.k} a k tile",
         ]
+        if plan.problem.products > 1:
+            lines.append(f"Sums    {one.BN} columns of each product: those of B2 follow those of B1 in shared memory")
         if plan.problem.types.compute is Compute.PROMOTED:
             lines.append(
                 f"Sums    those of {one.BK} products by tensor cores, which keep 13 bits of them; these in f32"
@@ -236,12 +240,13 @@ def _granted(registers: int) -> int:
 
 def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
     size_a, size_b = problem.types.a.size, problem.types.b.size
+    columns = problem.products * config.BN  # of B
     threads, rows = WARPGROUP * config.CONSUMERS, config.BM // config.CONSUMERS  # that compute; of each warpgroup
-    moved = (config.BM * size_a + config.BN * size_b) * config.BK
+    moved = (config.BM * size_a + columns * size_b) * config.BK
     tile = _cluster_tile(config)
-    brought = (config.BM * config.BN * (size_a / tile["BN"] + size_b / tile["BM"])) * config.BK
-    read = config.CONSUMERS * (rows * size_a + rows // M * config.BN * size_b)  # bytes of the block, for each k
-    outputs = config.BM * config.BN // threads
+    brought = config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
+    read = config.CONSUMERS * (rows * size_a + rows // M * columns * size_b)  # bytes of the block, for each k
+    outputs = config.BM * columns // threads
     held = _start_registers(config.CONSUMERS) if donates(config) else 0
     return Work(
         outputs=outputs,
@@ -253,11 +258,16 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         copy_wavefronts=moved / BANK_BYTES,
         global_bytes=brought,
         prefetch=config.STAGES - 1,
-        products=M * config.BN * (K_BYTES // size_a) // WARPGROUP,
+        products=M * columns * (K_BYTES // size_a) // WARPGROUP,
         other_registers=max(OTHER_REGISTERS, held - outputs),
         fragment_registers=1,
         producers=WARPGROUP,
     )
+
+
+def _times(products: int) -> str:
+    """Of a factor BN, where it counts the columns of B."""
+    return f" * {products}" if products > 1 else ""
 
 
 @cache
@@ -271,11 +281,15 @@ def _tiling(step: int) -> tuple[Derived, ...]:
 
 
 @cache
-def _registers(consumers: int, halves: bool) -> tuple[Derived, ...]:
+def _registers(consumers: int, halves: bool, products: int) -> tuple[Derived, ...]:
     lines = (
         ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "that a thread of the producer keeps"),
         ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "that a consumer's thread has then"),
-        ("SUM_REGISTERS", f"MMAS_M * BN / {4 if halves else 2} * (1 + PROMOTED)", "of a consumer's thread, for sums"),
+        (
+            "SUM_REGISTERS",
+            f"MMAS_M * BN{_times(products)} / {4 if halves else 2} * (1 + PROMOTED)",
+            "of a consumer's thread, for sums",
+        ),
     )
     return tuple(Derived(*line, group="Registers") for line in lines)
 
@@ -313,7 +327,7 @@ def _clusters(shared: Operand) -> tuple[Derived, ...]:
 
 
 @cache
-def _results(piece: int, buffers: bool, store: int) -> tuple[Derived, ...]:
+def _results(piece: int, buffers: bool, store: int, products: int) -> tuple[Derived, ...]:
     """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
     staged = "C_STAGES * CONSUMERS * 64 * CN * C_BYTES" if buffers else "0"
     lines = (
@@ -331,7 +345,7 @@ def _results(piece: int, buffers: bool, store: int) -> tuple[Derived, ...]:
         ("STEP_N", "8", "columns from one pair to the next"),
         ("VC", str(store), "elements of an access to C"),
     )
-    b = "STAGES * BK * BN * B_BYTES"
+    b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
     b = f"({b} + 1023) / 1024 * 1024" if buffers else b  # C's pieces begin at a pattern of a swizzle
     total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
     return (

@@ -32,6 +32,7 @@ class Operand(Side):
     lines    of a box
     limited  whether these are fewer than the tile's: the matrix has no more, and TMA takes its time for zeros, too
     shared   whether the blocks of a cluster each bring a part of these lines to all
+    beside   matrices side by side, of each of which a k tile has as many such boxes, one matrix after the other
     """
 
     line: int
@@ -39,6 +40,7 @@ class Operand(Side):
     lines: int
     limited: bool
     shared: bool
+    beside: int = 1
 
 
 def staged(problem: Problem) -> bool:
@@ -87,7 +89,7 @@ def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
     types, (a, b) = problem.types, taken(problem)
     sums = sums_type(types)
     assert sums is not None, "constraints ask for one"
-    return Wgmma(config.BN, types.a, types.b, sums, trans_a=not a.along_k, trans_b=not b.along_k)
+    return Wgmma(config.BN * problem.products, types.a, types.b, sums, trans_a=not a.along_k, trans_b=not b.along_k)
 
 
 def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
@@ -96,7 +98,7 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
         _operand(config, side, problem.dtype_of(side.X).size, problem.m if side.x == "a" else problem.n)
         for side in taken(problem)
     )
-    return a, b
+    return a, replace(b, beside=problem.products)
 
 
 def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size) -> Operand:

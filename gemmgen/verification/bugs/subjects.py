@@ -260,3 +260,14 @@ BATCHED_FUSED_F16 = Subject(
     Problem(8, 12, 16, batch=None, types=Types.parse("f16"), epilogue=parse_epilogue("silu+residual")),
     (("MB", 4),), BATCHED,
 )  # fmt: skip
+NAIVE_GATED = Subject("naive gated", replace(_runtime("rr"), epilogue=parse_epilogue("swiglu")), family=NAIVE)
+WGMMA_GATED = Subject(
+    "wgmma gated, bf16 rc",
+    Problem(None, 40, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8, epilogue="swiglu"),
+    (("STAGES", 2),),
+    WGMMA,
+)
+WGMMA_GATED_RR = Subject(
+    "wgmma gated, f16 rr, a batch", Problem(70, 72, 136, types=Types.parse("f16"), batch=3, epilogue="geglu"),
+    (("BN", 96), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
