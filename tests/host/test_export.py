@@ -230,7 +230,8 @@ def test_operators_come_where_they_are_asked_for_and_stay(tmp_path: Path) -> Non
     export_all([(naive(), RECORD)], tmp_path, torch=True)
     export_all([(other, RECORD), (naive(), RECORD)], tmp_path)
     assert [path.name for path in tmp_path.glob("*_torch.cpp")] == ["gemm_torch.cpp"]
-    assert (tmp_path / "CMakeLists.txt").read_text().endswith("add_kernel(gemm 75)\nadd_kernel(other 80)\nadd_operators(gemm)\n")
+    build = (tmp_path / "CMakeLists.txt").read_text()
+    assert build.endswith("add_kernel(gemm 75)\nadd_kernel(other 80)\nadd_operators(gemm)\n")
     assert "gemm_torch.cpp" in read_record(tmp_path / "gemm.certificate.json")["files"]
     found = {path.name: path.read_text() for path in tmp_path.iterdir() if path.suffix != ".json"}
     assert folder_texts(naive(), "sm_90", tmp_path).items() <= found.items()
