@@ -72,7 +72,7 @@ make_descriptor<${ line } * sizeof(${ E })>(shared.${ x.x }[stage]${ from }, ${ 
 ${ elements } * sizeof(${ element[x.X] }) / 16
 //%- endmacro
 //% macro multiply_stage(view)
-// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// acc ${ "=" if view.promoted else "+=" } A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
@@ -82,7 +82,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            ${ view.wgmma.function }(acc[i], a + i * 64 * ${ "LINE_A" if view.a.along_k else "BK" } * sizeof(${ TA }) / 16 + ${ along_k(view.a) }, b + ${ along_k(view.b) }, true);
+            ${ view.wgmma.function }(acc[i], a + i * 64 * ${ "LINE_A" if view.a.along_k else "BK" } * sizeof(${ TA }) / 16 + ${ along_k(view.a) }, b + ${ along_k(view.b) }, ${ "k > 0" if view.promoted else "true" });
     }
 }
 //% endmacro
@@ -105,15 +105,12 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 //% endmacro
 //% macro promote(registers)
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
-__device__ __forceinline__ void promote(Accumulators& acc, Accumulators& totals)
+__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < ${ registers }; ++r) {
-            totals[i][r] += acc[i][r];
-            acc[i][r] = 0.0f;
-        }
+        for (int r = 0; r < ${ registers }; ++r) totals[i][r] += acc[i][r];
     }
 }
 //% endmacro
