@@ -104,11 +104,14 @@ class Alignment:
 class Interface:
     """The launcher of `source`, built for `arch` ("sm_90"), as the templates see it.
 
+    torch  whether NAME_torch.cpp comes with it: operators of torch
+
     Raises InvalidInput for a name that is no C identifier (it becomes file names) and an arch that is none.
     """
 
     source: KernelSource
     arch: str
+    torch: bool = False
 
     def __post_init__(self) -> None:
         require(

@@ -48,6 +48,7 @@ LAYERS = (
     (16, 28672, 8192),
     (8192, 28672, 8192),
 )
+GATED = ((16, 14336, 4096), (4096, 14336, 4096))  # two products each
 ATTENTION = ((1024, 1024, 64, "rc"), (1024, 64, 1024, "rr"))  # of 64 heads: Q * K^T, and what it weighs of V
 BATCHES = ((8, 4096), (8, 65536), (16, 4096), (16, 65536), (32, 4096), (32, 65536), (64, 512), (128, 512))
 BATCH_GOALS = ((16, 4.0), (32, 2.0), (64, 1.2))  # up to a largest size; 1.1 beyond
@@ -110,9 +111,10 @@ def _integer_goal(problem: Problem) -> Goal:
 
 
 def _fused() -> Iterator[Problem]:
-    """Linear layers, of which other groups have the product alone; and integers that are scaled."""
+    """Linear layers, of which other groups have the product alone, gated ones, and integers that are scaled."""
     yield Problem(*LINEAR_LAYER, epilogue="bias+gelu")
     yield from every(BF16, LAYERS, "rc", epilogue="bias+gelu")
+    yield from every(BF16, GATED, "rc", epilogue="swiglu")
     yield from every(SCALED_S8, (*STREAMED, *BYTES), "rc", epilogue="scale_m+scale_n")
 
 
