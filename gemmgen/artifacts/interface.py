@@ -28,7 +28,7 @@ from gemmgen.support.errors import InvalidInput, require
 
 @dataclass(frozen=True)
 class LeadingDimension:
-    """A leading dimension that the launcher takes, and the line that it must hold (a size's name or number).
+    """A leading dimension that the launcher takes, and the line that it must hold: a size's name or number, "2 * N".
 
     unit   elements that divide it
     least  what it may not be below where the line has no element
@@ -38,6 +38,10 @@ class LeadingDimension:
     line: str
     unit: int
     least: int
+
+    def line_of(self, shape: str) -> str:
+        """The line where sizes are members of `shape`."""
+        return re.sub(r"\b[MNK]\b", rf"{shape}.\g<0>", self.line)
 
 
 @dataclass(frozen=True)
@@ -100,11 +104,14 @@ class Alignment:
 class Interface:
     """The launcher of `source`, built for `arch` ("sm_90"), as the templates see it.
 
+    torch  whether NAME_torch.cpp comes with it: operators of torch
+
     Raises InvalidInput for a name that is no C identifier (it becomes file names) and an arch that is none.
     """
 
     source: KernelSource
     arch: str
+    torch: bool = False
 
     def __post_init__(self) -> None:
         require(
@@ -304,11 +311,12 @@ class Interface:
 
     @property
     def runtime_lds(self) -> tuple[LeadingDimension, ...]:
-        lines = self.problem.line_sizes
+        matrices = {one.ld: one for one in self.problem.matrices if one.ld in self.runtime_names}
         return tuple(
-            LeadingDimension(name, self.sizes[line], self._unit(name), int(self.maps.unit(name) > 1))
-            for name, line in lines.items()
-            if name in self.runtime_names
+            LeadingDimension(
+                name, one.extent_text(one.line, self.sizes), self._unit(name), int(self.maps.unit(name) > 1)
+            )
+            for name, one in matrices.items()
         )
 
     def _unit(self, distance: str) -> int:
@@ -318,8 +326,15 @@ class Interface:
     @property
     def runtime_strides(self) -> tuple[Stride, ...]:
         return tuple(
-            Stride(name, self.sizes[lines], self.sizes[ld], self.sizes[line], self._unit(name), name != "stride_c")
-            for name, (lines, ld, line) in self.problem.stride_sizes.items()
+            Stride(
+                name,
+                one.extent_text(one.lines, self.sizes),
+                self.sizes[one.ld],
+                one.extent_text(one.line, self.sizes),
+                self._unit(name),
+                name != "stride_c",
+            )
+            for name, one in {one.stride: one for one in self.problem.matrices}.items()
             if name in self.runtime_names
         )
 
@@ -426,7 +441,8 @@ class Interface:
 
     @property
     def size_limit(self) -> int:
-        return SIZE_LIMIT
+        """Of each size: columns of B, of two matrices maybe, keep to it."""
+        return SIZE_LIMIT // self.problem.products
 
     @property
     def pointer_align(self) -> int:
@@ -538,7 +554,8 @@ class Interface:
     @property
     def _terms(self) -> Iterator[str]:
         """What the epilogue's names mean that stand for no argument."""
-        yield "acc = A * B"
+        gated = self.problem.products > 1
+        yield "acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B" if gated else "acc = A * B"
         meant = {"row_sum": "row_sum of a row of A", "column_sum": "column_sum of a column of B"}
         yield from (meant[name] for name in self.epilogue.sums)
 

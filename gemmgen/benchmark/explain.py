@@ -153,6 +153,11 @@ class Explanation:
         return _recorded(self.kernel)
 
     @property
+    def expected_us(self) -> float:
+        """The predicted time: of an edited text where its main loop is known, else as gemmgen would render it."""
+        return self.prediction.time_us if self.edited is None else self.edited.time_us
+
+    @property
     def last_wave(self) -> float:
         """How full the last wave of blocks is, 0 to 1."""
         waves = self.prediction.waves

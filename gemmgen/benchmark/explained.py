@@ -97,10 +97,17 @@ def _resources(it: Explanation) -> Iterator[tuple[str, str]]:
         "occupancy",
         f"{fit.share:.0%}: {plural(fit.blocks, 'block')}, {plural(fit.warps, 'warp')} an SM; {fit.limiter} limit it",
     )
-    blocks = launch.blocks(it.case)
-    waves = f"{figure(it.prediction.waves)}: {plural(blocks, 'block')} over {it.device.sms} SMs x {fit.blocks}"
     which = "last" if it.prediction.waves > 1 else "only one"
-    yield "waves", f"{waves}; the {which} is {percent(it.last_wave)} full"
+    yield "waves", f"{_waves(it)}; the {which} is {percent(it.last_wave)} full"
+
+
+def _waves(it: Explanation) -> str:
+    launch, waves, sms = it.kernel.source.launch, figure(it.prediction.waves), it.device.sms
+    blocks = launch.blocks(it.case)
+    if not launch.persistent:
+        return f"{waves}: {plural(blocks, 'block')} over {sms} SMs x {it.prediction.occupancy.blocks}"
+    resident = plural(launch.resident(blocks, sms), "block")
+    return f"{waves}: {plural(blocks, 'tile')} over {resident} of {sms} SMs, each with one tile after the other"
 
 
 def _registers(it: Explanation) -> str:

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from gemmgen.api import DEFAULT_OUT
+from gemmgen.api import DEFAULT_OUT, explain
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel
 from gemmgen.artifacts.recheck import (
     Recheck,
@@ -23,15 +23,16 @@ from gemmgen.artifacts.recheck import (
 )
 from gemmgen.artifacts.records import cuda_document, kernel_document, verdict_document
 from gemmgen.artifacts.unseen import unseen
+from gemmgen.benchmark.explain import Explanation
 from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import DONE, FAILED, NOT_JUDGED, emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
-from gemmgen.cli.reports.verify import coverage_words, show_unconfined, show_verdict
+from gemmgen.cli.reports.verify import coverage_words, show_expected, show_unconfined, show_verdict
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
-from gemmgen.support.errors import Failure, require
+from gemmgen.support.errors import Failure, InvalidInput, require
 from gemmgen.support.files import Store
 from gemmgen.verification.checks import REPLAY
 from gemmgen.verification.host_memory import require_memory
@@ -153,6 +154,7 @@ def command(
     if require_coverage:
         verdict = covered(verdict)
     again = reproduction(found, verdict, examples, out)
+    expected = _expected(found) if found.edited and verdict.passed else None
     document = {
         **kernel_document(found.source),
         "only_promised": list(found.only_promised),
@@ -161,10 +163,13 @@ def command(
         "reproduce": again,
         "cuda_compiler": cuda_document(cuda),
         "not_judged": [[one.first, one.last] for one in hidden],
+        "predicted": None if expected is None else {"us": expected.expected_us, "device": expected.device.name},
     }
 
     def show(console: Console) -> None:
         show_verdict(console, found, verdict, again, cuda, hidden)
+        if expected is not None:
+            show_expected(console, expected)
         show_unconfined(console, unconfined)
 
     emit(as_json, lambda: document, show)
@@ -183,6 +188,14 @@ def covered(verdict: Verdict) -> Verdict:
     if not verdict.passed or (verdict.coverage is not None and verdict.coverage.complete):
         return verdict
     return replace(verdict, failure=Failure("uncovered", coverage_words(verdict.coverage), "verifier"))
+
+
+def _expected(kernel: KernelFile) -> Explanation | None:
+    """What to expect of an edited kernel; None of one whose family or config this version does not know."""
+    try:
+        return explain(kernel)
+    except InvalidInput:
+        return None
 
 
 def _verified(

@@ -1,7 +1,8 @@
 """What is launched before a kernel: copies of operands into the workspace, laid out as the kernel takes them, and sums.
 
 TMA takes lines that begin a multiple of 16 bytes apart, and wgmma tiles of 8-bit and tf32 elements with lines along K.
-A copy has such lines, whatever the operand's leading dimension, alignment and order are.
+A copy has such lines, whatever the operand's leading dimension, alignment and order are. Where a product is computed of
+pieces of its operands (`gemmgen.problem.types.Pieces`), a copy is a matrix of each piece, one behind the other.
 
 Tensor cores that read shared memory themselves leave no element of A and B in a register: the sums of A's rows and B's
 columns, which zero points take, are made before.
@@ -75,8 +76,19 @@ class Prepare(_Before):
         return f"{kernel}_prepare_{self.operand.lower()}_kernel"
 
     def lies(self, problem: Problem) -> MatrixSizes:
-        """The same of the copy, its leading dimension apart."""
-        return replace(self.of(problem), order=self.order)
+        """The same of the copy, or of one of its pieces, its leading dimension apart."""
+        pieces = problem.types.compute.pieces
+        operand = replace(self.of(problem), order=self.order)
+        return operand if pieces is None else replace(operand, dtype=pieces.dtype)
+
+    def pieces(self, problem: Problem) -> int:
+        """Matrices that the copy of one is."""
+        pieces = problem.types.compute.pieces
+        return 1 if pieces is None else pieces.count
+
+    def chunk(self, problem: Problem) -> int:
+        """Elements of 16 bytes of the copy, which divide its leading dimension."""
+        return UNIT // self.lies(problem).dtype.size
 
     def transposes(self, problem: Problem) -> bool:
         """Whether lines of the copy run across the operand's."""
@@ -86,7 +98,7 @@ class Prepare(_Before):
         """Lines of the copy, and elements of each, that a block writes at a time."""
         if self.transposes(problem):
             return TRANSPOSE_TILE, TRANSPOSE_TILE
-        return COPY_LINES, COPY_CHUNKS * elements_of_chunk(self.of(problem))
+        return COPY_LINES, COPY_CHUNKS * self.chunk(problem)
 
     def grid(self, problem: Problem) -> tuple[tuple[str, int], ...]:
         """As `Launch.grid`: of so many tiles."""
@@ -94,11 +106,13 @@ class Prepare(_Before):
         return (copy.lines, lines), (copy.line, length), *((("batch", 1),) if problem.batched else ())
 
     def matrix(self, case: Case) -> Matrix:
-        """The copy, or the batch of them: each product has one, though all share the operand."""
-        operand, unit = case.tensors[self.operand], elements_of_chunk(self.of(case.problem))
-        dense = replace(operand, order=self.order, ld=0, stride=0)
-        ld = -(-max(1, dense.line_length) // unit) * unit
-        return replace(dense, ld=ld, stride=0 if operand.batch is None else dense.lines * ld)
+        """The copy, or the batch of them: each product has one, though all share the operand; pieces likewise."""
+        operand, unit = case.tensors[self.operand], self.chunk(case.problem)
+        dense = replace(operand, order=self.order, ld=0, stride=0, dtype=self.lies(case.problem).dtype)
+        ld, pieces = -(-max(1, dense.line_length) // unit) * unit, self.pieces(case.problem)
+        if operand.batch is None and pieces == 1:
+            return replace(dense, ld=ld)
+        return replace(dense, ld=ld, batch=(operand.batch or 1) * pieces, stride=dense.lines * ld)
 
     def bytes(self, case: Case) -> int:
         """Of the copy, with what lies behind its last line."""
@@ -115,6 +129,10 @@ class LineSums(_Before):
     """
 
     copied: bool
+
+    def chunk(self, problem: Problem) -> int:
+        """Elements of 16 bytes."""
+        return UNIT // self.of(problem).dtype.size
 
     @property
     def part(self) -> str:
@@ -158,9 +176,6 @@ def step_of_record(record: dict[str, Any]) -> Step:
 
 def dtype_of_part(problem: Problem, part: str) -> DType:
     """The element type of one of PREPARED."""
-    return problem.types.accumulator if part in SUMMED else problem.dtype_of(part[-1].upper())
-
-
-def elements_of_chunk(matrix: MatrixSizes) -> int:
-    """Elements of 16 bytes."""
-    return UNIT // matrix.dtype.size
+    if part in SUMMED:
+        return problem.types.accumulator
+    return dict(zip(PREPARED, problem.types.factors, strict=False))[part]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from gemmgen.kernel.notes import ORDER_WORDS
-from gemmgen.kernel.prepare import SUM_LANES, SUM_LINES, LineSums, Prepare, Step, elements_of_chunk
+from gemmgen.kernel.prepare import SUM_LANES, SUM_LINES, LineSums, Prepare, Step
 from gemmgen.kernel.source import Launch, Parameter, prepare_parameters
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import MatrixSizes
@@ -49,11 +49,6 @@ class _StepText(ABC):
         return self.prepare.threads
 
     @property
-    def chunk(self) -> int:
-        """Elements of 16 bytes."""
-        return elements_of_chunk(self._operand)
-
-    @property
     def batched(self) -> bool:
         return self.problem.batched
 
@@ -86,6 +81,11 @@ class LineSumsText(_StepText):
     """A launch that sums lines."""
 
     prepare: LineSums
+
+    @property
+    def chunk(self) -> int:
+        """Elements of 16 bytes."""
+        return self.prepare.chunk(self.problem)
 
     @property
     def source(self) -> str:
@@ -133,6 +133,31 @@ class PrepareText(_StepText):
     prepare: Prepare
 
     @property
+    def chunk(self) -> int:
+        """Elements of 16 bytes of the copy."""
+        return self.prepare.chunk(self.problem)
+
+    @property
+    def piece(self) -> str:
+        """The type of an element of a piece; empty where the operand is copied whole."""
+        return self.prepare.lies(self.problem).dtype.ctype if self.pieces > 1 else ""
+
+    @property
+    def pieces(self) -> int:
+        """Of each matrix; 1: the operand is copied as it is."""
+        return self.prepare.pieces(self.problem)
+
+    @property
+    def access(self) -> int:
+        """Elements that one access reads of the operand, a power of two."""
+        return min(self.chunk, self.problem.vector_limit(self._operand.ld))  # type: ignore[arg-type]
+
+    @property
+    def whole(self) -> bool:
+        """Whether lines are whole chunks, so that no access reads beyond their ends."""
+        return self.length.isdigit() and int(self.length) % self.chunk == 0
+
+    @property
     def order_word(self) -> str:
         return ORDER_WORDS[self.prepare.order]
 
@@ -156,12 +181,12 @@ class PrepareText(_StepText):
     @property
     def lines(self) -> str:
         """Of the copy."""
-        return self._size(self.prepare.lies(self.problem).lines)
+        return self._extent(self.prepare.lies(self.problem).lines)
 
     @property
     def length(self) -> str:
         """Of the copy's lines."""
-        return self._size(self.prepare.lies(self.problem).line)
+        return self._extent(self.prepare.lies(self.problem).line)
 
     @property
     def ld(self) -> str:
@@ -174,7 +199,12 @@ class PrepareText(_StepText):
     @property
     def extent(self) -> str:
         matrices = f"{self.batch} * " if self.batched else ""
+        matrices += f"{self.pieces} * " if self.pieces > 1 else ""
         return f"{matrices}{self.lines} * {self.ld}"
+
+    def _extent(self, size: str) -> str:
+        """The operand's rows or columns."""
+        return self._operand.extent_text(size, {size: self._size(size)})
 
 
 def copy_texts(problem: Problem, launch: Launch, name: str) -> tuple[PrepareText, ...]:

@@ -23,6 +23,7 @@ from gemmgen.run.compile import compiler_version
 from gemmgen.run.emulator.compiler import KIND, HostCompiler
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import CHECKSUM_BYTES, Store
+from gemmgen.support.words import figure
 
 REPOSITORY = Path(__file__).parents[2]
 HERE = {"PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "error", "COLUMNS": "140"}
@@ -81,7 +82,10 @@ def test_tune_json_accounts_for_every_candidate(environment: Path, capsys: pytes
     assert {candidate["state"] for candidate in result["candidates"]} <= {"accepted", "rejected"}
     assert all(candidate["time"]["kind"] == "predicted" for candidate in result["candidates"])
     assert all((environment / file).is_file() for file in result["files"])
-    assert "verify: 3" in captured.err
+    assert "\nverify\n" in captured.err
+    assert [candidate["verification"] is not None for candidate in result["candidates"]] == [True, False, False], (
+        "no time was measured, so that one that is right is enough"
+    )
 
 
 def test_tune_says_at_which_size_and_breaks_no_name(
@@ -119,8 +123,23 @@ def test_verify_finds_an_edit_and_says_how_to_see_it_again(
     command = f"gemmgen verify {kernel} --device emulator --seed 0 --examples 20"
     assert command in shown
     assert main([*command.split()[1:], "--json"]) == 1
-    verification = document(capsys.readouterr().out)["verification"]
+    found = document(capsys.readouterr().out)
+    verification = found["verification"]
     assert verification["failure"]["kind"] == "wrong" and verification["mismatch"]["row"] == 0
+    assert found["predicted"] is None  # of a wrong kernel nobody asks how fast it is
+
+
+def test_verify_predicts_the_time_of_an_edited_kernel(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["generate", "?x?x?", "--family", "naive"])
+    (kernel,) = environment.glob("gemmgen-out/*.cu")
+    command = ["verify", str(kernel), "--device", "emulator", "--examples", "3", "--json"]
+    kernel.write_text(kernel.read_text().replace("k < s.K", "k <= s.K - 1"))  # as right as it was
+    capsys.readouterr()
+    assert main(command) == 0
+    predicted = document(capsys.readouterr().out)["predicted"]
+    assert predicted["us"] > 0 and predicted["device"]
+    assert main(command[:-1]) == 0
+    assert f"predicted on {predicted['device']}: {figure(predicted['us'])} us" in capsys.readouterr().out
 
 
 def has_nvrtc() -> bool:

@@ -96,7 +96,7 @@ def test_tokens_of_forms_read_back_and_others_are_digits_of_their_own():
     [
         ("gelu(alpha*acc + bais)", r"'bais' is no name here: known are acc, .* \(character 18 of"),
         ("foo(acc)", r"'foo\(acc\)' is no function: known are .*relu, .*character 1 of"),
-        ("bias+swish", "'swish' is no name here: known are zero_m, zero_a, zero_n, zero_b, bias, "),
+        ("bias+swish", "'swish' is no name here: known are swiglu, geglu, zero_m, zero_a, zero_n, zero_b, bias, "),
         ("bias*gelu", "'bias \\* gelu' of 'bias\\*gelu' is no form"),
         ("acc/alpha", "'alpha' divides: only numbers"),
         ("acc/0", "'0' divides"),

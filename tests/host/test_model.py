@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmgen.benchmark.explain import BOUNDS
-from gemmgen.kernel.families import NAIVE, SIMT, Config, Family
+from gemmgen.kernel.families import NAIVE, SIMT, WGMMA, Config, Family
 from gemmgen.kernel.model import (
     REPRESENTATIVE_SIZE,
     Bound,
@@ -23,9 +23,11 @@ from gemmgen.kernel.model import (
     predict,
     representative,
 )
-from gemmgen.problem.device import ARCHS, MAX_REGISTERS, Arch, device_named
+from gemmgen.problem.device import ARCHS, DEVICES, MAX_REGISTERS, Arch, device_named
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 
 LAPTOP = device_named("RTX 4050 Laptop")  # sm_89
 SQUARE = Problem(1024, 1024, 1024)
@@ -106,6 +108,16 @@ def test_spills_cost_time() -> None:
 def test_waves_are_blocks_over_blocks_at_once() -> None:
     found = prediction(SIMT, registers=100)
     assert found.waves == pytest.approx((1024 // 128) ** 2 / (found.occupancy.blocks * LAPTOP.sms))
+
+
+def test_waves_of_a_persistent_kernel_are_turns_of_its_blocks() -> None:
+    """4096 x 4096 in tiles of 128 x 256 are 512, which 132 SMs compute in 4 turns: 128 blocks do as well."""
+    problem = Problem(4096, 4096, 4096, types=Types.parse("bf16"), layout=Layout.parse("rc"))
+    config = WGMMA.default(problem).with_values(BM=128, BN=256)
+    plans = (WGMMA.plan(problem, config.with_values(PERSISTENT=persistent)) for persistent in (1, 0))
+    turns, waves = (predict(plan, DEVICES["H200"]).waves for plan in plans)
+    assert turns == 4
+    assert waves == pytest.approx(512 / 132)
 
 
 def test_every_bound_that_a_prediction_may_name_is_explained() -> None:

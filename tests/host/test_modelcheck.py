@@ -30,16 +30,18 @@ from gemmgen.benchmark.study.modelcheck import (
 from gemmgen.cli import main
 from gemmgen.cli.reports.model import total, write_check
 from gemmgen.cli.reports.plots import why_no_plot
-from gemmgen.kernel.families import SIMT
+from gemmgen.kernel.families import SIMT, WGMMA
 from gemmgen.kernel.model import predict
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.timing import Timing
 from gemmgen.run.target import Target
 from gemmgen.search.order import Search
 from gemmgen.search.space import Space, explore
-from gemmgen.search.tuner import Tuner
+from gemmgen.search.tuner import Trial, Tuner
 from gemmgen.support.errors import GemmgenError, InvalidInput
 
 HELD_OUT = Path(__file__).parent / "data" / "h200_simt_times_held_out.json"
@@ -215,6 +217,22 @@ def test_candidates_are_the_models_first_and_others_that_are_likely(space: Space
     assert len(candidates(Search([few], CARD), 12, random.Random(1))) <= 3
 
 
+def test_the_fastest_are_measured_with_all_details() -> None:
+    problem = Problem(4096, 4096, 4096, types=Types.parse("bf16"), layout=Layout.parse("rc"))
+    space = explore(WGMMA, problem, CARD)
+    search = Search([replace(space, accepted=space.accepted[:20])], CARD)
+    trials = [
+        Trial(None, one.plan, one.prediction, timing=Timing((10.0 + place,), {}))  # type: ignore[arg-type]
+        for place, one in enumerate(search.first(8))
+    ]
+    found = [entry.config for entry in modelcheck.detailed(search, [*trials[::-1], replace(trials[0], timing=None)])]
+    fastest = [trial.config for trial in trials[: modelcheck.DETAILED]]
+    per_config = 3 * 2 * 2 - 1  # GROUP, IN_FLIGHT and PERSISTENT, all but what was timed
+    assert len(found) == len(set(found)) == modelcheck.DETAILED * per_config
+    assert {one.with_values(GROUP=8, IN_FLIGHT=1, PERSISTENT=1) for one in found} == set(fastest)
+    assert not set(found) & set(fastest)
+
+
 class Gpu:
     """Stands in for the executor of an H200."""
 
@@ -222,7 +240,7 @@ class Gpu:
 
 
 def test_measured_times_replace_the_old_ones(monkeypatch: pytest.MonkeyPatch, space: Space) -> None:
-    """The tuner compiles and times; what it could not is left out."""
+    """The tuner compiles and times, and at last all in one run; what it could not time is left out."""
     compiled = CompiledKernel("digest", "sm_90", b"cubin", 99, 0, 0, 0, "NVRTC 0", (), 0.1)
     spec = replace(CARD, name="H200 NVL")
     target = Target(Gpu(), "sm_90", spec)  # type: ignore[arg-type]
@@ -234,14 +252,24 @@ def test_measured_times_replace_the_old_ones(monkeypatch: pytest.MonkeyPatch, sp
         timed = [replace(one, timing=Timing((20.0 - place,), {})) for place, one in enumerate(trials)]
         return [*timed[:-1], trials[-1]]
 
+    together: list[int] = []
+
+    def measure_together(self: Tuner, trials: list) -> list:
+        together.append(len(trials))
+        return measure(self, trials[:6])
+
     monkeypatch.setattr(Tuner, "measure", measure)
+    monkeypatch.setattr(Tuner, "measure_together", measure_together)
     fresh = measure_times(times_of(CheckRow(DEFAULT.values, 128, 10)), target, None, "the command", budget=6)  # type: ignore[arg-type]
     ((problem, rows),) = fresh.problems
     assert problem == PROBLEM and fresh.device is CARD
     assert [row.us for row in rows] == [16, 17, 18, 19, 20] and {row.registers for row in rows} == {99}
     assert fresh.provenance["card"] == Gpu.description and fresh.provenance["command"] == "the command"
 
-    monkeypatch.setattr(Tuner, "measure", lambda self, trials: trials)
+    assert together > [6]  # the fastest with other details, too
+
+    for stage in ("measure", "measure_together"):
+        monkeypatch.setattr(Tuner, stage, lambda self, trials: trials)
     with pytest.raises(GemmgenError, match="none of the configs could be timed"):
         measure_times(fresh, target, None, "the command", budget=6)  # type: ignore[arg-type]
     unknown = Target(Gpu(), "sm_90", replace(CARD, name="Voodoo 2"))  # type: ignore[arg-type]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -46,7 +47,8 @@ TIMES = {path.stem.split("_")[1]: path for path in sorted(DATA.glob("h200_*_time
 TOP = 16  # where in the model's order the fastest should be
 PER_PROBLEM = 48  # configs to measure
 FROM_THE_TOP = 3  # one of so many is the model's own choice, the others are drawn
-WITHIN = 2.5  # times the least predicted time: configs beyond it are not drawn
+WITHIN = 2.0  # times the least predicted time: configs beyond it are not measured
+DETAILED = 6  # of the fastest: those are measured with all details, too
 
 
 @dataclass(frozen=True)
@@ -274,9 +276,10 @@ def measure_times(
 ) -> Times:
     """Time `budget` configs of each problem of `known` on `target`'s GPU: some the model's first, the others drawn.
 
-    What does not compile, spills or fails to run is left out. A measurement that was interrupted resumes: timings are
-    kept by content. Raises InvalidInput for a card that gemmgen.problem.device does not list, as the check needs its
-    figures, and GemmgenError where nothing could be timed.
+    And the fastest of them with other details. A problem's times all come from one run. What does not compile, spills
+    or fails to run is left out. A measurement that was interrupted resumes: kernels and first timings are kept by
+    content. Raises InvalidInput for a card that gemmgen.problem.device does not list, as the check needs its figures,
+    and GemmgenError where nothing could be timed.
     """
     assert target.gpu is not None, "times are measured on a GPU"
     card = next((spec for spec in DEVICES.values() if spec.is_card(target.spec.name)), None)
@@ -286,8 +289,11 @@ def measure_times(
     with crew(compiler_processes()) as compilers:
         for problem, _ in known.problems:
             tuner = Tuner(problem, target, store, (known.family,), seed, progress or Silent(), compilers)
-            tried = candidates(_search(tuner), budget or PER_PROBLEM, random.Random(seed))
+            search = _search(tuner)
+            tried = candidates(search, budget or PER_PROBLEM, random.Random(seed))
             trials = tuner.measure(tuner.compile(tuner.render(tried)))
+            trials += tuner.compile(tuner.render(detailed(search, trials)))
+            trials = tuner.measure_together(trials)
             problems.append((problem, tuple(sorted(filter(None, map(_timed, trials)), key=lambda row: row.us))))
     if not any(rows for _, rows in problems):
         raise GemmgenError("none of the configs could be timed")
@@ -320,11 +326,30 @@ def _provenance(target: Target, command: str) -> dict[str, str]:
 
 
 def candidates(search: Search, budget: int, rng: random.Random) -> list[Ranked]:
-    """The model's first, and others at random up to WITHIN times the least predicted time."""
+    """The model's first, and others at random, of those up to WITHIN times the least predicted time: with a large
+    budget all of them."""
     least = min((entry.prediction.time_us for entry in search.ranked), default=math.inf)
-    first = search.first(-(-budget // FROM_THE_TOP))
+    likely = [entry for entry in search.ranked if entry.prediction.time_us <= WITHIN * least]
+    configs = {entry.config for entry in likely}
+    first = [entry for entry in search.first(-(-budget // FROM_THE_TOP)) if entry.config in configs]
     taken = {entry.config for entry in first}
-    likely = [
-        entry for entry in search.ranked if entry.config not in taken and entry.prediction.time_us <= WITHIN * least
-    ]
-    return first + rng.sample(likely, min(budget - len(first), len(likely)))
+    others = [entry for entry in likely if entry.config not in taken]
+    return first + rng.sample(others, min(budget - len(first), len(others)))
+
+
+def detailed(search: Search, trials: Sequence[Trial]) -> list[Ranked]:
+    """The DETAILED fastest of `trials` with all other values of their families' details."""
+    timed = sorted((trial for trial in trials if trial.timing is not None), key=lambda trial: trial.time_us)
+    found = (
+        (FAMILIES[trial.plan.family], config)
+        for trial in timed[:DETAILED]
+        for config in _with_details(FAMILIES[trial.plan.family], trial.config)
+    )
+    return search.given(list(found))
+
+
+def _with_details(family: Family, config: Config) -> Iterator[Config]:
+    """`config` with each combination of its family's details."""
+    axes = [axis for axis in config.axes() if axis.name in family.details]
+    for values in product(*(axis.values for axis in axes)):
+        yield config.with_values(**dict(zip((axis.name for axis in axes), values, strict=True)))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 
 from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.benchmark.explain import Explanation
 from gemmgen.cli.reports.words import bad, bold, facts, figure, good
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.run.coverage import Coverage
@@ -46,6 +47,13 @@ def show_verdict(
         _show_cuda(console, cuda)
     for result in verdict.sanitizers:
         _show_sanitizer(console, result)
+
+
+def show_expected(console: Console, it: Explanation) -> None:
+    """The predicted time of an edited kernel, beside that of what gemmgen renders for the constants of its text."""
+    rendered = f"{figure(it.prediction.time_us)} us as gemmgen would render it"
+    ours = rendered if it.edited is None else f"{figure(it.edited.time_us)} us; {rendered}"
+    console.print(f"      predicted on {it.device.name}: {ours}", soft_wrap=True)
 
 
 def show_promised(console: Console, promised: Sequence[str]) -> None:

@@ -23,6 +23,7 @@ typedef struct CUstream_st* cudaStream_t;
 cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
+cudaError_t cudaMemset2D(void* memory, size_t pitch, int byte, size_t width, size_t height);
 cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStream_t stream);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaDeviceSynchronize(void);
