@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol
 
-from gemmgen.kernel.families import SEARCHED, Config, Family
+from gemmgen.kernel.families import NAIVE, SEARCHED, Config, Family
 from gemmgen.kernel.model import Prediction, predict, representative
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.render import render_plan
@@ -230,6 +230,9 @@ class Tuner:
             explored.append(explore(family, self.problem, self.target.spec))
             if explored[-1].accepted:
                 search.add(explored[-1])
+        if not search.spaces and self.families == SEARCHED:  # two products on a card without wgmma, say
+            self.families = (NAIVE,)
+            return self._explore()
         if not search.spaces:
             raise GemmgenError("; ".join(self._unsuited(space) for space in explored))
         self.progress.step("explore", None)

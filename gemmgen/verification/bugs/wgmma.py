@@ -85,7 +85,7 @@ WGMMA_BUGS = (
     Bug("sums are not added up", "missing product", WGMMA_PROMOTED, "totals[i][r] += acc[i][r]",
         "totals[i][r] = acc[i][r]",
         (VALUE,)),
-    Bug("sums are added up again", "duplicated product", WGMMA_PROMOTED, "            acc[i][r] = 0.0f;\n", "",
+    Bug("sums are added up again", "duplicated product", WGMMA_PROMOTED, ", k > 0)", ", true)",
         (VALUE,)),
     # C
     Bug("no proxy fence before C's store", "fence", WGMMA_RC, "                fence_proxy_async();\n", "",

@@ -1,22 +1,24 @@
-// gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_2d6a427a
+// gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_96db2c0f
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  4096 x 4096, row-major, lda = 4096
-//     B  4096 x 4096, column-major, ldb = 4096
+//     B  4096 x 4096, row-major, ldb = 4096
 //     C  4096 x 4096, row-major, ldc = 4096
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 128, 230400 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
 //         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
-// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
+// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  ceil(M / 256) * ceil(N / 128) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_wgmma_128x128x128_c2_k2x0_s6_f0_g8_p0
-// Made by gemmgen generate 4096x4096x4096 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set CLUSTER=2 --set STAGES=6 --set PERSISTENT=0
+// Launch  ceil(M / 128) * ceil(N / 256) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         prepared_b: 4096 * 4096 elements, which gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_96db2c0f_prepare_b_kernel writes before,
+//         no other launch using the same workspace at the same time
+// Config  gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_wgmma_128x128x128_c2_k2x1_s6_f0_g8_p0
+// Made by gemmgen generate 4096x4096x4096 --types e4m3,e4m3,bf16 --compute promoted --layout rr --arch sm_90 --family wgmma --set CLUSTER=2 --set ACROSS=1 --set STAGES=6 --set PERSISTENT=0
 
 namespace {
 
@@ -81,8 +83,8 @@ constexpr int LINE_A = 128;  // elements of a line of A in shared memory
 constexpr int LINE_B = 128;  // elements of a line of B in shared memory
 
 // Clusters
-constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
+constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
+constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
 
 // How C leaves registers
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
@@ -165,12 +167,12 @@ struct TileOrigin {
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
 {
-    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
     const int group = cluster / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
+    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
 }
 
 #ifdef __CUDACC__
@@ -414,19 +416,19 @@ __device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned l
 }
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The bytes of
-// A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
+// Lets TMA bring the k tile of B, and this block's part of A's, which goes to all blocks of the cluster, from k on. The bytes of
+// B and of all parts of A count at the stage's barrier, and zeros for what lies outside of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k, int rank)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    const int part = rank * PART_B;  // the first line that this block brings
-    tma_load_multicast_2d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, (1 << CLUSTER) - 1);
+    const int part = rank * PART_A;  // the first line that this block brings
+    tma_load_multicast_2d(shared.a[stage] + part * LINE_A, map_a, full, k, tile.m + part, (1 << CLUSTER) - 1);
+    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
-// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// acc = A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
@@ -436,7 +438,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, true);
+            wgmma_m64n128k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
     }
 }
 
@@ -449,15 +451,12 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 }
 
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
-__device__ __forceinline__ void promote(Accumulators& acc, Accumulators& totals)
+__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < BN / 2; ++r) {
-            totals[i][r] += acc[i][r];
-            acc[i][r] = 0.0f;
-        }
+        for (int r = 0; r < BN / 2; ++r) totals[i][r] += acc[i][r];
     }
 }
 
@@ -520,8 +519,48 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 
 }  // namespace
 
+// 16 bytes of a copy.
+template <typename E>
+struct alignas(16) Chunk {
+    E at[16 / sizeof(E)];
+};
+
+// prepared_b = B, column-major, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind
+// a line's end.
+extern "C" __global__ void __launch_bounds__(256)
+gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_96db2c0f_prepare_b_kernel(
+    const E4M3* __restrict__ B,
+    E4M3* __restrict__ prepared_b)
+{
+    const int lines = 4096, length = 4096;  // of the copy
+    const int chunks = (length + 15) / 16;
+    const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
+    const unsigned tiles = across * down;
+    __shared__ E4M3 transposed[64][64 + 4];  // a word more: columns lie in different banks
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_line = static_cast<int>(tile / across) * 64, first = static_cast<int>(tile % across) * 64;
+        for (int i = threadIdx.x; i < 64 * 64; i += 256) {
+            const int from = first + i / 64, line = first_line + i % 64;
+            E4M3 element = {};
+            if (from < length && line < lines) element = B[static_cast<long long>(from) * 4096 + line];
+            transposed[i / 64][i % 64] = element;
+        }
+        __syncthreads();  // the tile is whole
+        for (int i = threadIdx.x; i < 64 * 4; i += 256) {
+            const int line = i / 4, chunk = i % 4;
+            if (first_line + line >= lines || first / 16 + chunk >= chunks) continue;
+            Chunk<E4M3> copied;
+            #pragma unroll
+            for (int k = 0; k < 16; ++k) copied.at[k] = transposed[chunk * 16 + k][line];
+            const long long to = first_line + line;
+            reinterpret_cast<Chunk<E4M3>*>(prepared_b)[to * chunks + first / 16 + chunk] = copied;
+        }
+        __syncthreads();  // and may be overwritten
+    }
+}
+
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_2d6a427a(
+gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_96db2c0f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -542,7 +581,7 @@ gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_2d6a427a(
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
