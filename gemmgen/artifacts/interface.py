@@ -104,11 +104,14 @@ class Alignment:
 class Interface:
     """The launcher of `source`, built for `arch` ("sm_90"), as the templates see it.
 
+    torch  whether NAME_torch.cpp comes with it: operators of torch
+
     Raises InvalidInput for a name that is no C identifier (it becomes file names) and an arch that is none.
     """
 
     source: KernelSource
     arch: str
+    torch: bool = False
 
     def __post_init__(self) -> None:
         require(
@@ -234,7 +237,8 @@ class Interface:
         if parameter in self.tensors:
             return self.problem.dtype_of(parameter)
         if parameter in PREPARED:
-            return self.problem.dtype_of(parameter.removeprefix("prepared_").upper())
+            prepare = self.source.launch.prepared(parameter.removeprefix("prepared_").upper())
+            return None if prepare is None else prepare.lies(self.problem).dtype
         if parameter == "partials":
             return self.types.accumulator
         return self.types.scalar if parameter in self.epilogue.scalars else None
