@@ -29,8 +29,8 @@ from gemmgen.kernel.families.wgmma_operands import (
     maps_of,
     operands,
     piece_columns,
+    prepares,
     staged,
-    steps_before,
     sums_type,
     taken,
 )
@@ -154,7 +154,7 @@ class WgmmaFamily(Family):
             attributes=(DEPENDENT_LAUNCH,),
             maps=maps_of(problem, one),
             persistent=bool(one.PERSISTENT),
-            prepares=steps_before(problem),
+            prepares=prepares(problem),
         )
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
