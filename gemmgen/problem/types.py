@@ -75,6 +75,11 @@ class Compute(Enum):
         return (DType.F32,) if self.pieces else known.get(self, ELEMENTS)
 
     @property
+    def note(self) -> str:
+        """What a caller has to know of its results; empty where they are as exact as the types of sums allow."""
+        return NOTES.get(self, "")
+
+    @property
     def pieces(self) -> Pieces | None:
         """What operands are split into; None where they are multiplied as they are."""
         return BF16X6_PIECES if self is Compute.BF16X6 else None
@@ -90,6 +95,16 @@ class Compute(Enum):
         known = {compute.label: compute for compute in cls}
         require(text in known, f"unknown compute {text!r}: known are {', '.join(known)}")
         return known[text]
+
+
+NOTES = {
+    Compute.TF32: "elements of A and B are rounded to the 11 bits of tf32",
+    Compute.F16: "tensor cores keep sums in f16, rounded at each step",
+    Compute.PROMOTED: f"tensor cores keep 13 bits of sums of {PROMOTION} products, which are added up in f32",
+    Compute.FAST: "tensor cores keep 13 bits of sums",
+    Compute.BF16X6: "results are as exact, element by element, as those of f32 on CUDA cores, Inf and NaN among them; "
+    "elements of A and B count to a multiple of 2^-133, which takes bits from those below 2^-110",
+}
 
 
 @dataclass(frozen=True)

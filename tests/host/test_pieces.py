@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gemmgen.artifacts.interface import Interface
 from gemmgen.kernel.families import WGMMA
 from gemmgen.kernel.plan import SumOrder
+from gemmgen.kernel.render import render
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -58,6 +60,19 @@ def test_pieces_of_an_operand_lie_one_behind_the_other() -> None:
     assert (of_b.order, of_b.ld, of_b.batch, of_b.stride) == ("r", 56, 6, 300 * 56)
     assert launch.workspace(problem.case()).lengths["prepared_a"] == 2 * 6 * 300 * 104
     assert [len(one.box) for one in launch.maps] == [3, 3, 3]
+
+
+def test_an_exported_launcher_encodes_maps_of_pieces() -> None:
+    problem = Problem(None, 52, 300, types=TYPES, layout="cr", batch=None)
+    exported = Interface(render(problem, WGMMA, WGMMA.default(problem)), "sm_90a")
+    of_a, of_b = exported.maps.encoded
+    assert (of_a.type, of_a.element_bytes, of_a.tensor) == ("UINT16", 2, ("M", "300", "3 * batch"))
+    assert of_a.distances == ("copy_ld(M, 8)", "300 * copy_ld(M, 8)")
+    assert of_b.tensor == ("52", "300", "3 * batch") and of_b.distances == ("copy_ld(52, 8)", "300 * copy_ld(52, 8)")
+    assert [part.bytes for part in exported.parts] == [
+        "sizeof(unsigned short) * 3 * batch * 300 * copy_ld(52, 8)",
+        "sizeof(unsigned short) * 3 * batch * 300 * copy_ld(M, 8)",
+    ]
 
 
 def test_only_f32_is_split() -> None:
