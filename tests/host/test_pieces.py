@@ -14,10 +14,11 @@ from gemmgen.kernel.render import render
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.types import BF16X6_PIECES, PROMOTION, Compute, Types
+from gemmgen.problem.pieces import BF16X6
+from gemmgen.problem.types import PROMOTION, Compute, Types
 from gemmgen.problem.wgmma import Wgmma
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.replay import split, sums_of
+from gemmgen.verification.replay import sums_of
 from gemmgen.verification.tensor_bound import tensor_bound
 
 TYPES = Types.parse("f32", Compute.BF16X6)
@@ -27,9 +28,8 @@ FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 def pieces_of(*numbers: float) -> list[list[float]]:
     """By number."""
-    codes = np.array(numbers, np.float32).view(np.uint32)
-    found = [DType.BF16.decode(piece.view(DType.BF16.numpy)) for piece in split(BF16X6_PIECES, codes)]
-    return np.array(found).T.tolist()
+    found: list[list[float]] = DType.BF16.decode(BF16X6.split(np.array(numbers, np.float32))).T.tolist()
+    return found
 
 
 @given(FLOATS)
@@ -96,7 +96,7 @@ def test_sums_are_at_least_as_exact_as_those_of_ffmas(low: float) -> None:
     chain = np.zeros(len(a), np.float32)
     for k in range(depth):
         chain = (chain + a[:, k].astype(float) * b[:, k]).astype(np.float32)
-    order = SumOrder(Wgmma(128, DType.BF16, DType.BF16, DType.F32), 64, promotion=PROMOTION, pieces=BF16X6_PIECES)
+    order = SumOrder(Wgmma(128, DType.BF16, DType.BF16, DType.F32), 64, promotion=PROMOTION, pieces=BF16X6)
     ours = sums_of(order, parse_arch("sm_90a"), TYPES, a.view(np.uint32), b.view(np.uint32))
     of_ours, of_chain = (float((np.abs(one - exact) / size).max() * 2**24) for one in (ours, chain))
     print(f"in [{low:g}, 1]: {of_ours:.2g} of bf16x6, {of_chain:.2g} of FFMAs, in units of 2^-24")

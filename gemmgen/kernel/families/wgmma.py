@@ -41,7 +41,8 @@ from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.device import BANK_BYTES, MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.types import PROMOTION, Compute, Pieces
+from gemmgen.problem.pieces import Pieces
+from gemmgen.problem.types import PROMOTION, Compute
 from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
