@@ -4,7 +4,8 @@ last the same kernels with other details, which no model foresees.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -18,6 +19,7 @@ from gemmgen.search.space import Space
 
 BEST_KEPT = 4  # configs whose neighbours a round tries
 HOPELESS = 2.0  # times the least predicted time; the model errs by a fifth
+ONE_BY_ONE = 96  # configs, from which on details change one after the other, each round with the gain of the last
 REACH = 3  # axes in which a neighbour may differ: a deeper step goes with other slices and stages
 
 
@@ -131,6 +133,33 @@ class Search:
         near = [(_distance(config, entry.config), entry) for entry in same_family]
         close = [(distance, entry) for distance, entry in near if distance <= REACH]
         return [entry for _, entry in sorted(close, key=lambda pair: (pair[0], pair[1].prediction.time_us))]
+
+
+def rounds(
+    search: Search,
+    budget: int,
+    given: Sequence[Ranked],
+    tried: Callable[[], Sequence[tuple[Config, float | None]]],
+) -> Iterator[list[Ranked]]:
+    """The configs of a search that tries `budget` of them: `given`, and up to half of them spread over the space; then
+    around what was fastest, and at last that with other details.
+
+    `tried` gives those so far with their times, None where there is none.
+    """
+    yield [*given, *search.first(max(0, budget - budget // 2 - len(given)))]
+    details = search.details(_timed(tried()))
+    moves = [(), *([(axis,) for axis in details] if budget >= ONE_BY_ONE else [details] if details else [])]
+    for number, axes in enumerate(moves):
+        timed = _timed(tried())
+        count = math.ceil((budget - len(tried())) / (len(moves) - number))
+        moved: list[Ranked] = []
+        for left, axis in zip(range(len(axes), 0, -1), axes, strict=True):
+            moved += search.moved(axis, math.ceil((count - len(moved)) / left), timed)
+        yield moved + search.next(count - len(moved), timed)
+
+
+def _timed(tried: Sequence[tuple[Config, float | None]]) -> list[tuple[Config, float]]:
+    return [(config, us) for config, us in tried if us is not None]
 
 
 def _fastest(timed: Sequence[tuple[Config, float]]) -> list[Config]:
