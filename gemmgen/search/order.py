@@ -155,7 +155,8 @@ def rounds(
         moved: list[Ranked] = []
         for left, axis in zip(range(len(axes), 0, -1), axes, strict=True):
             moved += search.moved(axis, math.ceil((count - len(moved)) / left), timed)
-        yield moved + search.next(count - len(moved), timed)
+        near = moved + search.next(count - len(moved), timed)
+        yield near + search.first(count - len(near))  # where there are no more neighbours
 
 
 def _timed(tried: Sequence[tuple[Config, float | None]]) -> list[tuple[Config, float]]:
