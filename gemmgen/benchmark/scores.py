@@ -31,7 +31,7 @@ MEANING = (
     "cuBLASLt's time over ours. For a batch by pointers the baseline, in the same columns, is cuBLAS's",
     f"{GEMM_BATCHED}. The limit is the lower of two rates measured on the card: that of FMAs on CUDA cores, and the",
     "one that memory allows where each matrix is moved once, at the bandwidth of reading, or of copying where C",
-    "is a quarter of the traffic or more. Short launches do not reach that bandwidth. So the same rounds time a",
+    "is a quarter of the traffic or more. Short launches do not reach that bandwidth. So the same run times a",
     "kernel that reads A and B, writes C and computes nothing, and `of moving the bytes` is its time over ours. A",
     "goal is out of reach where our kernel would have to take less than 95% of that kernel's time. Verified:",
     "situations passed; in part: only some tiles of C ran, as the launch is large, and under the sanitizers only",

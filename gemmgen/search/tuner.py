@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol
 
-from gemmgen.kernel.families import SEARCHED, Config, Family
+from gemmgen.kernel.families import NAIVE, SEARCHED, Config, Family
 from gemmgen.kernel.model import Prediction, predict, representative
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.render import render_plan
@@ -55,6 +55,7 @@ JUDGES = tuple(
 )
 WON_SHARE = 4  # one candidate of so many, at most, because it won a similar problem
 FINALISTS = 4  # the fastest that are right: re-timed together
+TOO_SLOW = Failure("rejected", f"{FINALISTS} faster ones are right", "tuner")
 
 
 class Progress(Protocol):
@@ -116,6 +117,7 @@ class TuneResult:
 
     spaces      of the families that were searched
     trials      all candidates: the fastest first, then those that are out
+    finalists   of which the winner was chosen; without a GPU all but the winner are predicted alone, not verified
     pick        indices into `finalists`
     seconds     that each phase of the search took
     experience  configs among the first tried because they won similar problems on this card
@@ -226,6 +228,9 @@ class Tuner:
             explored.append(explore(family, self.problem, self.target.spec))
             if explored[-1].accepted:
                 search.add(explored[-1])
+        if not search.spaces and self.families == SEARCHED:  # two products on a card without wgmma, say
+            self.families = (NAIVE,)
+            return self._explore()
         if not search.spaces:
             raise GemmgenError("; ".join(self._unsuited(space) for space in explored))
         self.progress.step("explore", None)
@@ -305,11 +310,10 @@ class Tuner:
     def verify_fastest(self, trials: list[Trial]) -> list[Trial]:
         """Property-test from the first on, until FINALISTS are right: no slower one can win, and those stay out.
 
-        Without a GPU, where times are predictions, all are tested.
+        Without a GPU nothing is timed again, so that one is enough; the others stay in, untested.
         """
-        if self.target.gpu is None:
-            return self.verify(trials)
-        self.progress.stage("verify", FINALISTS)
+        enough = 1 if self.target.gpu is None else FINALISTS
+        self.progress.stage("verify", enough)
         if self._data is not None:
             self._data.result()
         right = 0
@@ -318,8 +322,8 @@ class Tuner:
             nonlocal right
             if trial.failure is not None:
                 return trial
-            if right == FINALISTS:
-                return replace(trial, failure=Failure("rejected", f"{FINALISTS} faster ones are right", "tuner"))
+            if right == enough:
+                return trial if self.target.gpu is None else replace(trial, failure=TOO_SLOW)
             trial = self._verified(trial)
             right += trial.failure is None
             return trial

@@ -7,6 +7,9 @@ Each value comes with a bound of its error. An operation on values that are off 
     f(a)       bound(a) * the largest slope of f within bound(a) of a         + f's own error
     rounding   u |value| + half the smallest denormal; nothing where exact operands have a result that the type holds
 
+Infinity times what may be 0, or of either sign, is in doubt: NaN or infinite, and right whatever it is. Such is
+silu(acc) * acc2 where acc is so far below 0 that sigmoid(acc) vanishes in a kernel and not in float64.
+
 These are worst cases, no probabilities: an epilogue has few operations. A kernel that fuses a product and a sum rounds
 once less. What kernels compute in integers is exact, modulo 2^32, and rounded where it becomes a float.
 """
@@ -30,6 +33,7 @@ FLOAT64 = 2.0**-30  # of a bound: more than float64's own rounding takes away
 
 Doubles = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,20 @@ class Bounded:
     def exact(cls, value: npt.ArrayLike) -> Bounded:
         values = np.asarray(value, np.float64)
         return cls(values, np.zeros_like(values))
+
+    @property
+    def doubtful(self) -> Mask:
+        return doubtful(self.value, self.bound)
+
+    @property
+    def may_vanish(self) -> Mask:
+        """Where a kernel's may be 0, and another than this one."""
+        return np.asarray((np.abs(self.value) <= self.bound) & (self.bound > 0))
+
+
+def doubtful(value: Doubles, bound: Doubles) -> Mask:
+    """Where any result is right."""
+    return np.asarray(np.isnan(value) & np.isinf(bound))
 
 
 @dataclass(frozen=True)
@@ -114,9 +132,11 @@ class _Arithmetic:
                 negated = self.value(value, names)
                 return Bounded(-negated.value, negated.bound)
             case Call(name, arguments):
-                return self._call(name, [self.value(argument, names) for argument in arguments])
+                values = [self.value(argument, names) for argument in arguments]
+                return _doubting(self._call(name, values), *values)
             case Binary(operator, left, right):
-                return self._binary(operator, self.value(left, names), self.value(right, names))
+                a, b = self.value(left, names), self.value(right, names)
+                return _doubting(self._binary(operator, a, b), a, b, times=operator == "*")
 
     def _binary(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
         if operator == "+":
@@ -145,7 +165,8 @@ class _Arithmetic:
         least = 2.0 ** (1 - self.dtype.max_exponent)  # results below it may be zero
         unit = np.abs(x.value) + x.bound if function.of_x else np.abs(value) + inherited
         own = 2 * function.ulps * self.dtype.unit_roundoff * unit + least
-        return self._finite(value, inherited + self._roundings * own)
+        limit = np.isinf(x.value)  # which libraries return exactly
+        return self._finite(value, np.where(limit, 0.0, inherited + self._roundings * own))
 
     def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:
         unit, times = self.dtype.unit_roundoff * (1 + FLOAT64), self._roundings
@@ -168,6 +189,17 @@ class _Arithmetic:
     def _roundings(self) -> int:
         """Of an operation: in f64 the reference rounds as the kernel does."""
         return 2 if self.dtype == DType.F64 else 1
+
+
+def _doubting(result: Bounded, *of: Bounded, times: bool = False) -> Bounded:
+    """`result`, in doubt where what it is made of is; the product of two also where it is of infinity and maybe 0."""
+    doubt = np.logical_or.reduce(np.broadcast_arrays(*(part.doubtful for part in of)))
+    if times:
+        a, b = of
+        doubt = doubt | np.isinf(a.value) & b.may_vanish | np.isinf(b.value) & a.may_vanish
+    if not doubt.any():
+        return result
+    return Bounded(np.where(doubt, np.nan, result.value), np.where(doubt, np.inf, result.bound))
 
 
 @cache

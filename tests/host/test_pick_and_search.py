@@ -173,6 +173,23 @@ def test_rounds_meet_in_one_run_before_they_are_ranked(space: Space, monkeypatch
     assert tuner.rank([trials[:5]]) == trials[:5], "one round is one run"
 
 
+def test_without_a_gpu_the_first_kernel_that_is_right_is_enough(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that is predicted to be the fastest is wrong."""
+    plans = [SIMT.plan(PROBLEM, config) for config in space.accepted[:4]]
+    trials = [Trial(render_plan(plan, "sm_90"), plan, predict(plan, CARD)) for plan in plans]
+    tested: list[Trial] = []
+
+    def verified(self: Tuner, trial: Trial) -> Trial:
+        tested.append(trial)
+        return replace(trial, failure=Failure("wrong", "", "verifier")) if trial is trials[0] else trial
+
+    monkeypatch.setattr(Tuner, "_verified", verified)
+    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None), Store(), (SIMT,), 0, Silent())
+    judged = tuner.verify_fastest(trials)
+    assert tested == trials[:2]
+    assert [trial.failure is None for trial in judged] == [False, True, True, True]
+
+
 def test_a_tuner_renders_a_kernel_once_whatever_its_configs_are_called(space: Space) -> None:
     """Threads meet in no bank as 8 for a line, so a team of 8 is the same kernel; FMA_ORDER 4 is another one."""
     start = next(config for config in space.accepted if config.values["TA"] == 1 and config.values["ASYNC"] == 1)

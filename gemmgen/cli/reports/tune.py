@@ -125,15 +125,22 @@ def _where(case: Case) -> str:
 
 
 def _why(result: TuneResult) -> str:
-    alive = sum(trial.failure is None for trial in result.trials)
-    among = f"least {result.winner.time_kind} time of {plural(alive, 'correct candidate')}"
+    among = _among(result)
     ties = [f"#{number}" for number, trial in enumerate(result.trials, 1) if _ties(trial, result)]
     if not ties:
         return among
     named = ", ".join(ties) if len(ties) <= TIES_NAMED else f"{len(ties)} others"
     if result.winner.timing is None:
-        return f"{among}; {named} within {percent(MODEL_ERROR)} of it: closer than the model can tell"
+        return f"{among}; {named} within {percent(MODEL_ERROR)}: closer than the model can tell, and not verified"
     return f"{among}; {named} tie{'s' if len(ties) == 1 else ''} with it, within {percent(TIE)}"
+
+
+def _among(result: TuneResult) -> str:
+    """What was chosen from: where times are predictions, one is right, and the others were not tested."""
+    alive = sum(trial.failure is None for trial in result.trials)
+    if result.winner.timing is None:
+        return f"least predicted time of {plural(alive, 'candidate')}, and correct"
+    return f"least measured time of {plural(alive, 'correct candidate')}"
 
 
 def _ties(trial: Trial, result: TuneResult) -> bool:

@@ -206,7 +206,7 @@ class GpuExecutor:
                 return self._request(MULTIPLY_TIMEOUT, "multiply", *request)
 
             count = _with_image(key, operands, multiply_with)
-            shape = (-1, *((case.batch,) if case.problem.batched else ()), case.m, case.n)
+            shape = (-1, *((case.batch,) if case.problem.batched else ()), case.m, case.b.cols)
             products = results.read(count, DType.F64).reshape(shape)
         except CandidateFailed:  # for want of memory, say: it is not the candidate that failed
             return None
@@ -328,7 +328,7 @@ def _multiplies(case: Case) -> bool:
     """Whether a reference's product is large enough to come from the card, and of numbers that multiply.cu reads."""
     types = case.problem.types
     readable = all(dtype.storage_bits >= 8 and dtype is not DType.S32 for dtype in (types.a, types.b))
-    fits = case.n <= MULTIPLY_COLUMNS
+    fits = case.b.cols <= MULTIPLY_COLUMNS
     return readable and fits and not case.problem.pointers and case.flops >= MULTIPLY_FLOPS
 
 

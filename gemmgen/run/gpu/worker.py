@@ -31,11 +31,12 @@ from gemmgen.run.gpu.cublas import BatchedPlan, Cublas
 from gemmgen.run.gpu.cublaslt import Cublaslt, LtPlan
 from gemmgen.run.gpu.images import Images
 from gemmgen.run.gpu.launching import Pointers, launch, load_program
+from gemmgen.run.gpu.lt_epilogue import LEFT, product_before
 from gemmgen.run.gpu.multiplier import Multiplier
 from gemmgen.run.gpu.plain import THREADS
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
-from gemmgen.run.gpu.timing import QUICK, Baseline, InterleavedTimings, Protocol, Timing
+from gemmgen.run.gpu.timing import FINAL, GEMM_BATCHED, QUICK, Baseline, InterleavedTimings, Protocol, Timing
 from gemmgen.support.child import FatalFailure
 from gemmgen.support.errors import CandidateFailed, Failure, NoBaseline
 
@@ -50,16 +51,17 @@ Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 
 
 class FollowedPlan:
-    """A library's product, and behind each launch of it another kernel's."""
+    """A library's product, and behind each launch of it another kernel's. It goes to C, or to memory `between`."""
 
-    def __init__(self, product: LtPlan | BatchedPlan, follow: Enqueue) -> None:
-        self._product, self._follow = product, follow
+    def __init__(self, product: LtPlan | BatchedPlan, follow: Enqueue, between: Any = None) -> None:
+        self._product, self._follow, self._between = product, follow, between
         self.offered = product.offered
 
     def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
         """Put both on `stream`. Raises CandidateFailed (launch)."""
-        self._product.enqueue(algorithm, pointers, stream)
-        self._follow(pointers, stream)
+        to = pointers["C"] if self._between is None else int(self._between)
+        self._product.enqueue(algorithm, {**pointers, "C": to}, stream)
+        self._follow({**pointers, LEFT: to}, stream)
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ class Worker:
             self._with_room(partial(self._multiplier.multiply, case, addresses, magnitudes=magnitudes), spare=key)
             for magnitudes in kinds
         ]
-        elements = case.m * case.n * case.batch
+        elements = case.m * case.b.cols * case.batch
         for index, memory in enumerate(made):
             self._copy_out(int(memory), DType.F64.size * elements, results, index)
         return len(made) * elements
@@ -253,10 +255,11 @@ class Worker:
         move: bytes,
         apart: Binary | None = None,
     ) -> InterleavedTimings:
-        """Time the kernels interleaved, if `baseline` with the library's best and with the operands' bytes alone.
+        """Time the kernels interleaved, if `baseline` with the library's best, and then the operands' bytes alone.
 
-        `uniform` and `move` are the cubins of uniform.cu and move.cu. `apart` is the epilogue that follows the
-        library's product where it has none like it.
+        These go apart: at the limit of the card's power whatever runs behind them is the faster for it. `uniform` and
+        `move` are the cubins of uniform.cu and move.cu. `apart` is the epilogue that follows the library's product
+        where it has none like it.
         """
         sets = self._input_sets(case, uniform, protocol.most_sets)
         contestants = [self._with_workspace(binary, case) for binary in binaries]
@@ -264,19 +267,15 @@ class Worker:
             self._try_once(enqueue, sets.pointers[0])
         if not baseline:
             return InterleavedTimings(tuple(self._measure(contestants, sets, protocol)))
-        movers = [] if case.problem.pointers else [self._mover(case, sets, move)]
         try:
             best = self._champion(case, sets, apart)
         except NoBaseline as error:
-            timings = self._measure([*contestants, *movers], sets, protocol)
-            ours, alone = timings[: len(contestants)], timings[len(contestants) :]
-            return InterleavedTimings(tuple(ours), None, alone[0] if alone else None, error.failure)
-        rivals: list[Enqueue] = [partial(best.plan.enqueue, best.algorithm), *movers]
-        timings = self._measure([*contestants, *rivals], sets, protocol)
-        ours, (theirs, *alone) = timings[: len(contestants)], timings[len(contestants) :]
+            ours = self._measure(contestants, sets, protocol)
+            return InterleavedTimings(tuple(ours), None, self._moving(case, sets, move), error.failure)
+        *ours, theirs = self._measure([*contestants, partial(best.plan.enqueue, best.algorithm)], sets, protocol)
         version = self._library(case).version
         champion = Baseline(best.algorithm, best.plan.offered, best.first, theirs, version)
-        return InterleavedTimings(tuple(ours), champion, alone[0] if alone else None)
+        return InterleavedTimings(tuple(ours), champion, self._moving(case, sets, move))
 
     def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
         """(best microseconds, threads) of `name(float* buffer, long long count)` on a grid that fills the card."""
@@ -454,8 +453,16 @@ class Worker:
         """The library's product, and behind it `apart`, which finds A * B in C."""
         if apart is None:
             return self._library(case).plan(case)
-        product = self._library(case).plan(replace(case, alpha=1.0, beta=0.0))
-        return FollowedPlan(product, self._launcher(apart, replace(case, beta=0.0)))
+        if case.problem.products > 1 and case.problem.pointers:
+            raise NoBaseline(f"{GEMM_BATCHED} multiplies no two matrices B side by side", "cublas")
+        before = product_before(case)
+        product = self._library(case).plan(before)
+        between = None if case.problem.products == 1 else self._with_room(lambda: allocate(before.c.bytes))
+        return FollowedPlan(product, self._launcher(apart, replace(case, beta=0.0)), between)
+
+    def _moving(self, case: Case, sets: InputSets, cubin: bytes) -> Timing | None:
+        """What the bytes of a set take alone; None where they do not lie in a row."""
+        return None if case.problem.pointers else self._measure([self._mover(case, sets, cubin)], sets, FINAL)[0]
 
     def _mover(self, case: Case, sets: InputSets, cubin: bytes) -> Enqueue:
         """What moves the bytes of a set, on the grid of several that is the fastest; found once a case."""
