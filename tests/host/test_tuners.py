@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.benchmark.study import tuners
+from gemmgen.benchmark import tuners
 from gemmgen.benchmark.study.modelcheck import CheckRow, Times, save_times
-from gemmgen.benchmark.study.tuners import (
+from gemmgen.benchmark.tuners import (
     OURS,
     STRATEGIES,
     Contest,

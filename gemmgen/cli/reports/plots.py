@@ -16,8 +16,8 @@ from gemmgen.benchmark.study import StudyResult, StudyRow
 from gemmgen.benchmark.study.modelcheck import ModelCheck
 from gemmgen.benchmark.study.points import REPORTED_CARD, REPORTED_DTYPE
 from gemmgen.benchmark.study.reasons import number
-from gemmgen.benchmark.study.tuners import NEAR, Contest, tuners_of
-from gemmgen.benchmark.study.tuners import OURS as OUR_SEARCH
+from gemmgen.benchmark.tuners import NEAR, Contest, tuners_of
+from gemmgen.benchmark.tuners import OURS as OUR_SEARCH
 from gemmgen.cli.reports.words import figure, percent
 from gemmgen.kernel.model import MODEL_ERROR
 from gemmgen.problem.device import MAX_REGISTERS, device_named

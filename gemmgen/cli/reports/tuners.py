@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gemmgen.benchmark.study.tuners import NEAR, OURS, Contest, tuners_document, tuners_of
+from gemmgen.benchmark.tuners import NEAR, OURS, Contest, tuners_document, tuners_of
 from gemmgen.cli.reports.plots import draw_contests, why_no_plot
 from gemmgen.cli.reports.study_files import Written
 from gemmgen.cli.reports.words import NONE, bold, figure, markdown_table, percent, show_table, table
