@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from gemmgen.artifacts.copies import Copy
+from gemmgen.artifacts.copies import Copy, Sums
 from gemmgen.artifacts.elements import ELEMENTS, Element
 from gemmgen.artifacts.maps import Maps
 from gemmgen.kernel.families import config_of
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.notes import MatrixText, matrix_texts
-from gemmgen.kernel.prepare import PREPARED
+from gemmgen.kernel.prepare import PREPARED, Prepare, Step, dtype_of_part
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, OPERANDS, KernelSource, Launch, Parameter, parameters
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
@@ -177,24 +177,42 @@ class Interface:
         return (*(self._argument(parameter) for parameter in parameters(self.problem, plain)), *WORKSPACE)
 
     @cached_property
-    def copies(self) -> tuple[Copy, ...]:
-        """Of operands, which launches before the kernel's make."""
+    def prepared(self) -> tuple[Copy | Sums, ...]:
+        """What launches before the kernel's make of operands, in their order."""
         *steps, _ = self.source.program
-        return tuple(
-            Copy(
-                prepare,
-                self.problem,
-                self.sizes,
-                step.name,
-                tuple(self._argument(parameter).passed for parameter in step.parameters),
-            )
-            for prepare, step in zip(self.source.launch.prepares, steps, strict=True)
-        )
+        return tuple(self._prepared(*one) for one in zip(self.source.launch.prepares, steps, strict=True))
+
+    def _prepared(self, prepare: Step, step: KernelSource) -> Copy | Sums:
+        passed = tuple(self._argument(parameter).passed for parameter in step.parameters)
+        if isinstance(prepare, Prepare):
+            return Copy(prepare, self.problem, self.sizes, step.name, passed)
+        return Sums(prepare, self.problem, self.sizes, step.name, passed)
+
+    @property
+    def copies(self) -> tuple[Copy, ...]:
+        """Of that the copies,"""
+        return tuple(one for one in self.prepared if isinstance(one, Copy))
 
     @property
     def copied(self) -> dict[str, Copy]:
-        """The same by their operands."""
+        """which these are by their operands,"""
         return {copy.operand: copy for copy in self.copies}
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """and the operands whose lines are summed."""
+        return tuple(one.operand for one in self.prepared if isinstance(one, Sums))
+
+    @property
+    def made_of(self) -> dict[str, str]:
+        """What launches before the kernel do for A and for B: nothing (""), "copies A" or "sums A's rows"."""
+        done = {operand: [] for operand in "AB"}  # type: dict[str, list[str]]
+        for one in self.prepared:
+            lines = "rows" if one.operand == "A" else "columns"
+            done[one.operand].append(
+                f"copies {one.operand}" if isinstance(one, Copy) else f"sums {one.operand}'s {lines}"
+            )
+        return {operand: " and ".join(words) for operand, words in done.items()}
 
     @property
     def kept(self) -> tuple[Argument, ...]:
@@ -249,8 +267,7 @@ class Interface:
         if parameter in self.tensors:
             return self.problem.dtype_of(parameter)
         if parameter in PREPARED:
-            prepare = self.source.launch.prepared(parameter.removeprefix("prepared_").upper())
-            return None if prepare is None else prepare.lies(self.problem).dtype
+            return dtype_of_part(self.problem, parameter)
         if parameter == "partials":
             return self.types.accumulator
         return self.types.scalar if parameter in self.epilogue.scalars else None
@@ -482,9 +499,9 @@ class Interface:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The workspace's, in their order: the copy of B, which M does not move, comes first."""
-        copies = sorted(self.copies, key=lambda copy: copy.operand, reverse=True)
-        return (*(Part(f"{copy.element}*", copy.part, copy.bytes) for copy in copies), *self._sums)
+        """The workspace's, in their order: what is made of B, which M does not move, comes first."""
+        prepared = sorted(self.prepared, key=lambda one: one.operand, reverse=True)
+        return (*(Part(f"{one.element}*", one.part, one.bytes) for one in prepared), *self._sums)
 
     @property
     def _sums(self) -> tuple[Part, ...]:
@@ -534,7 +551,7 @@ class Interface:
     @property
     def workspace_sizes(self) -> tuple[str, ...]:
         """The arguments that the workspace's size depends on."""
-        used = {name for copy in self.copies for name in copy.sized_by} | {*(self.tile_sizes if self.adds_up else ())}
+        used = {name for one in self.prepared for name in one.sized_by} | {*(self.tile_sizes if self.adds_up else ())}
         return tuple(name for name in self.runtime_sizes if name in used)
 
     @property

@@ -215,7 +215,7 @@ def _sharp_maximum(values: Iterable[float]) -> float:
 
 
 def _prepare_us(case: Case, plan: Plan, device: DeviceSpec) -> float:
-    """Microseconds of the launches before it: each reads an operand and writes its copy."""
+    """Microseconds of the launches before it: each reads an operand and writes its copy, or sums."""
     moved = (case.tensors[one.operand].least_bytes + one.bytes(case) for one in plan.launch.prepares)
     return sum(LAUNCH_US + size / device.bandwidth / 1000 for size in moved)
 

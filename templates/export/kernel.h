@@ -62,6 +62,9 @@ extern "C" {
 //% if out.copies
  * It holds ${ "copies" if out.copies | length > 1 else "a copy" } of ${ out.copied | join(" and ") }, with lines as the kernel takes them.
 //% endif
+//% if out.summed
+ * It holds the sums of ${ out.summed | map("replace", "A", "A's rows") | map("replace", "B", "B's columns") | join(" and ") }.
+//% endif
 //% if out.stream
  * ${ out.stream } blocks share the last tiles of C: each sums runs along K, and the last at a tile adds its parts, which the
  * workspace holds, in their order. So results do not depend on the order in which blocks run.
@@ -71,7 +74,7 @@ extern "C" {
 //% endif
  *
  * It may hold anything before a launch, which sets up what it needs there. One launch at a time uses it: two that run at
- * the same time would write over each other's ${ "sums" if out.adds_up else "copies" }. Launches in order on one stream may share it, those of other
+ * the same time would write over each other's ${ "copies" if out.copies and not out.adds_up else "sums" }. Launches in order on one stream may share it, those of other
  * kernels, too.
 //% endif
  */
@@ -179,8 +182,8 @@ cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t strea
  * else writes to the workspace; where elements of A, or B, change, its part is prepared again. So weights are copied once,
  * whatever kernel of the problem this is.
  *
- * prepare_a  ${ "copies A" if "A" in out.copied else "does nothing: the kernel reads A as it lies" }
- * prepare_b  ${ "copies B to the workspace's start, where plans of any M find it" if "B" in out.copied else "does nothing: the kernel reads B as it lies" if not out.adds_up }${ ", and " if "B" in out.copied and out.adds_up }${ "sets counters to zero, as each launch that ends leaves them" if out.adds_up }
+ * prepare_a  ${ out.made_of["A"] or "does nothing: the kernel reads A as it lies" }
+ * prepare_b  ${ out.made_of["B"] ~ " to the workspace's start, where plans of any M find it" if out.made_of["B"] else "does nothing: the kernel reads B as it lies" if not out.adds_up }${ ", and " if out.made_of["B"] and out.adds_up }${ "sets counters to zero, as each launch that ends leaves them" if out.adds_up }
  */
 cudaError_t ${ out.name }_prepare_a(const ${ out.name }_plan* plan, cudaStream_t stream);
 cudaError_t ${ out.name }_prepare_b(const ${ out.name }_plan* plan, cudaStream_t stream);
