@@ -7,7 +7,6 @@ Compiled kernels, verdicts and timings are kept by content, so that an interrupt
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -28,7 +27,7 @@ from gemmgen.run.gpu.timing import FINAL, QUICK, Timing
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
 from gemmgen.search.experience import nearest, remember, was_searched
-from gemmgen.search.order import Ranked, Search
+from gemmgen.search.order import Ranked, Search, rounds
 from gemmgen.search.pick import Pick, pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
 from gemmgen.support.brief import brief
@@ -54,7 +53,6 @@ JUDGES = tuple(
         *("data", "reference", "domain", "products", "multiplied"),
     )
 )
-ONE_BY_ONE = 96  # candidates, from which on details change one after the other, each round with the gain of the last
 WON_SHARE = 4  # one candidate of so many, at most, because it won a similar problem
 FINALISTS = 4  # the fastest that are right: re-timed together
 TOO_SLOW = Failure("rejected", f"{FINALISTS} faster ones are right", "tuner")
@@ -207,15 +205,15 @@ class Tuner:
         self._start_helpers(budget)
         with self._phase("explore"):
             search = self._explore()
-        rounds: list[list[Trial]] = []
+        measured: list[list[Trial]] = []
         for batch in self._batches(search, min(budget, len(search.ranked))):
             with self._phase("compile"):
                 compiled = self.compile(self.render(batch))
             with self._phase("measure"):
-                rounds.append(self.measure(compiled))
-                self.trials += rounds[-1]
+                measured.append(self.measure(compiled))
+                self.trials += measured[-1]
         with self._phase("measure"):
-            self.trials = self.rank(rounds)
+            self.trials = self.rank(measured)
         with self._phase("verify"):
             self.trials = self.verify_fastest(self.trials)
         return self._result(search.spaces)
@@ -269,28 +267,17 @@ class Tuner:
         return f"no config of {space.family.name} suits {self.problem} on {self.target.arch} ({reasons})"
 
     def _batches(self, search: Search, budget: int) -> Iterator[list[Ranked]]:
-        """What to start with, and up to half the budget spread over the space; then, where times are measured, around
-        what was fastest, and at last that with other details."""
+        """What to start with, then `rounds`, where times are measured; else those that are predicted to be fastest."""
         given = search.given(self.start)
         if self.target.gpu is None:
             yield given + search.first(max(0, budget - len(given)))
             return
         won = nearest(self.store, self.target.executor.description, self.problem, self.families)
         self.experience = search.given(won[: budget // WON_SHARE])
-        given += self.experience
-        yield given + search.first(max(0, budget - budget // 2 - len(given)))
-        details = search.details(self._timed())
-        rounds = [(), *([(axis,) for axis in details] if budget >= ONE_BY_ONE else [details] if details else [])]
-        for number, axes in enumerate(rounds):
-            timed = self._timed()
-            count = math.ceil((budget - len(self.trials)) / (len(rounds) - number))
-            moved: list[Ranked] = []
-            for left, axis in zip(range(len(axes), 0, -1), axes, strict=True):
-                moved += search.moved(axis, math.ceil((count - len(moved)) / left), timed)
-            yield moved + search.next(count - len(moved), timed)
+        yield from rounds(search, budget, given + self.experience, self._tried)
 
-    def _timed(self) -> list[tuple[Config, float]]:
-        return [(trial.config, trial.time_us) for trial in self.trials if trial.timing is not None]
+    def _tried(self) -> list[tuple[Config, float | None]]:
+        return [(trial.config, None if trial.timing is None else trial.time_us) for trial in self.trials]
 
     def render(self, batch: Sequence[Ranked]) -> list[Trial]:
         """Those of `batch` that are no kernel which another config gave before: not every detail tells everywhere."""
