@@ -41,7 +41,7 @@ class LeadingDimension:
 
     def line_of(self, shape: str) -> str:
         """The line where sizes are members of `shape`."""
-        return re.sub(r"\b[MNK]\b", rf"{shape}.\g<0>", self.line)
+        return _of_shape(self.line, shape)
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,18 @@ class Stride:
     line: str
     unit: int
     may_be_zero: bool
+
+    def lines_of(self, shape: str) -> str:
+        """The lines where sizes are members of `shape`."""
+        return _of_shape(self.lines, shape)
+
+    def line_of(self, shape: str) -> str:
+        """Likewise of a line's length."""
+        return _of_shape(self.line, shape)
+
+
+def _of_shape(text: str, shape: str) -> str:
+    return re.sub(r"\b[MNK]\b", rf"{shape}.\g<0>", text)
 
 
 @dataclass(frozen=True)

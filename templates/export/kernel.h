@@ -20,6 +20,9 @@
 //% if "alpha" in out.epilogue.scalars
  * alpha = 0 multiplies as any other: A and B are read, and NaN or infinity in them makes NaN of C. BLAS does not read them.
 //% endif
+//% if out.types.compute.note
+ * ${ ("As --compute %s says, %s." | format(out.types.compute.label, out.types.compute.note)) | wordwrap(118, wrapstring="\n * ") }
+//% endif
 //% if out.types.accumulator.is_integer
  * Sums${ " and what becomes of them" if out.types.scalar.is_integer }${ " and zero points" if out.takes_integers and not out.types.scalar.is_integer } are integers of 32 bits, which wrap around.
 //% endif
