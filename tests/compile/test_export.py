@@ -608,7 +608,7 @@ def test_the_map_of_an_operand_that_is_prepared_is_its_copy_s(tmp_path: Path, ke
 
 @needs_gcc
 def test_plans_share_a_weight_that_is_packed_once(tmp_path: Path) -> None:
-    """What is made of B, its sums too, lies apart from the workspace, which has as much less; no plan makes it again."""
+    """What is made of B, its sums too, lies apart from the workspace, which has as much less. No plan makes it."""
     epilogue = "zero_m+zero_n+scale_n+bias"
     problem = Problem(None, 200, None, types="u8,s8,s8", layout="rr", epilogue=epilogue, ldb=None, ld_align=8)
     source = render(problem, WGMMA, WGMMA.default(problem)).renamed("zp")
