@@ -304,8 +304,9 @@ class ArrayKernel:
 
 def layout_of(source: KernelSource, prepare: Prepare) -> str:
     """How a copy lies, for a person, and the same for all kernels that can share it."""
-    dtype = prepare.of(source.problem).dtype
-    return f"{dtype.label} {'rows' if prepare.order == 'r' else 'columns'} of whole 16 bytes"
+    dtype, pieces = prepare.lies(source.problem).dtype, prepare.pieces(source.problem)
+    split = f"{pieces} pieces of " if pieces > 1 else ""
+    return f"{split}{dtype.label} {'rows' if prepare.order == 'r' else 'columns'} of whole 16 bytes"
 
 
 def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:

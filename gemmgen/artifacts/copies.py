@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.artifacts.elements import ELEMENTS
-from gemmgen.kernel.prepare import Prepare, elements_of_chunk
+from gemmgen.kernel.prepare import Prepare
 from gemmgen.problem.gemm import Problem
 
 
@@ -33,13 +33,15 @@ class Copy:
 
     @property
     def element(self) -> str:
-        """C++'s type."""
-        return ELEMENTS[self.prepare.of(self.problem).dtype].name
+        """C++'s type. Pieces are the kernels' own: their bits need no header of CUDA's."""
+        if self.prepare.pieces(self.problem) > 1:
+            return "unsigned short"
+        return ELEMENTS[self.prepare.lies(self.problem).dtype].name
 
     @property
     def chunk(self) -> int:
         """Elements of 16 bytes, which divide the copy's leading dimension."""
-        return elements_of_chunk(self.prepare.of(self.problem))
+        return self.prepare.chunk(self.problem)
 
     @property
     def lines(self) -> str:
@@ -65,7 +67,14 @@ class Copy:
     @property
     def elements(self) -> str:
         """Of all copies, with what lies behind their lines' ends."""
-        return f"{self.sizes['batch']} * {self.stride}" if self.problem.batched else self.stride
+        return f"{self.matrices} * {self.stride}" if self.matrices else self.stride
+
+    @property
+    def matrices(self) -> str:
+        """How many matrices it is, of all products and pieces; empty where it is one alone."""
+        pieces = self.prepare.pieces(self.problem)
+        batch = [self.sizes["batch"]] if self.problem.batched else []
+        return " * ".join([*([str(pieces)] if pieces > 1 else []), *batch])
 
     @property
     def bytes(self) -> str:

@@ -237,7 +237,8 @@ class Interface:
         if parameter in self.tensors:
             return self.problem.dtype_of(parameter)
         if parameter in PREPARED:
-            return self.problem.dtype_of(parameter.removeprefix("prepared_").upper())
+            prepare = self.source.launch.prepared(parameter.removeprefix("prepared_").upper())
+            return None if prepare is None else prepare.lies(self.problem).dtype
         if parameter == "partials":
             return self.types.accumulator
         return self.types.scalar if parameter in self.epilogue.scalars else None

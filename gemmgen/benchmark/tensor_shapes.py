@@ -25,6 +25,7 @@ SATURATING = 16  # rows up to which it is
 VOCABULARY = (4096, 50257, 768)  # GPT-2's last layer
 BF16, F16 = Types.of(DType.BF16), Types.of(DType.F16)
 TF32 = Types(DType.F32, DType.F32, DType.F32, Compute.TF32)
+PIECES = Types(DType.F32, DType.F32, DType.F32, Compute.BF16X6)
 PROMOTED, FAST = (Types(DType.E4M3, DType.E4M3, DType.BF16, compute) for compute in (Compute.PROMOTED, Compute.FAST))
 S8, SCALED_S8 = Types(DType.S8, DType.S8, DType.S32), Types(DType.S8, DType.S8, DType.BF16)
 CUBES = cubes(1024, 2048, 4096, 8192)
@@ -144,6 +145,7 @@ TENSOR_GROUPS = (
     Group("f16", f"f16, up to {FEW} rows or columns of C", tuple(_few_rows(F16)), _few_rows_goal),
     Group("bf16 batched", "bf16 and f16, batched", tuple(_batched()), _batched_goal),
     Group("tf32", "tf32", every(TF32, CUBES, "rr", "rc"), lambda problem: Goal(), geomean=1.03),
+    Group("f32 by bf16x6", "f32 by bf16x6", every(PIECES, cubes(2048, 4096, 8192), "rr"), lambda problem: Goal(2.0)),
     Group("fp8", "fp8, sums promoted to f32", _bytes(PROMOTED), lambda problem: Goal(1.05)),
     Group("fp8 fast", "fp8, sums as tensor cores keep them", _bytes(FAST), lambda problem: Goal(1.02)),
     Group("s8", "s8 and u8 to s32", (*every(S8, STREAMED, "rc"), *_bytes(S8)), _integer_goal),
@@ -159,8 +161,8 @@ def tensor_group(problem: Problem) -> str:
         return "fused"
     if types.accumulator is DType.F64:
         return "f64"
-    if types.compute is Compute.TF32:
-        return "tf32"
+    if types.a is DType.F32 and types.compute is not Compute.FMA:
+        return "tf32" if types.compute is Compute.TF32 else "f32 by bf16x6"
     if types.accumulator.is_integer:
         return "s8"
     if {types.a, types.b} & {DType.E4M3, DType.E5M2}:

@@ -153,7 +153,7 @@ def least_us(plan: Plan, device: DeviceSpec) -> float:
     case, work = representative(plan.problem), plan.work
     cycles = _step_cycles(plan, 1, device.arch, 0)["FMA"]  # of an SM, for a tile's step
     rows, columns = plan.tile
-    macs = plan.problem.products * rows * columns * work.depth * work.passes / cycles
+    macs = plan.problem.products * rows * columns * work.depth * work.passes / work.pairs / cycles
     return case.flops / 2 / macs / device.sms / device.clock_ghz / 1000
 
 
@@ -182,7 +182,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
     work, launch = plan.work, plan.launch
     blocks = launch.blocks_per_tile * launch.tiles(case)  # as many as there would be without stream-K: their work
-    steps = math.ceil(max(case.k, 1) / launch.splits / work.depth) * work.passes
+    steps = math.ceil(max(case.k, 1) / launch.splits / work.depth) * work.passes * work.pairs
     # Stream-K spreads the last wave evenly; without it the busiest SM has one block more than others.
     per_sm = blocks / device.sms if launch.stream else -(-blocks // device.sms)
     resident = 1 if launch.persistent else min(fit.blocks, math.ceil(per_sm))

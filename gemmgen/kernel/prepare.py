@@ -1,7 +1,8 @@
 """What is launched before a kernel: copies of operands into the workspace, laid out as the kernel takes them.
 
 TMA takes lines that begin a multiple of 16 bytes apart, and wgmma tiles of 8-bit and tf32 elements with lines along K.
-A copy has such lines, whatever the operand's leading dimension, alignment and order are.
+A copy has such lines, whatever the operand's leading dimension, alignment and order are. Where a product is computed of
+pieces of its operands (`gemmgen.problem.types.Pieces`), a copy is a matrix of each piece, one behind the other.
 """
 
 from __future__ import annotations
@@ -57,8 +58,19 @@ class Prepare:
         return next(matrix for matrix in problem.matrices if matrix.name == self.operand)
 
     def lies(self, problem: Problem) -> MatrixSizes:
-        """The same of the copy, its leading dimension apart."""
-        return replace(self.of(problem), order=self.order)
+        """The same of the copy, or of one of its pieces, its leading dimension apart."""
+        pieces = problem.types.compute.pieces
+        operand = replace(self.of(problem), order=self.order)
+        return operand if pieces is None else replace(operand, dtype=pieces.dtype)
+
+    def pieces(self, problem: Problem) -> int:
+        """Matrices that the copy of one is."""
+        pieces = problem.types.compute.pieces
+        return 1 if pieces is None else pieces.count
+
+    def chunk(self, problem: Problem) -> int:
+        """Elements of 16 bytes of the copy, which divide its leading dimension."""
+        return UNIT // self.lies(problem).dtype.size
 
     def transposes(self, problem: Problem) -> bool:
         """Whether lines of the copy run across the operand's."""
@@ -68,7 +80,7 @@ class Prepare:
         """Lines of the copy, and elements of each, that a block writes at a time."""
         if self.transposes(problem):
             return TRANSPOSE_TILE, TRANSPOSE_TILE
-        return COPY_LINES, COPY_CHUNKS * elements_of_chunk(self.of(problem))
+        return COPY_LINES, COPY_CHUNKS * self.chunk(problem)
 
     def grid(self, problem: Problem) -> tuple[tuple[str, int], ...]:
         """As `Launch.grid`: of so many tiles."""
@@ -76,18 +88,15 @@ class Prepare:
         return (copy.lines, lines), (copy.line, length), *((("batch", 1),) if problem.batched else ())
 
     def matrix(self, case: Case) -> Matrix:
-        """The copy, or the batch of them: each product has one, though all share the operand."""
-        operand, unit = case.tensors[self.operand], elements_of_chunk(self.of(case.problem))
-        dense = replace(operand, order=self.order, ld=0, stride=0)
-        ld = -(-max(1, dense.line_length) // unit) * unit
-        return replace(dense, ld=ld, stride=0 if operand.batch is None else dense.lines * ld)
+        """The copy, or the batch of them: each product has one, though all share the operand; pieces likewise."""
+        operand, unit = case.tensors[self.operand], self.chunk(case.problem)
+        dense = replace(operand, order=self.order, ld=0, stride=0, dtype=self.lies(case.problem).dtype)
+        ld, pieces = -(-max(1, dense.line_length) // unit) * unit, self.pieces(case.problem)
+        if operand.batch is None and pieces == 1:
+            return replace(dense, ld=ld)
+        return replace(dense, ld=ld, batch=(operand.batch or 1) * pieces, stride=dense.lines * ld)
 
     def bytes(self, case: Case) -> int:
         """Of the copy, with what lies behind its last line."""
         matrix = self.matrix(case)
         return matrix.dtype.bytes((matrix.batch or 1) * matrix.lines * matrix.ld)
-
-
-def elements_of_chunk(matrix: MatrixSizes) -> int:
-    """Elements of 16 bytes."""
-    return UNIT // matrix.dtype.size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.notes import ORDER_WORDS
-from gemmgen.kernel.prepare import Prepare, elements_of_chunk
+from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.source import Launch, Parameter, prepare_parameters
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import MatrixSizes
@@ -44,6 +44,26 @@ class PrepareText:
         return self._operand.dtype.ctype
 
     @property
+    def piece(self) -> str:
+        """The type of an element of a piece; empty where the operand is copied whole."""
+        return self.prepare.lies(self.problem).dtype.ctype if self.pieces > 1 else ""
+
+    @property
+    def pieces(self) -> int:
+        """Of each matrix; 1: the operand is copied as it is."""
+        return self.prepare.pieces(self.problem)
+
+    @property
+    def access(self) -> int:
+        """Elements that one access reads of the operand, a power of two."""
+        return min(self.chunk, self.problem.vector_limit(self._operand.ld))  # type: ignore[arg-type]
+
+    @property
+    def whole(self) -> bool:
+        """Whether lines are whole chunks, so that no access reads beyond their ends."""
+        return self.length.isdigit() and int(self.length) % self.chunk == 0
+
+    @property
     def order_word(self) -> str:
         return ORDER_WORDS[self.prepare.order]
 
@@ -57,8 +77,8 @@ class PrepareText:
 
     @property
     def chunk(self) -> int:
-        """Elements of 16 bytes."""
-        return elements_of_chunk(self._operand)
+        """Elements of 16 bytes of the copy."""
+        return self.prepare.chunk(self.problem)
 
     @property
     def pad(self) -> int:
@@ -100,6 +120,7 @@ class PrepareText:
     def extent(self) -> str:
         """Elements of the copy, for a person."""
         matrices = f"{self.batch} * " if self.batched else ""
+        matrices += f"{self.pieces} * " if self.pieces > 1 else ""
         return f"{matrices}{self.lines} * {self.ld}"
 
     @property

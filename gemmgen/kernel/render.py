@@ -344,7 +344,7 @@ def environment(types: Types) -> jinja2.Environment:
 
     Every template and macro knows the types: `TA`, `TB`, `TC` of the operands' elements, `T` of the sums with its bytes
     `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, of `bytes["A"]` bytes each, and
-    `Vec<${ of["A"] }N>` N of them.
+    `Vec<${ of["A"] }N>` N of them; `factor["A"]` is what instructions multiply: `TA`, or the type of its pieces.
     """
     options: dict[str, Any] = {
         "block_start_string": "/*%",
@@ -366,6 +366,7 @@ def environment(types: Types) -> jinja2.Environment:
     named = (*types.operands, types.scalar)
     made.globals.update(zip(("TA", "TB", "TC", "TS"), (dtype.ctype for dtype in named), strict=True))
     element = dict(zip("ABC", (dtype.ctype for dtype in types.operands), strict=True))
+    made.globals.update(factor=dict(zip("AB", (dtype.ctype for dtype in types.factors), strict=True)))
     # The first template argument of Vec, which holds one type only where all are the same.
     vectors = {**element, "sums": sums.ctype, "scalar": types.scalar.ctype}
     of = {name: "" if types.uniform else f"{ctype}, " for name, ctype in vectors.items()}

@@ -286,7 +286,7 @@ def prepare_parameters(problem: Problem, prepare: Prepare) -> tuple[Parameter, .
     own = (operand.rows, operand.cols, operand.ld, "batch", operand.stride)
     return (
         Parameter(operand.name, f"const {operand.dtype.ctype}*"),
-        Parameter(prepare.part, f"{operand.dtype.ctype}*"),
+        Parameter(prepare.part, f"{prepare.lies(problem).dtype.ctype}*"),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names if name in own),
     )
 

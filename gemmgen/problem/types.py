@@ -20,6 +20,24 @@ RESULTS = {DType.F64: (DType.F64,), DType.F32: FLOATS, DType.S32: (DType.S32, *F
 PROMOTION = 128  # products
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """Operands of f32 as sums of narrower numbers, whose products tensor cores make.
+
+    count  of pieces, each the nearest `dtype` to what those before it leave
+    pairs  which pieces of A and B are multiplied, in the order in which PROMOTION of K are summed: small products
+           first, while the sum is small, too. Sums of such intervals are added up in f32
+    """
+
+    dtype: DType
+    count: int
+    pairs: tuple[tuple[int, int], ...]
+
+
+# All but those below 2^-24 of a product.
+BF16X6_PIECES = Pieces(DType.BF16, 3, ((1, 1), (0, 2), (2, 0), (0, 1), (1, 0), (0, 0)))
+
+
 class Compute(Enum):
     """How products are made and summed: what a kernel promises of its result.
 
@@ -31,6 +49,9 @@ class Compute(Enum):
     PROMOTED  of e4m3 and e5m2: tensor cores keep 13 bits behind a sum's first, and kernels add such sums of
               PROMOTION products up in f32
     FAST      the same, without adding up: 13 bits for all of K
+    BF16X6    operands of f32 are sums of three pieces of bf16, of which tensor cores multiply six pairs: see Pieces.
+              Results are as accurate as CUDA cores' in f32, Inf and NaN among them, but an element that is not 0 counts
+              to a multiple of 2^-133, which takes bits from those below 2^-110
     """
 
     FMA = "fma"
@@ -38,6 +59,7 @@ class Compute(Enum):
     F16 = "f16acc"
     PROMOTED = "promoted"
     FAST = "fast"
+    BF16X6 = "bf16x6"
 
     __hash__ = object.__hash__
 
@@ -50,7 +72,17 @@ class Compute(Enum):
         """The types that A and B can have."""
         fp8 = (DType.E4M3, DType.E5M2)
         known = {Compute.TF32: (DType.F32,), Compute.F16: (DType.F16,), Compute.PROMOTED: fp8, Compute.FAST: fp8}
-        return known.get(self, ELEMENTS)
+        return (DType.F32,) if self.pieces else known.get(self, ELEMENTS)
+
+    @property
+    def pieces(self) -> Pieces | None:
+        """What operands are split into; None where they are multiplied as they are."""
+        return BF16X6_PIECES if self is Compute.BF16X6 else None
+
+    @property
+    def promotes(self) -> bool:
+        """Whether sums by tensor cores are added up in f32 after some of K."""
+        return self in (Compute.PROMOTED, Compute.BF16X6)
 
     @classmethod
     def parse(cls, text: str) -> Compute:
@@ -131,6 +163,12 @@ class Types:
     @property
     def operands(self) -> tuple[DType, DType, DType]:
         return self.a, self.b, self.c
+
+    @property
+    def factors(self) -> tuple[DType, DType]:
+        """The types of what instructions multiply: those of A and B, or of their pieces."""
+        pieces = self.compute.pieces
+        return (self.a, self.b) if pieces is None else (pieces.dtype, pieces.dtype)
 
     @cached_property
     def uniform(self) -> bool:

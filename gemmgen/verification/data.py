@@ -142,7 +142,8 @@ def _fill(
         _fill_sparsely(name, view, case, rng)
     elif data == "onehot":
         types = case.problem.types
-        whole = types.uniform and types.compute is Compute.FMA  # codes are; others and C would add up to no exact sum
+        exact = types.compute in (Compute.FMA, Compute.BF16X6)  # codes are; others and C would add up to no exact sum
+        whole = types.uniform and exact
         coded = name != "C" or whole
         known = DType.F16 if types.compute is Compute.TF32 else dtype  # whose numbers tf32 has
         view[...] = _codes(view.shape, known, digit=seed // 8 % 2) if coded else 0

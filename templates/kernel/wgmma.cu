@@ -3,7 +3,7 @@
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
 //% from "device/convert.cu" import element_types
-//% from "device/vec.cu" import vec
+//% from "device/vec.cu" import vec, load_edge
 //% from "device/raster.cu" import raster, tile_rows, tile_columns
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/mbarrier.cu" import mbarrier
@@ -13,6 +13,7 @@
 //% from "device/warpgroup.cu" import named_barriers, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
 //% from "prepare/prepare.cu" import prepare
+//% from "prepare/split.cu" import pieces, pair_of
 //% from "wgmma/stage.cu" import clear, load_stage, multiply_stage, promote, release_stage
 //% from "wgmma/piece.cu" import sums_of_piece, staged_at
 //% from "epilogue/linear.cu" import store_c as store_linear
@@ -21,6 +22,7 @@
 //% set e = kernel.problem.epilogue
 //% set gated = view.b.beside > 1
 //% set rank = 3 if view.batched else 2
+//% set box_rank = 3 if view.pieces else rank
 //% set loads_c = view.staged and e.reads_c
 //% set matrix = ", matrix" if view.batched
 //% set along = view.along if view.cluster > 1
@@ -29,18 +31,21 @@
 ${ header(kernel) }
 namespace {
 
-${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves, adds=kernel.adds_integers) }${ tensor_map() }
+${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves, adds=kernel.adds_integers, pieces=view.pieces) }${ tensor_map() }
 ${ shape(kernel, view.unread) }
 ${ tiling(kernel, "MN") }
 ${ vec() }
+//% if view.pieces and not (kernel.prepares | map(attribute="whole") | min)
+${ load_edge() }
+//% endif
 //% set registers = ("BN / 2" if view.halves else "BN") if gated else ("BN / 4" if view.halves else "BN / 2")
 // This thread's share of the sums: 64 x ${ "2 * " if gated }BN of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.${ " The first half\n// is of B's first matrix." if gated }
 using Accumulators = ${ view.wgmma.c_type }[MMAS_M][${ registers }];
 
 // The ring of k tiles${ ", pieces of C on their way out" if view.staged }, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) ${ TA } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
-    alignas(1024) ${ TB } b[STAGES][${ "2 * " if gated }BN * BK];  // ${ "of each of two matrices " if gated }${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
+    alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
+    alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if gated }BN * BK];  // ${ "of each of two matrices " if gated }${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
 //% if view.staged
     alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * CN];
 //% endif
@@ -83,9 +88,9 @@ ${ mbarrier_arrive_cluster() }
 ${ cluster(split=false) }
 //% endif
 ${ dependent_launch() }
-${ tma((rank,), (rank,) if view.staged else (), written=false) }
+${ tma((box_rank, rank) | unique if loads_c else (box_rank,), (rank,) if view.staged else (), written=false) }
 //% if view.cluster > 1
-${ tma_multicast((rank,)) }
+${ tma_multicast((box_rank,)) }
 //% endif
 //% set limited = [view.a, view.b] | selectattr("limited") | list
 //% if view.staged or limited
@@ -101,11 +106,15 @@ ${ wgmma([view.wgmma]) }
 //% if limited
 ${ clear() }
 //% endif
+//% if view.pieces
+${ pieces(view) }
+${ pair_of(view) }
+//% endif
 ${ load_stage(view) }
 ${ multiply_stage(view) }
 ${ release_stage(view) }
 //% if view.promoted
-${ promote(registers) }
+${ promote(view, registers) }
 //% endif
 ${ sums_of_piece(view, registers) }
 //% if view.staged
@@ -162,6 +171,7 @@ ${ signature(kernel) }{
 //% endif
 //% set every = "tiles * " ~ (kernel.sizes.batch or "batch") if view.batched else "tiles"
 //% set depth = 4 if view.persistent else 0
+//% set piece = number ~ " / tiles * PIECES + " if view.batched
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
 //% if view.donates
@@ -173,10 +183,22 @@ ${ signature(kernel) }{
 //% endif
 //% filter indent(depth, true)
         const TileOrigin tile = tile_of_block(s, ${ number }${ " % tiles" if view.batched }${ of_cluster });
+//% if view.pieces
+        for (int first = 0; first < s.K; first += INTERVAL) {
+            for (int i = 0; i < PAIRS; ++i) {
+                const Pair pair = pair_of(i);
+                for (int k = first; k < ${ "first + INTERVAL" if view.whole_intervals else "min(first + INTERVAL, s.K)" }; k += BK, ring.advance()) {
+                    mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+                    load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if gated }, ${ piece }pair.a, ${ piece }pair.b${ of_cluster });
+                }
+            }
+        }
+//% else
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
             load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if gated }${ ", %s / tiles" | format(number) if view.batched }${ of_cluster });
         }
+//% endif
 //% endfilter
 //% if view.persistent
         }
@@ -207,6 +229,20 @@ ${ signature(kernel) }{
 //% if view.in_flight
     int previous = 0;  // the stage whose products may still be under way
 //% endif
+//% if view.pieces
+    for (int first = 0; first < s.K; first += INTERVAL) {
+//% set tiles_of_pair = "INTERVAL / BK" if view.whole_intervals else "((min(INTERVAL, s.K - first) + BK - 1) / BK)"
+        for (int i = 0; i < PAIRS * ${ tiles_of_pair }; ++i, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, i > 0, acc);
+            wgmma_commit();
+            wgmma_wait<0>();
+            release_stage(shared, ring.stage);
+        }
+        promote(acc, totals);
+    }
+//% else
     for (int k = 0; k < s.K; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_fence();
@@ -224,6 +260,7 @@ ${ signature(kernel) }{
         promote(acc, totals);
 //% endif
     }
+//% endif
 //% if view.in_flight
     wgmma_wait<0>();
     ${ "if (s.K > 0) " if not kernel.problem.k }release_stage(shared, previous);

@@ -7,7 +7,7 @@ struct alignas(16) Chunk {
 };
 
 //% for one in prepares
-${ transpose(one) if one.transposes else copy(one) }
+${ split(one) if one.piece else transpose(one) if one.transposes else copy(one) }
 
 //% endfor
 //%- endmacro
@@ -31,6 +31,43 @@ ${ head(c) }
             if (chunk * ${ c.chunk } + i < length) copied.at[i] = from[i];
         }
         reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[${ "(matrix * lines + line)" if c.batched else "static_cast<long long>(line)" } * chunks + chunk] = copied;
+    }
+}
+//%- endmacro
+
+/*# A block splits tiles of some lines, a warp each; its lanes chunks. #*/
+//% macro split(one)
+//% set c = one
+// ${ c.part } = ${ c.pieces } pieces of ${ c.operand }, a matrix each, one behind the other, with lines ${ c.ld } elements apart: whole chunks of 16
+// bytes, with zeros behind a line's end.
+${ head(c) }
+    const long long apart = static_cast<long long>(lines) * chunks;  // from a piece to the next, in chunks
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int line = static_cast<int>(tile / across${ " % down" if c.batched }) * ${ c.tile_lines } + static_cast<int>(threadIdx.x) / 32;
+        const int chunk = static_cast<int>(tile % across) * ${ c.tile_length // c.chunk } + static_cast<int>(threadIdx.x) % 32;
+        if (line >= lines || chunk >= chunks) continue;
+//% if c.batched
+        const long long matrix = tile / (across * down);
+//% endif
+        const ${ c.ctype }* const from = ${ c.operand }${ " + matrix * %s" | format(c.stride) if c.batched } + static_cast<long long>(line) * ${ c.lead } + chunk * ${ c.chunk };
+        Chunk<${ c.piece }> split_up[${ c.pieces }];
+        #pragma unroll
+        for (int i = 0; i < ${ c.chunk }; i += ${ c.access }) {
+//% if c.whole
+            const auto read = load<${ c.access }>(from + i);
+//% else
+            const auto read = load_edge<${ c.access }>(from + i, length - chunk * ${ c.chunk } - i);
+//% endif
+            #pragma unroll
+            for (int j = 0; j < ${ c.access }; ++j) {
+                const Pieces pieces = split(read.at[j]);
+                #pragma unroll
+                for (int p = 0; p < ${ c.pieces }; ++p) split_up[p].at[i + j] = pieces.at[p];
+            }
+        }
+        Chunk<${ c.piece }>* const to = reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part }) + ${ "(%d * matrix * lines + line)" | format(c.pieces) if c.batched else "static_cast<long long>(line)" } * chunks + chunk;
+        #pragma unroll
+        for (int p = 0; p < ${ c.pieces }; ++p) to[p * apart] = split_up[p];
     }
 }
 //%- endmacro

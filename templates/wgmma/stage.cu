@@ -6,8 +6,8 @@ ${ "%d * " | format(x.beside) if x.beside > 1 }
 /*# The boxes of an operand's k tile. #*/
 //% macro boxes(x, view)
 //% set block = "B" ~ x.MN
-//% set load = "tma_load_%s%dd" | format("multicast_" if x.shared, 3 if view.batched else 2)
-//% set matrix = (", matrix" if view.batched) ~ (", (1 << CLUSTER) - 1" if x.shared)
+//% set load = "tma_load_%s%dd" | format("multicast_" if x.shared, 3 if view.batched or view.pieces else 2)
+//% set matrix = (", piece_" ~ x.x if view.pieces else ", matrix" if view.batched) ~ (", (1 << CLUSTER) - 1" if x.shared)
 //% set across, lines = ("BK", times(x) ~ block) if x.along_k else (block, "BK")
 //% set along, first = " + at" if x.boxes > 1, " + part" if x.shared
 //% if x.shared
@@ -36,7 +36,7 @@ __device__ __forceinline__ void clear(T (&tile)[N])
 }
 //% endmacro
 //% macro tile_bytes(x)
-${ times(x) if x.limited }${ "LINES_%s * BK * sizeof(%s)" | format(x.X, element[x.X]) if x.limited else "sizeof(shared.%s[0])" | format(x.x) }
+${ times(x) if x.limited }${ "LINES_%s * BK * sizeof(%s)" | format(x.X, factor[x.X]) if x.limited else "sizeof(shared.%s[0])" | format(x.x) }
 //%- endmacro
 //% macro load_stage(view)
 //% if view.cluster > 1
@@ -51,7 +51,7 @@ ${ times(x) if x.limited }${ "LINES_%s * BK * sizeof(%s)" | format(x.X, element[
 // Of B the tile's columns of its first matrix, and behind them those of its second one, N further on.
 //% endif
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k${ ", Shape s" if view.b.beside > 1 }${ ", int matrix" if view.batched }${ ", int rank" if view.cluster > 1 })
+                                           TileOrigin tile, int k${ ", Shape s" if view.b.beside > 1 }${ ", int piece_a, int piece_b" if view.pieces else ", int matrix" if view.batched }${ ", int rank" if view.cluster > 1 })
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, ${ tile_bytes(view.a) } + ${ tile_bytes(view.b) });
@@ -61,7 +61,7 @@ ${ boxes(view.b, view) | indent(4, true) | trim("\n") }
 //% endmacro
 /*# The descriptor of an operand's tile, from row (or column) `first` on, and what it gains along k: it counts in 16 bytes. #*/
 //% macro descriptor(x, first="")
-//% set E, line = element[x.X], "LINE_" ~ x.X
+//% set E, line = factor[x.X], "LINE_" ~ x.X
 //% set from = (" + %s * %s" | format(first, line if x.along_k else "BK")) if first
 //% set leading = "16" if x.along_k else "BK * %s * sizeof(%s)" | format(line, E)
 make_descriptor<${ line } * sizeof(${ E })>(shared.${ x.x }[stage]${ from }, ${ leading }, 8 * ${ line } * sizeof(${ E }))
@@ -69,12 +69,12 @@ make_descriptor<${ line } * sizeof(${ E })>(shared.${ x.x }[stage]${ from }, ${ 
 //% macro along_k(x)
 //% set line, block = "LINE_" ~ x.X, times(x) ~ "B" ~ x.MN
 //% set elements = "k * " ~ line if not x.along_k else "k" if x.boxes == 1 else "(k / %s * %s * %s + k %% %s)" | format(line, line, block, line)
-${ elements } * sizeof(${ element[x.X] }) / 16
+${ elements } * sizeof(${ factor[x.X] }) / 16
 //%- endmacro
 //% macro multiply_stage(view)
-// acc ${ "=" if view.promoted else "+=" } A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// acc ${ "=" if view.promoted else "+=" } A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on${ ", or += where it `adds`" if view.pieces }. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, ${ "bool adds, " if view.pieces }Accumulators& acc)
 {
     const unsigned long long a = ${ descriptor(view.a, "first") };
     const unsigned long long b = ${ descriptor(view.b) };
@@ -82,7 +82,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            ${ view.wgmma.function }(acc[i], a + i * 64 * ${ "LINE_A" if view.a.along_k else "BK" } * sizeof(${ TA }) / 16 + ${ along_k(view.a) }, b + ${ along_k(view.b) }, ${ "k > 0" if view.promoted else "true" });
+            ${ view.wgmma.function }(acc[i], a + i * 64 * ${ "LINE_A" if view.a.along_k else "BK" } * sizeof(${ factor["A"] }) / 16 + ${ along_k(view.a) }, b + ${ along_k(view.b) }, ${ "adds || k > 0" if view.pieces else "k > 0" if view.promoted else "true" });
     }
 }
 //% endmacro
@@ -103,8 +103,12 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 //% endif
 }
 //% endmacro
-//% macro promote(registers)
+//% macro promote(view, registers)
+//% if view.pieces
+// Adds the sums of an interval to those of all before, in f32: tensor cores do not round what they add, they cut it.
+//% else
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
+//% endif
 __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
 {
     #pragma unroll

@@ -40,13 +40,15 @@ from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.device import BANK_BYTES, MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.types import Compute
+from gemmgen.problem.types import PROMOTION, Compute, Pieces
 from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
 PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
+BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: fewer are slow,
+BESIDE_TOTALS = 40  # but not where half of the sums are touched once in many k tiles (as compiled, without a spill)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,9 @@ class WgmmaView:
     a, b         operands
     wgmma        the instruction
     halves       a register holds two sums of f16
-    promoted     sums are added up in f32 after each k tile
+    promoted     sums are added up in f32 after each k tile, or after some of each pair of pieces
+    pieces       how operands are split; None: they are not
+    whole_intervals  whether K is some of those over which pairs of pieces are summed
     staged       C leaves through shared memory by TMA, else from registers
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"
@@ -73,6 +77,8 @@ class WgmmaView:
     wgmma: Wgmma
     halves: bool
     promoted: bool
+    pieces: Pieces | None
+    whole_intervals: bool
     staged: bool
     cluster: int
     along: str
@@ -96,27 +102,29 @@ class WgmmaFamily(Family):
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),
-        *("f32_tf32", "f16_f16acc", "e4m3,e4m3,bf16_promoted", "e5m2,e4m3,f16_fast"),
+        *("f32_tf32", "f32_bf16x6", "f16_f16acc", "e4m3,e4m3,bf16_promoted", "e5m2,e4m3,f16_fast"),
     )
     arch_specific = True
 
     def default(self, problem: Problem) -> Config:
-        wide = PROMOTED_COLUMNS if problem.types.compute is Compute.PROMOTED else WgmmaConfig.BN
-        flying = int(problem.types.compute is not Compute.PROMOTED)
-        return WgmmaConfig(BN=wide // problem.products, BK=LINE_BYTES // problem.types.a.size, IN_FLIGHT=flying)
+        promotes, size = problem.types.compute.promotes, problem.types.factors[0].size
+        wide = PROMOTED_COLUMNS if promotes else WgmmaConfig.BN
+        return WgmmaConfig(BN=wide // problem.products, BK=LINE_BYTES // size, IN_FLIGHT=int(not promotes))
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = taken(problem)
-        types = problem.types
+        types, (factor_a, factor_b) = problem.types, problem.types.factors
         return {
             **sizes_of(problem),
-            "A_BYTES": types.a.size,
-            "B_BYTES": types.b.size,
+            "A_BYTES": factor_a.size,
+            "B_BYTES": factor_b.size,
             "C_BYTES": types.c.size,
             "A_ALONG_K": int(a.along_k),
             "B_ALONG_K": int(b.along_k),
-            "PROMOTED": int(types.compute is Compute.PROMOTED),
+            "PROMOTED": int(types.compute.promotes),
+            "PIECES": types.compute.pieces.count if types.compute.pieces else 0,
             "INTEGER": int(types.accumulator is DType.S32),
+            "BESIDE_SUMS": BESIDE_TOTALS if types.compute.pieces else BESIDE_SUMS,
             "HAS_WGMMA": int(sums_type(types) is not None),
             "POINTERS": int(problem.pointers),
         }
@@ -124,12 +132,14 @@ class WgmmaFamily(Family):
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         one = cast(WgmmaConfig, config)
         a, b = operands(problem, one)
+        elements = "elements" if problem.types.compute.pieces else elements_of(problem)
         return (
-            *_tiling(K_BYTES // problem.types.a.size),
+            *_tiling(K_BYTES // problem.types.factors[0].size),
             *_registers(one.CONSUMERS, problem.types.compute is Compute.F16, problem.products),
-            *_lines(a, elements_of(problem)),
-            *_lines(b, elements_of(problem)),
+            *_lines(a, elements),
+            *_lines(b, elements),
             *_clusters(a if a.shared else b),
+            *_pieces(problem.types.compute.pieces),
             *_results(
                 piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc")), problem.products
             ),
@@ -147,7 +157,9 @@ class WgmmaFamily(Family):
             prepares=prepares(problem),
         )
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
-        sums = SumOrder(mma, one.BK, promotion=one.BK * value["PROMOTED"], tf32="even")  # by TMA
+        pieces = problem.types.compute.pieces
+        promotion = PROMOTION if pieces else one.BK * value["PROMOTED"]
+        sums = SumOrder(mma, one.BK, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 
     def template(self, config: Config) -> str:
@@ -158,6 +170,8 @@ class WgmmaFamily(Family):
         one = cast(WgmmaConfig, plan.config)
         if not donates(one):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
+        if not plan.problem.batched:
+            names |= {"PIECES"}
         if plan.launch.cluster == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
@@ -172,7 +186,9 @@ class WgmmaFamily(Family):
             b=b,
             wgmma=plan.mma,
             halves=plan.mma.c_shared == 2,
-            promoted=problem.types.compute is Compute.PROMOTED,
+            promoted=problem.types.compute.promotes,
+            pieces=problem.types.compute.pieces,
+            whole_intervals=problem.k is not None and problem.k % PROMOTION == 0,
             staged=staged(problem),
             cluster=one.CLUSTER,
             along="n" if one.ACROSS else "m",
@@ -208,6 +224,8 @@ class WgmmaFamily(Family):
             lines.append(
                 f"Sums    those of {one.BK} products by tensor cores, which keep 13 bits of them; these in f32"
             )
+        if plan.problem.types.compute.pieces is not None:
+            lines += _pieces_prose(plan.problem.types.compute.pieces)
         if one.CLUSTER > 1:
             lines.append(
                 f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
@@ -239,7 +257,8 @@ def _granted(registers: int) -> int:
 
 
 def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
-    size_a, size_b = problem.types.a.size, problem.types.b.size
+    size_a, size_b = (dtype.size for dtype in problem.types.factors)
+    pieces = problem.types.compute.pieces
     columns = problem.products * config.BN  # of B
     threads, rows = WARPGROUP * config.CONSUMERS, config.BM // config.CONSUMERS  # that compute; of each warpgroup
     moved = (config.BM * size_a + columns * size_b) * config.BK
@@ -262,6 +281,7 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         other_registers=max(OTHER_REGISTERS, held - outputs),
         fragment_registers=1,
         producers=WARPGROUP,
+        pairs=len(pieces.pairs) if pieces else 1,
     )
 
 
@@ -323,6 +343,27 @@ def _clusters(shared: Operand) -> tuple[Derived, ...]:
             f"lines of a box of {shared.X} that a block brings",
             "Clusters",
         ),
+    )
+
+
+@cache
+def _pieces(pieces: Pieces | None) -> tuple[Derived, ...]:
+    if pieces is None:
+        return ()
+    lines = (
+        ("INTERVAL", str(PROMOTION), "k of which sums are added up in f32"),
+        ("PIECES", str(pieces.count), "of each operand"),
+        ("PAIRS", str(len(pieces.pairs)), "of pieces whose products count"),
+    )
+    return tuple(Derived(*line, group="Pieces") for line in lines)
+
+
+def _pieces_prose(pieces: Pieces) -> tuple[str, ...]:
+    return (
+        f"Pieces  A and B are each the sum of {pieces.count} of {pieces.dtype.label}: for {PROMOTION} of K at a time",
+        f"        {len(pieces.pairs)} pairs of them are multiplied, small products first; sums are added in f32",
+        "Error   as of f32 on CUDA cores, element by element; Inf and NaN as there. Elements of A and B count to a",
+        "        multiple of 2^-133, which takes bits from those below 2^-110",
     )
 
 
