@@ -1,7 +1,7 @@
 /*# NAME_make_plan: checks the arguments, and encodes tensor maps. #*/
 //% set major, minor = out.capability
-extern "C" cudaError_t ${ out.name }_make_plan(
-    ${ out.name }_plan* plan,
+cudaError_t ${ out.name }_make_plan(
+    Plan* plan,
 //% for p in out.arguments
     ${ p.ctype }${ " " ~ p.text if out.parts or not p.is_workspace }${ ")" if loop.last else "," }
 //% endfor
@@ -110,7 +110,7 @@ extern "C" cudaError_t ${ out.name }_make_plan(
     const std::size_t launched = (blocks + turns - 1) / turns;
 //% endif
 //% endif
-    ${ out.name }_plan made = {${ out.planned | join(", ") }, static_cast<unsigned>(${ "launched" if out.persistent else "blocks" })};
+    Plan made = {${ out.planned | join(", ") }, static_cast<unsigned>(${ "launched" if out.persistent else "blocks" })};
 //% if out.maps.encoded
 //% if out.maps.encoded | selectattr("address", "in", out.may_be_null) | list
     // A map needs an address even where K = 0 and nothing is read.

@@ -1,13 +1,12 @@
 /*# NAME_prepare_a and NAME_prepare_b, for `operand`. #*/
 //% set copy = out.copied.get(operand)
 //% set zeroes = operand == "B" and out.adds_up
-extern "C" cudaError_t ${ out.name }_prepare_${ operand | lower }(const ${ out.name }_plan* plan, cudaStream_t${ " stream" if copy or zeroes })
-{
-//% if copy or zeroes
-//% include "export/launcher/unfold.cu"
+//% if not copy and not zeroes
+cudaError_t ${ out.name }_prepare_${ operand | lower }(const Plan* plan, cudaStream_t) { return begin(plan); }  // ${ operand } is read as it lies
 //% else
-    return begin(plan);  // ${ operand } is read as it lies
-//% endif
+cudaError_t ${ out.name }_prepare_${ operand | lower }(const Plan* plan, cudaStream_t stream)
+{
+//% include "export/launcher/unfold.cu"
 //% if zeroes and copy
     const cudaError_t zeroed = cudaMemsetAsync(semaphores, 0, ${ out.parts[-2].bytes }, stream);  // once: each launch leaves them zero
     if (zeroed != cudaSuccess) return zeroed;
@@ -29,3 +28,4 @@ extern "C" cudaError_t ${ out.name }_prepare_${ operand | lower }(const ${ out.n
         ${ copy.passed | join(", ") });
 //% endif
 }
+//% endif
