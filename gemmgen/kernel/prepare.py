@@ -2,7 +2,7 @@
 
 TMA takes lines that begin a multiple of 16 bytes apart, and wgmma tiles of 8-bit and tf32 elements with lines along K.
 A copy has such lines, whatever the operand's leading dimension, alignment and order are. Where a product is computed of
-pieces of its operands (`gemmgen.problem.types.Pieces`), a copy is a matrix of each piece, one behind the other.
+pieces of its operands (`gemmgen.problem.pieces`), a copy is a matrix of each piece, one behind the other.
 
 Tensor cores that read shared memory themselves leave no element of A and B in a register: the sums of A's rows and B's
 columns, which zero points take, are made before.
