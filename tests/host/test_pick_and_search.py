@@ -190,6 +190,33 @@ def test_without_a_gpu_the_first_kernel_that_is_right_is_enough(space: Space, mo
     assert [trial.failure is None for trial in judged] == [False, True, True, True]
 
 
+def test_finalists_meet_in_one_run_before_the_fastest_is_verified(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Timed for longer the second is the fastest, and wrong; the fourth comes next, and is right."""
+    plans = [SIMT.plan(PROBLEM, config) for config in space.accepted[:6]]
+    trials = [
+        Trial(render_plan(plan, "sm_90"), plan, predict(plan, CARD), timing=Timing((us,), {"protocol": "quick"}))
+        for plan, us in zip(plans, (10, 11, 12, 13, 14, 15), strict=True)
+    ]
+    final = [Timing((us,), {"protocol": "final"}) for us in (12, 9, 13, 10)]
+    wrong, tested = Failure("wrong", "", "verifier"), list[str]()
+
+    def verified(self: Tuner, trial: Trial) -> Trial:
+        tested.append(trial.source.name)
+        return replace(trial, failure=wrong) if trial.source is trials[1].source else trial
+
+    monkeypatch.setattr(Tuner, "_verified", verified)
+    monkeypatch.setattr(Tuner, "_time_together", lambda self, some, _: final)
+    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=object()), Store(), (SIMT,), 0, Silent())
+    judged = tuner.verify_fastest(tuner.compare(trials))
+    assert tested == [trials[1].source.name, trials[3].source.name]
+    assert [(trial.source, trial.failure) for trial in judged[:4]] == [
+        (trials[place].source, wrong if place == 1 else None) for place in (1, 3, 0, 2)
+    ]
+    assert [trial.failure.reason for trial in judged[4:] if trial.failure] == ["a faster one is right"] * 2
+
+
 def test_a_tuner_renders_a_kernel_once_whatever_its_configs_are_called(space: Space) -> None:
     """Threads meet in no bank as 8 for a line, so a team of 8 is the same kernel; FMA_ORDER 4 is another one."""
     start = next(config for config in space.accepted if config.values["TA"] == 1 and config.values["ASYNC"] == 1)

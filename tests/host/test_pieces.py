@@ -8,10 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmgen.artifacts.interface import Interface
+from gemmgen.benchmark.explain import peak
+from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.families import WGMMA
+from gemmgen.kernel.model import least_us
 from gemmgen.kernel.plan import SumOrder
 from gemmgen.kernel.render import render
-from gemmgen.problem.device import parse_arch
+from gemmgen.problem.device import DEVICES, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.pieces import BF16X6
@@ -73,6 +76,17 @@ def test_an_exported_launcher_encodes_maps_of_pieces() -> None:
         "sizeof(unsigned short) * 3 * batch * 300 * copy_ld(52, 8)",
         "sizeof(unsigned short) * 3 * batch * 300 * copy_ld(M, 8)",
     ]
+
+
+def test_pairs_of_pieces_count_as_traffic_and_time() -> None:
+    """Six times those of bf16, for products that count once: the same tile of both."""
+    of_pieces, of_bf16 = (Problem(4096, 4096, 4096, types=types) for types in (TYPES, "bf16,bf16,f32"))
+    config = WGMMA.default(of_pieces)
+    pieces, bf16 = (WGMMA.plan(problem, config) for problem in (of_pieces, of_bf16))
+    assert traffic(pieces).global_bytes == 6 * traffic(bf16).global_bytes
+    assert traffic(pieces).shared_bytes == 6 * traffic(bf16).shared_bytes
+    assert 6 * peak(pieces, DEVICES["H200"]) == peak(bf16, DEVICES["H200"])
+    assert least_us(pieces, DEVICES["H200"]) == pytest.approx(6 * least_us(bf16, DEVICES["H200"]))
 
 
 def test_only_f32_is_split() -> None:
