@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.artifacts.elements import ELEMENTS
-from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.prepare import LineSums, Prepare, Step
 from gemmgen.problem.gemm import Problem
 
 
 @dataclass(frozen=True)
-class Copy:
-    """A part of the workspace that holds the copy of an operand; sizes as `Interface.sizes` has them.
+class Prepared:
+    """A part of the workspace that a launch before the kernel's writes; sizes as `Interface.sizes` has them.
 
     entry    the launch's function
     passed   what it gets, in order
     """
 
-    prepare: Prepare
+    prepare: Step
     problem: Problem
     sizes: dict[str, str]
     entry: str
@@ -30,6 +30,45 @@ class Copy:
     @property
     def operand(self) -> str:
         return self.prepare.operand
+
+    @property
+    def threads(self) -> int:
+        return self.prepare.threads
+
+    @property
+    def grid(self) -> tuple[tuple[str, int], ...]:
+        """As `Interface.grid`."""
+        return tuple((self.sizes[size], tile) for size, tile in self.prepare.grid(self.problem))
+
+
+@dataclass(frozen=True)
+class Sums(Prepared):
+    """The sums of an operand's lines."""
+
+    prepare: LineSums
+
+    @property
+    def element(self) -> str:
+        """C++'s type."""
+        return ELEMENTS[self.problem.types.accumulator].name
+
+    @property
+    def bytes(self) -> str:
+        """Of all products' sums."""
+        batch = f"{self.sizes['batch']} * " if self.problem.batched else ""
+        return f"sizeof({self.element}) * {batch}{self.sizes[self.prepare.lines]}"
+
+    @property
+    def sized_by(self) -> tuple[str, ...]:
+        """The arguments that its size depends on."""
+        return tuple(name for name in (self.prepare.lines, "batch") if name in self.problem.runtime_names)
+
+
+@dataclass(frozen=True)
+class Copy(Prepared):
+    """The copy of an operand."""
+
+    prepare: Prepare
 
     @property
     def element(self) -> str:
@@ -87,12 +126,3 @@ class Copy:
         operand = self.prepare.of(self.problem)
         names = (operand.rows, operand.cols, "batch")
         return tuple(name for name in names if name in self.problem.runtime_names)
-
-    @property
-    def threads(self) -> int:
-        return self.prepare.threads
-
-    @property
-    def grid(self) -> tuple[tuple[str, int], ...]:
-        """As `Interface.grid`."""
-        return tuple((self.sizes[size], tile) for size, tile in self.prepare.grid(self.problem))

@@ -57,6 +57,10 @@ class TorchOperator:
     def type(self, operand: str) -> str:
         return f"at::{SCALAR_TYPES[self.out.problem.dtype_of(operand)]}"
 
+    def columns(self, matrix: MatrixSizes) -> str:
+        """In terms of the sizes."""
+        return matrix.extent_text(matrix.cols, {matrix.cols: matrix.cols})
+
     def fixed(self, name: str) -> int | None:
         """The size or distance that the kernel is built for; None where it is left to run time."""
         return self.out.problem.sizes[name]

@@ -13,7 +13,7 @@ from gemmgen.kernel.source import Launch, Parameter, parameters
 from gemmgen.problem.device import Arch
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
-from gemmgen.problem.types import Pieces
+from gemmgen.problem.pieces import Pieces
 from gemmgen.problem.wgmma import Wgmma
 
 # Of the machine code: a warp's, by whether it multiplies integers, and by bits of an element; a warpgroup's is xGMMA.

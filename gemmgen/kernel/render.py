@@ -20,7 +20,7 @@ from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.naming import DIGITS, full_name, short_name
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
-from gemmgen.kernel.prepare_text import PrepareText, prepare_texts
+from gemmgen.kernel.prepare_text import LineSumsText, PrepareText, copy_texts, sum_texts
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
 from gemmgen.problem.device import DEFAULT_ARCH, WARP
 from gemmgen.problem.dtype import DType
@@ -101,9 +101,14 @@ class Kernel:
         return self.plan.launch
 
     @property
-    def prepares(self) -> tuple[PrepareText, ...]:
-        """The launches before it, for prepare/prepare.cu."""
-        return prepare_texts(self.problem, self.launch, self.name)
+    def copies(self) -> tuple[PrepareText, ...]:
+        """The launches before it that copy operands, for prepare/prepare.cu,"""
+        return copy_texts(self.problem, self.launch, self.name)
+
+    @property
+    def sums(self) -> tuple[LineSumsText, ...]:
+        """and those that sum their lines."""
+        return sum_texts(self.problem, self.launch, self.name)
 
     @property
     def launch_bounds(self) -> tuple[str, ...]:
@@ -257,7 +262,7 @@ class Kernel:
                 blocks, tiles = f"({wave} + T % {wave})", str(wave)
             yield f"partials: {blocks} * {sums}, holding anything"
             yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
-        for one in self.prepares:
+        for one in (*self.copies, *self.sums):
             yield f"{one.part}: {one.extent} elements, which {one.entry} writes before"
         if self.launch.parts:
             yield "no other launch using the same workspace at the same time"

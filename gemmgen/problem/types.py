@@ -8,6 +8,7 @@ from enum import Enum
 from functools import cached_property
 
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.pieces import BF16X6, Pieces
 from gemmgen.support.errors import require
 
 FLOATS = (DType.F32, DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
@@ -18,24 +19,6 @@ RESULTS = {DType.F64: (DType.F64,), DType.F32: FLOATS, DType.S32: (DType.S32, *F
 
 
 PROMOTION = 128  # products
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Operands of f32 as sums of narrower numbers, whose products tensor cores make.
-
-    count  of pieces, each the nearest `dtype` to what those before it leave
-    pairs  which pieces of A and B are multiplied, in the order in which PROMOTION of K are summed: small products
-           first, while the sum is small, too. Sums of such intervals are added up in f32
-    """
-
-    dtype: DType
-    count: int
-    pairs: tuple[tuple[int, int], ...]
-
-
-# All but those below 2^-24 of a product.
-BF16X6_PIECES = Pieces(DType.BF16, 3, ((1, 1), (0, 2), (2, 0), (0, 1), (1, 0), (0, 0)))
 
 
 class Compute(Enum):
@@ -49,7 +32,7 @@ class Compute(Enum):
     PROMOTED  of e4m3 and e5m2: tensor cores keep 13 bits behind a sum's first, and kernels add such sums of
               PROMOTION products up in f32
     FAST      the same, without adding up: 13 bits for all of K
-    BF16X6    operands of f32 are sums of three pieces of bf16, of which tensor cores multiply six pairs: see Pieces.
+    BF16X6    operands of f32 are sums of three pieces of bf16, of which tensor cores multiply six pairs: see `Pieces`.
               Results are as accurate as CUDA cores' in f32, Inf and NaN among them, but an element that is not 0 counts
               to a multiple of 2^-133, which takes bits from those below 2^-110
     """
@@ -75,9 +58,14 @@ class Compute(Enum):
         return (DType.F32,) if self.pieces else known.get(self, ELEMENTS)
 
     @property
+    def note(self) -> str:
+        """What a caller has to know of its results; empty where they are as exact as the types of sums allow."""
+        return NOTES.get(self, "")
+
+    @property
     def pieces(self) -> Pieces | None:
         """What operands are split into; None where they are multiplied as they are."""
-        return BF16X6_PIECES if self is Compute.BF16X6 else None
+        return BF16X6 if self is Compute.BF16X6 else None
 
     @property
     def promotes(self) -> bool:
@@ -90,6 +78,16 @@ class Compute(Enum):
         known = {compute.label: compute for compute in cls}
         require(text in known, f"unknown compute {text!r}: known are {', '.join(known)}")
         return known[text]
+
+
+NOTES = {
+    Compute.TF32: "elements of A and B are rounded to the 11 bits of tf32",
+    Compute.F16: "tensor cores keep sums in f16, rounded at each step",
+    Compute.PROMOTED: f"tensor cores keep 13 bits of sums of {PROMOTION} products, which are added up in f32",
+    Compute.FAST: "tensor cores keep 13 bits of sums",
+    Compute.BF16X6: "results are as exact, element by element, as those of f32 on CUDA cores, Inf and NaN among them; "
+    "elements of A and B count to a multiple of 2^-133, which takes bits from those below 2^-110",
+}
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.operands import ACC, ACC2
-from gemmgen.problem.types import Compute, Pieces, Types
+from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.data import make_operands
@@ -191,30 +191,9 @@ def _sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Float
 def _pairs(order: SumOrder, a: Codes, b: Codes) -> list[tuple[Codes, Codes]]:
     if order.pieces is None:
         return [(a, b)]
-    split_a, split_b = split(order.pieces, a), split(order.pieces, b)
-    return [(split_a[i], split_b[j]) for i, j in order.pieces.pairs]
-
-
-def split(pieces: Pieces, codes: Codes) -> tuple[Codes, ...]:
-    """The pieces of f32s, as bits: each is the nearest number to what those before it leave, and saturates.
-
-    The first one is never 0 where the number is not, so that Inf times it is Inf: of a smaller one it is the smallest,
-    and the next one takes that back. Inf and NaN are in the last piece, which meets the other operand's first alone;
-    their first piece is the smallest number, with their sign.
-    """
-    values, dtype = codes.view(np.float32).astype(np.float64), pieces.dtype
-    finite = np.isfinite(values)
-    rest, found = np.where(finite, values, 0.0), []
-    for place in range(pieces.count):
-        piece = dtype.nearest(np.clip(rest, -dtype.largest, dtype.largest))
-        if place == 0:
-            piece = np.where((piece == 0) & (values != 0) | ~finite, np.copysign(dtype.smallest, values), piece)
-            rest = np.where(finite, rest - piece, 0.0)
-        else:
-            rest = rest - piece
-        found.append(piece)
-    found[-1] = np.where(finite, found[-1], values)
-    return tuple(dtype.encode(piece).view(dtype.bits) for piece in found)
+    bits = order.pieces.dtype.bits
+    of_a, of_b = (order.pieces.split(codes.view(np.float32)).view(bits) for codes in (a, b))
+    return [(of_a[i], of_b[j]) for i, j in order.pieces.pairs]
 
 
 def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:

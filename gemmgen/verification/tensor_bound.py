@@ -8,7 +8,7 @@ the sum. With n steps, each of which is off by 2^-b of a partial sum, that makes
     2 n 2^-b (|sum| + LAMBDA T)                   cut to b bits of fraction
     LAMBDA sqrt(n) 2^-11 (|sum| + 3 T) + n 2^-25  rounded to f16, whose least step is 2^-24
 
-Pieces of f32 (`gemmgen.problem.types.Pieces`) are summed as exactly as f32's bound says: what is left out is 2^-24 of a
+Pieces of f32 (`gemmgen.problem.pieces`) are summed as exactly as f32's bound says: what is left out is 2^-24 of a
 product at most, and sums are cut while they are small, but at the few steps of an interval's last pair. The last piece
 counts to a multiple of 2^-133, so that a product of numbers of at most 1 is off by as much besides: it shows in no data
 with larger ones.

@@ -103,12 +103,12 @@ void require_elements(const char* name, const Tensor& x, const Tensor& a, at::Sc
 void gemm_out(${ op.out_parameters | map("join", " ") | join(", ") })
 {
     require_matrices(A, B);
-    const int64_t M = A.size(-2), N = B.size(-1), K = A.size(-1)${ ", batch = (A.dim() == 3 ? A : B).size(0)" if batched };
+    const int64_t M = A.size(-2), N = B.size(-1)${ " / 2" if problem.products > 1 }, K = A.size(-1)${ ", batch = (A.dim() == 3 ? A : B).size(0)" if batched };
 //% for name in ("M", "N", "K", "batch") if name in problem.sizes and op.fixed(name)
     TORCH_CHECK(${ name } == ${ op.fixed(name) }, "${ name } = ", ${ name }, ": this kernel is built for ${ op.fixed(name) }");
 //% endfor
 //% for m in op.matrices
-    ${ "[[maybe_unused]] " if op.fixed(m.ld) is not none }const Place place_of_${ m.name } = place_of({"${ m.name }", ${ op.type(m.name) }, ${ m.rows }, ${ m.cols }, ${ (m.order == "r") | lower }, ${ -1 if op.fixed(m.ld) is none else op.fixed(m.ld) }, ${ op.units(m) }${ ", batch, %s, %s" | format(-1 if op.fixed(m.stride) is none else op.fixed(m.stride), (m.stride != "stride_c") | lower) if batched }}, ${ m.name }, A);
+    ${ "[[maybe_unused]] " if op.fixed(m.ld) is not none }const Place place_of_${ m.name } = place_of({"${ m.name }", ${ op.type(m.name) }, ${ m.rows }, ${ op.columns(m) }, ${ (m.order == "r") | lower }, ${ -1 if op.fixed(m.ld) is none else op.fixed(m.ld) }, ${ op.units(m) }${ ", batch, %s, %s" | format(-1 if op.fixed(m.stride) is none else op.fixed(m.stride), (m.stride != "stride_c") | lower) if batched }}, ${ m.name }, A);
 //% endfor
 //% for m in op.matrices if m.name in op.written
     const bool ${ m.name }_fits = place_of_${ m.name }.ld == place_of_C.ld${ " && place_of_%s.stride == place_of_C.stride" | format(m.name) if batched };
@@ -141,7 +141,7 @@ as_int("${ name }", ${ name })${ ", " if not loop.last }
 ${ made } make(const Tensor& A, const Tensor& B)
 {
     require_matrices(A, B);
-    const c10::SymInt M = A.sym_size(-2), N = B.sym_size(-1)${ ", batch = (A.dim() == 3 ? A : B).sym_size(0)" if batched };
+    const c10::SymInt M = A.sym_size(-2), N = B.sym_size(-1)${ " / 2" if problem.products > 1 }${ ", batch = (A.dim() == 3 ? A : B).sym_size(0)" if batched };
 //% for name in op.outputs if name not in out.amaxes
     Tensor ${ name } = at::empty_strided_symint({${ "batch, " if batched }M, N}, {${ op.new_stride ~ ", " if batched }${ op.new_ld }, 1}, A.options().dtype(${ op.type(name) }));
 //% endfor

@@ -17,6 +17,7 @@
 //% from "wgmma/stage.cu" import clear, load_stage, multiply_stage, promote, release_stage
 //% from "wgmma/piece.cu" import sums_of_piece, staged_at
 //% from "epilogue/linear.cu" import store_c as store_linear
+//% from "epilogue/sums.cu" import load_sums, sums as sums_taken
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
 //% set store_c = store_tree if kernel.epilogue else store_linear
 //% set e = kernel.problem.epilogue
@@ -35,7 +36,7 @@ ${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves, adds=ker
 ${ shape(kernel, view.unread) }
 ${ tiling(kernel, "MN") }
 ${ vec() }
-//% if view.pieces and not (kernel.prepares | map(attribute="whole") | min)
+//% if kernel.copies | selectattr("reads_edge") | list
 ${ load_edge() }
 //% endif
 //% set registers = ("BN / 2" if view.halves else "BN") if gated else ("BN / 4" if view.halves else "BN / 2")
@@ -121,10 +122,13 @@ ${ sums_of_piece(view, registers) }
 ${ staged_at() }
 //% endif
 ${ store_c(kernel) }
+//% if e.sums
+${ load_sums(kernel) | trim("\n") }
+//% endif
 }  // namespace
 
-//% if kernel.prepares
-${ prepare(kernel.prepares) | trim("\n") }
+//% if kernel.copies or kernel.sums
+${ prepare(kernel.copies, kernel.sums) | trim("\n") }
 
 //% endif
 ${ signature(kernel) }{
@@ -298,7 +302,14 @@ ${ signature(kernel) }{
 //% if kernel.epilogue
             const Epilogue e = ${ inputs(kernel, "m", "n", "matrix" if view.batched else "") };
 //% endif
-            store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if gated }, ${ "e" if kernel.epilogue else "alpha, beta" });
+//% if e.sums
+//% for name in e.sums
+//% set at, count = ("m", "s.M") if name == "row_sum" else ("n", "s.N")
+            ${ T } ${ name }s[${ "TM" if name == "row_sum" else "TN" }];
+            load_${ name }s(${ "sums_a" if name == "row_sum" else "sums_b" } + ${ "static_cast<long long>(matrix) * %s + " | format(count) if view.batched }${ at }${ ", %s - %s" | format(count, at) if count[-1] in kernel.edges }, thread, ${ name }s);
+//% endfor
+//% endif
+            store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if gated }${ sums_taken(kernel) if e.sums }, ${ "e" if kernel.epilogue else "alpha, beta" });
 //% if view.staged
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);

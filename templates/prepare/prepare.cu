@@ -1,13 +1,17 @@
-/*# The launches before a kernel: copies of operands with lines that TMA takes. `prepares` are PrepareTexts. #*/
-//% macro prepare(prepares)
-// 16 bytes of a copy.
+/*# The launches before a kernel: copies of operands with lines that TMA takes, and sums of lines. #*/
+//% macro prepare(copies, sums=())
+// 16 bytes of ${ "a copy" if copies else "a line" }.
 template <typename E>
 struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-//% for one in prepares
+//% for one in copies
 ${ split(one) if one.piece else transpose(one) if one.transposes else copy(one) }
+
+//% endfor
+//% for one in sums
+${ sum_lines(one) }
 
 //% endfor
 //%- endmacro
@@ -52,6 +56,13 @@ ${ head(c) }
         const ${ c.ctype }* const from = ${ c.operand }${ " + matrix * %s" | format(c.stride) if c.batched } + static_cast<long long>(line) * ${ c.lead } + chunk * ${ c.chunk };
         Chunk<${ c.piece }> split_up[${ c.pieces }];
         #pragma unroll
+//% if c.access == 1
+        for (int i = 0; i < ${ c.chunk }; ++i) {
+            const Pieces pieces = split(${ "from[i]" if c.whole else "chunk * %d + i < length ? from[i] : 0.0f" | format(c.chunk) });
+            #pragma unroll
+            for (int p = 0; p < ${ c.pieces }; ++p) split_up[p].at[i] = pieces.at[p];
+        }
+//% else
         for (int i = 0; i < ${ c.chunk }; i += ${ c.access }) {
 //% if c.whole
             const auto read = load<${ c.access }>(from + i);
@@ -65,6 +76,7 @@ ${ head(c) }
                 for (int p = 0; p < ${ c.pieces }; ++p) split_up[p].at[i + j] = pieces.at[p];
             }
         }
+//% endif
         Chunk<${ c.piece }>* const to = reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part }) + ${ "(%d * matrix * lines + line)" | format(c.pieces) if c.batched else "static_cast<long long>(line)" } * chunks + chunk;
         #pragma unroll
         for (int p = 0; p < ${ c.pieces }; ++p) to[p * apart] = split_up[p];
@@ -101,6 +113,52 @@ ${ head(c) }
             reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[to * chunks + first / ${ c.chunk } + chunk] = copied;
         }
         __syncthreads();  // and may be overwritten
+    }
+}
+//%- endmacro
+
+/*# Eight lanes sum a line, which they read 128 bytes at a time: rows of A, columns of B. #*/
+//% macro sum_lines(one)
+//% set c = one
+// ${ c.part } = the sums of ${ c.words }${ ", whose copy has zeros behind the lines' ends" if c.copied }.
+extern "C" __global__ void __launch_bounds__(${ c.threads })
+${ c.entry }(
+//% for p in c.parameters
+    ${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.name }${ ")" if loop.last else "," }
+//% endfor
+{
+    const int lines = ${ c.lines }, length = ${ c.length };
+//% if c.copied
+    const int ld = (length + ${ c.chunk - 1 }) / ${ c.chunk } * ${ c.chunk };  // of the copy
+//% endif
+//% if c.batched
+    const long long count = static_cast<long long>(lines) * ${ c.batch };  // of all products
+//% endif
+//% set count = "count" if c.batched else "lines"
+    for (long long first = blockIdx.x * ${ c.tile_lines }LL; first < ${ count }; first += gridDim.x * ${ c.tile_lines }LL) {
+        const long long line = first + threadIdx.x / ${ c.lanes };
+        const int lane = threadIdx.x % ${ c.lanes }, end = line < ${ count } ? length : 0;
+//% if c.copied
+        const ${ c.ctype }* const from = ${ c.source } + line * ld;
+//% elif c.batched
+        const ${ c.ctype }* const from = ${ c.source } + line / lines * ${ c.stride } + line % lines * ${ c.lead };
+//% else
+        const ${ c.ctype }* const from = ${ c.source } + line * ${ c.lead };
+//% endif
+        unsigned sum = 0;  // wraps around
+        for (int k = lane * ${ c.chunk }; k < end; k += ${ c.lanes * c.chunk }) {
+//% if c.may_end_early
+            if (k + ${ c.chunk } > end) {
+                for (int i = k; i < end; ++i) sum += static_cast<unsigned>(from[i]);
+                continue;
+            }
+//% endif
+            const Chunk<${ c.ctype }> chunk = *reinterpret_cast<const Chunk<${ c.ctype }>*>(from + k);
+            #pragma unroll
+            for (int i = 0; i < ${ c.chunk }; ++i) sum += static_cast<unsigned>(chunk.at[i]);
+        }
+        for (int distance = ${ c.lanes // 2 }; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);  // of all lanes
+        if (lane == 0 && line < ${ count }) ${ c.part }[line] = static_cast<int>(sum);
     }
 }
 //%- endmacro

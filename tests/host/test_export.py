@@ -111,6 +111,17 @@ def test_what_is_written_beside_c_is_described() -> None:
     assert " * C, aux\n *           are written, and overlap no other operand" in header
 
 
+def test_the_header_says_what_a_compute_gives_up() -> None:
+    wgmma = FAMILIES["wgmma"]
+    for types, said in (("f32_bf16x6", "below 2^-110"), ("f32_tf32", "rounded to the 11 bits of tf32"), ("bf16", "")):
+        problem = Problem(None, None, None, types=types)  # type: ignore[arg-type]
+        source = render(problem, wgmma, wgmma.default(problem)).renamed("gemm")
+        texts = own_texts(source, "sm_90a")
+        lines = texts["gemm.h"].split("\n * As --compute ")
+        assert (len(lines) == 2) == bool(said) and said in lines[-1]
+        assert ("cut_off" in texts["gemm_selftest.cu"]) == (types != "f32_bf16x6")  # whose data has no tiny numbers
+
+
 def test_a_launch_sets_the_largest_magnitudes_to_zero() -> None:
     texts = own_texts(naive(epilogue="row_amax+column_amax", batch=9), "sm_90")
     assert (

@@ -171,6 +171,12 @@ SAMPLES = {
     "wgmma_promoted_rc": Sample(
         WGMMA, {"CONSUMERS": 1, "BM": 64}, (512, 512, 1024), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED
     ),
+    "wgmma_zero_points_u8_rr": Sample(
+        WGMMA, {"BN": 64}, (None, 512, 100), "rr", types="u8,s8,s8", epilogue="zero_m+zero_b+scale_m+scale_n+bias"
+    ),
+    "wgmma_zero_points_batch": Sample(
+        WGMMA, {"BN": 64}, (None, 512, None), "rc", types="s8,s8,s32", epilogue="zero_a+zero_n", batch=None, ld_align=16
+    ),
     "wgmma_prepared_s8_rr": Sample(WGMMA, {"BN": 64}, (None, 513, 100), "rr", types="s8,s8,s32"),
     "wmma_rc": Sample(WMMA, layout="rc", dtype=DType.BF16),
     "wmma_runtime_cr": Sample(

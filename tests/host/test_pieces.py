@@ -7,15 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gemmgen.artifacts.interface import Interface
+from gemmgen.benchmark.explain import peak
+from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.families import WGMMA
+from gemmgen.kernel.model import least_us
 from gemmgen.kernel.plan import SumOrder
-from gemmgen.problem.device import parse_arch
+from gemmgen.kernel.render import render
+from gemmgen.problem.device import DEVICES, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.types import BF16X6_PIECES, PROMOTION, Compute, Types
+from gemmgen.problem.pieces import BF16X6
+from gemmgen.problem.types import PROMOTION, Compute, Types
 from gemmgen.problem.wgmma import Wgmma
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.replay import split, sums_of
+from gemmgen.verification.replay import sums_of
 from gemmgen.verification.tensor_bound import tensor_bound
 
 TYPES = Types.parse("f32", Compute.BF16X6)
@@ -25,9 +31,8 @@ FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 def pieces_of(*numbers: float) -> list[list[float]]:
     """By number."""
-    codes = np.array(numbers, np.float32).view(np.uint32)
-    found = [DType.BF16.decode(piece.view(DType.BF16.numpy)) for piece in split(BF16X6_PIECES, codes)]
-    return np.array(found).T.tolist()
+    found: list[list[float]] = DType.BF16.decode(BF16X6.split(np.array(numbers, np.float32))).T.tolist()
+    return found
 
 
 @given(FLOATS)
@@ -60,6 +65,30 @@ def test_pieces_of_an_operand_lie_one_behind_the_other() -> None:
     assert [len(one.box) for one in launch.maps] == [3, 3, 3]
 
 
+def test_an_exported_launcher_encodes_maps_of_pieces() -> None:
+    problem = Problem(None, 52, 300, types=TYPES, layout="cr", batch=None)
+    exported = Interface(render(problem, WGMMA, WGMMA.default(problem)), "sm_90a")
+    of_a, of_b = exported.maps.encoded
+    assert (of_a.type, of_a.element_bytes, of_a.tensor) == ("UINT16", 2, ("M", "300", "3 * batch"))
+    assert of_a.distances == ("copy_ld(M, 8)", "300 * copy_ld(M, 8)")
+    assert of_b.tensor == ("52", "300", "3 * batch") and of_b.distances == ("copy_ld(52, 8)", "300 * copy_ld(52, 8)")
+    assert [part.bytes for part in exported.parts] == [
+        "sizeof(unsigned short) * 3 * batch * 300 * copy_ld(52, 8)",
+        "sizeof(unsigned short) * 3 * batch * 300 * copy_ld(M, 8)",
+    ]
+
+
+def test_pairs_of_pieces_count_as_traffic_and_time() -> None:
+    """Six times those of bf16, for products that count once: the same tile of both."""
+    of_pieces, of_bf16 = (Problem(4096, 4096, 4096, types=types) for types in (TYPES, "bf16,bf16,f32"))
+    config = WGMMA.default(of_pieces)
+    pieces, bf16 = (WGMMA.plan(problem, config) for problem in (of_pieces, of_bf16))
+    assert traffic(pieces).global_bytes == 6 * traffic(bf16).global_bytes
+    assert traffic(pieces).shared_bytes == 6 * traffic(bf16).shared_bytes
+    assert 6 * peak(pieces, DEVICES["H200"]) == peak(bf16, DEVICES["H200"])
+    assert least_us(pieces, DEVICES["H200"]) == pytest.approx(6 * least_us(bf16, DEVICES["H200"]))
+
+
 def test_only_f32_is_split() -> None:
     assert TYPES.token == "f32_bf16x6" and Types.from_token("f32_bf16x6") == TYPES
     assert TYPES.factors == (DType.BF16, DType.BF16) and Types.parse("f32").factors == (DType.F32, DType.F32)
@@ -81,7 +110,7 @@ def test_sums_are_at_least_as_exact_as_those_of_ffmas(low: float) -> None:
     chain = np.zeros(len(a), np.float32)
     for k in range(depth):
         chain = (chain + a[:, k].astype(float) * b[:, k]).astype(np.float32)
-    order = SumOrder(Wgmma(128, DType.BF16, DType.BF16, DType.F32), 64, promotion=PROMOTION, pieces=BF16X6_PIECES)
+    order = SumOrder(Wgmma(128, DType.BF16, DType.BF16, DType.F32), 64, promotion=PROMOTION, pieces=BF16X6)
     ours = sums_of(order, parse_arch("sm_90a"), TYPES, a.view(np.uint32), b.view(np.uint32))
     of_ours, of_chain = (float((np.abs(one - exact) / size).max() * 2**24) for one in (ours, chain))
     print(f"in [{low:g}, 1]: {of_ours:.2g} of bf16x6, {of_chain:.2g} of FFMAs, in units of 2^-24")

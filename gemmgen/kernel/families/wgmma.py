@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd
+from textwrap import wrap
 from types import MappingProxyType
 from typing import cast
 
@@ -40,13 +41,16 @@ from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.device import BANK_BYTES, MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.types import PROMOTION, Compute, Pieces
+from gemmgen.problem.pieces import Pieces
+from gemmgen.problem.types import PROMOTION, Compute
 from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
 PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
+NOTE_WIDTH = 110  # characters of a line of a kernel's header
+SPARED_SHARE = 0.5  # of the bytes that L2 need not read again for a cluster, as far as times show it (H200)
 BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: fewer are slow,
 BESIDE_TOTALS = 40  # but not where half of the sums are touched once in many k tiles (as compiled, without a spill)
 
@@ -224,8 +228,9 @@ class WgmmaFamily(Family):
             lines.append(
                 f"Sums    those of {one.BK} products by tensor cores, which keep 13 bits of them; these in f32"
             )
-        if plan.problem.types.compute.pieces is not None:
-            lines += _pieces_prose(plan.problem.types.compute.pieces)
+        compute = plan.problem.types.compute
+        if compute.pieces is not None:
+            lines += _pieces_prose(compute, compute.pieces)
         if one.CLUSTER > 1:
             lines.append(
                 f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
@@ -263,7 +268,7 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
     threads, rows = WARPGROUP * config.CONSUMERS, config.BM // config.CONSUMERS  # that compute; of each warpgroup
     moved = (config.BM * size_a + columns * size_b) * config.BK
     tile = _cluster_tile(config)
-    brought = config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
+    spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
     read = config.CONSUMERS * (rows * size_a + rows // M * columns * size_b)  # bytes of the block, for each k
     outputs = config.BM * columns // threads
     held = _start_registers(config.CONSUMERS) if donates(config) else 0
@@ -275,7 +280,7 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         wavefronts=read / BANK_BYTES / (threads // WARP),
         copies=1,
         copy_wavefronts=moved / BANK_BYTES,
-        global_bytes=brought,
+        global_bytes=moved - spared * SPARED_SHARE,
         prefetch=config.STAGES - 1,
         products=M * columns * (K_BYTES // size_a) // WARPGROUP,
         other_registers=max(OTHER_REGISTERS, held - outputs),
@@ -358,12 +363,11 @@ def _pieces(pieces: Pieces | None) -> tuple[Derived, ...]:
     return tuple(Derived(*line, group="Pieces") for line in lines)
 
 
-def _pieces_prose(pieces: Pieces) -> tuple[str, ...]:
+def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
     return (
-        f"Pieces  A and B are each the sum of {pieces.count} of {pieces.dtype.label}: for {PROMOTION} of K at a time",
+        f"Pieces  A and B are each split into {pieces.count} of {pieces.dtype.label}: for {PROMOTION} of K at a time",
         f"        {len(pieces.pairs)} pairs of them are multiplied, small products first; sums are added in f32",
-        "Error   as of f32 on CUDA cores, element by element; Inf and NaN as there. Elements of A and B count to a",
-        "        multiple of 2^-133, which takes bits from those below 2^-110",
+        *wrap(f"Error   {compute.note}", NOTE_WIDTH, subsequent_indent=" " * 8),
     )
 
 

@@ -8,7 +8,7 @@ from math import gcd
 
 from gemmgen.kernel.families.base import Side, sides
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
-from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.prepare import SUMMED, LineSums, Prepare, Step
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT, TensorMap
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -50,7 +50,7 @@ def staged(problem: Problem) -> bool:
 
 
 @lru_cache(maxsize=64)  # the space asks for each config
-def prepares(problem: Problem) -> tuple[Prepare, ...]:
+def copies(problem: Problem) -> tuple[Prepare, ...]:
     """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
     alone. And the pieces of operands that are split."""
     if problem.types.compute.pieces and not problem.pointers:
@@ -65,10 +65,17 @@ def prepares(problem: Problem) -> tuple[Prepare, ...]:
     return tuple(needed)
 
 
+def prepares(problem: Problem) -> tuple[Step, ...]:
+    """These copies, and the sums of lines that the epilogue takes: wgmma leaves no element of A and B in registers."""
+    copied = {one.operand for one in copies(problem)}
+    summed = (part[-1].upper() for part, name in SUMMED.items() if name in problem.epilogue.sums)
+    return (*copies(problem), *(LineSums(operand, operand in copied) for operand in summed))
+
+
 @lru_cache(maxsize=64)
 def taken(problem: Problem) -> tuple[Side, Side]:
     """A and B as TMA takes them: themselves, or their copies."""
-    orders: dict[str, Order] = {one.operand: one.order for one in prepares(problem)}
+    orders: dict[str, Order] = {one.operand: one.order for one in copies(problem)}
     a, b = sides(problem)
     order_a, order_b = orders.get("A", problem.layout.a), orders.get("B", problem.layout.b)
     return replace(a, along_k=order_a == "r"), replace(b, along_k=order_b == "c")

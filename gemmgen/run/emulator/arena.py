@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.prepare import PREPARED
+from gemmgen.kernel.prepare import dtype_of_part
 from gemmgen.kernel.source import OPERANDS, SEMAPHORE_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.case import Case
@@ -157,10 +157,10 @@ class ArenaLayout:
     before: Mapping[str, int] = field(default_factory=dict)  # behind so many bytes that have no memory
     far_pointers: tuple[Numbers, ...] = ()  # elements from the first of a scattered operand to each product's matrix
     sum_bytes: int = 0  # of an element of partials
-    prepared: Mapping[str, Segment] = field(default_factory=dict)  # the workspace's copies of operands, by name
+    prepared: Mapping[str, Segment] = field(default_factory=dict)  # copies and sums of operands, by the part's name
     unset: frozenset[str] = frozenset()  # of these what a kernel may not read before it has written it
     extra: dict[str, Segment] = field(default_factory=dict)  # the epilogue's operands by name
-    copied: Mapping[str, DType] = field(default_factory=dict)  # what copies of operands, or pieces of them, hold
+    copied: Mapping[str, DType] = field(default_factory=dict)  # what these hold
 
     @property
     def workspace(self) -> dict[str, Segment]:
@@ -250,7 +250,7 @@ class ArenaLayout:
         tensors, before = _seen(case, case if apart is None else apart)
         before |= {name: length - workspace.lengths[name] for name, length in (whole or workspace).lengths.items()}
         pointers = tuple(one.offsets for one in one_after_another(apart)) if apart is not None and scattered else ()
-        copied = dict(zip(PREPARED, case.problem.types.factors, strict=True))
+        copied = {part: dtype_of_part(case.problem, part) for part in prepared}
         unset = _unset(case)
         return cls(
             *segments, scattered, tensors, case.tensors, before, pointers, sum_bytes, prepared, unset, extra, copied

@@ -165,6 +165,19 @@ WARP_PRODUCTS_CC = Subject(
     (("BK", 32),), BATCHED_MMA,
 )  # fmt: skip
 WGMMA_PREPARED = Subject("wgmma s8 rr, of copies", _typed("s8,s8,s32", "rr"), (("STAGES", 2),), WGMMA)
+WGMMA_ZERO_POINTS = Subject(
+    "wgmma zero points, u8 and s8, of copies",
+    replace(_typed("u8,s8,bf16", "rr"), epilogue=parse_epilogue("zero_m+zero_n+scale_m+scale_n+bias")),
+    (("BN", 128), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
+WGMMA_ZERO_POINTS_BATCH = Subject(
+    "wgmma zero points, s8 and u8, a batch",
+    Problem(
+        None, 72, None, batch=3, stride_a=None, stride_b=None, stride_c=None, types=Types.parse("s8,u8,s8"),
+        layout=Layout("r", "c"), ld_align=16, epilogue=parse_epilogue("zero_a+zero_b+scale_a+scale_n"),
+    ),
+    (("STAGES", 2),), WGMMA,
+)  # fmt: skip
 WGMMA_PIECES = Subject(
     "wgmma f32 rc, pieces of bf16", replace(_typed("f32_bf16x6", "rc"), ld_align=4), (("BN", 32), ("STAGES", 2)), WGMMA
 )
