@@ -28,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test soak lint format gpu clean
+.PHONY: help demo test soak lint .style .types format gpu clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -45,10 +45,15 @@ soak: $(DEV) $(EXECUTORS) ## what takes long: all seeded bugs, 500 correct kerne
 	@$(BIN)/gemmgen fuzz --minutes 10
 
 lint: $(DEV) ## style, types, and which module may import which
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync .types .style
+
+.style:
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+
+.types:
+	@$(BIN)/mypy
 
 format: $(DEV) ## rewrite the sources in the project's style
 	@$(BIN)/ruff check --fix

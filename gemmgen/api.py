@@ -245,6 +245,7 @@ def export(
     examples: int | None = None,
     seed: int = 0,
     name: str | None = None,
+    torch: bool = False,
     command: str = "gemmgen.export(...)",
     progress: Progress | None = None,
 ) -> Exported:
@@ -257,18 +258,20 @@ def export(
     examples  situations to verify it in (None: 100, of large problems 20; 0: none, and the certificate says so)
     seed      of all that is drawn
     name      what kernel, files and launcher are called, a C identifier (None: the kernel's own name)
+    torch     write operators of torch, too: NAME_torch.cpp, for torch.utils.cpp_extension or CMake with LibTorch
     command   what the certificate says that it was made by
 
     A kernel that is wrong is not written: `files` is empty, and `verdict` says how it is wrong.
-    Raises InvalidInput (no such kernel; `to` holds other files of these names), CandidateFailed (it does not compile)
-    or GemmgenError (the device is not available; `to` cannot be written).
+    Raises InvalidInput (no such kernel; `to` holds other files of these names; `torch`, and the kernel takes arrays of
+    pointers), CandidateFailed (it does not compile) or GemmgenError (the device is not available; `to` cannot be
+    written).
     """
     if examples is not None:
         examples = whole("examples", examples, least=0)
     seed = whole("seed", seed, least=0)
     _, spec = compile_target(arch)
     found = _kernel_file(kernel, spec)
-    wish = Wish(device, arch, examples, seed, command, progress or progress_here())
+    wish = Wish(device, arch, examples, seed, command, progress or progress_here(), torch)
     (exported,) = export_verified([found if name is None else found.renamed(name)], Path(to), wish)
     return exported
 
@@ -280,6 +283,7 @@ def export_all(
     arch: str = "auto",
     examples: int | None = None,
     seed: int = 0,
+    torch: bool = False,
     command: str = "gemmgen.export_all(...)",
     progress: Progress | None = None,
 ) -> tuple[Exported, ...]:
@@ -290,7 +294,7 @@ def export_all(
     if examples is not None:
         examples = whole("examples", examples, least=0)
     _, spec = compile_target(arch)
-    wish = Wish(device, arch, examples, whole("seed", seed, least=0), command, progress or progress_here())
+    wish = Wish(device, arch, examples, whole("seed", seed, least=0), command, progress or progress_here(), torch)
     return export_verified([_kernel_file(one, spec) for one in kernels], Path(to), wish)
 
 

@@ -3,7 +3,7 @@
 // ${ kernel.name }
 //
 //% if kernel.epilogue
-//     C = ${ kernel.problem.epilogue }      acc = A * B${ ", row_sum of a row of A" if "row_sum" in kernel.problem.epilogue.sums }${ ", column_sum of a column of B" if "column_sum" in kernel.problem.epilogue.sums }; ${ kernel.computes }${ "; beta = 0 never reads C" if kernel.problem.epilogue.reads_c }${ "; alpha = 0 reads A and B" if "alpha" in kernel.problem.epilogue.scalars }
+//     C = ${ kernel.problem.epilogue }      acc = A * B${ "1, acc2 = A * B2, B1 and B2 side by side in B" if kernel.problem.products > 1 }${ ", row_sum of a row of A" if "row_sum" in kernel.problem.epilogue.sums }${ ", column_sum of a column of B" if "column_sum" in kernel.problem.epilogue.sums }; ${ kernel.computes }${ "; beta = 0 never reads C" if kernel.problem.epilogue.reads_c }${ "; alpha = 0 reads A and B" if "alpha" in kernel.problem.epilogue.scalars }
 //% else
 //     C = alpha * A * B + beta * C      ${ kernel.computes }; beta = 0 never reads C; alpha = 0 reads A and B
 //% endif

@@ -22,16 +22,16 @@ import hypothesis
 import pytest
 
 from gemmgen.kernel.prepare import Prepare
-from gemmgen.kernel.prepare_text import prepare_texts
+from gemmgen.kernel.prepare_text import copy_texts
 from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, parameters
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.wgmma import wgmmas
-from gemmgen.run.compile import compiler_version
 from gemmgen.run.emulator.compiler import KIND as EMULATOR
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.gpu import why_no_gpu
+from gemmgen.run.nvrtc import compiler_version
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 
@@ -111,7 +111,7 @@ def program() -> Callable[..., KernelSource]:
         grid = (("M", 8), ("N", 8), *((("batch", 1),) if problem.batched else ()))
         launch = Launch(64, grid, prepares=(Prepare("A", "r"), Prepare("B", "c")))  # lines of both along K
         taken = parameters(problem, launch)
-        view = {"prepares": prepare_texts(problem, launch, "k"), "parameters": taken}
+        view = {"copies": copy_texts(problem, launch, "k"), "parameters": taken}
         rendered = environment(problem.types).from_string(text).render(batched=problem.batched, **view)
         return KernelSource("k", rendered, problem, "by hand", {}, launch, taken)
 

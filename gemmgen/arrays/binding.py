@@ -82,20 +82,33 @@ def _agree(sizes: Sizes, problem: Problem, matrix: MatrixSizes, shape: tuple[int
     names: tuple[str, ...] = ("batch", matrix.rows, matrix.cols) if problem.batched else (matrix.rows, matrix.cols)
     shared = problem.batched and len(shape) == 2 and matrix.stride != "stride_c"  # one matrix for all products
     names = names[1:] if shared else names
-    extent, wanted = " x ".join(map(str, shape)) or "one element", " x ".join(names)
+    extent, wanted = " x ".join(map(str, shape)) or "one element", " x ".join(_worded(matrix, names))
     require(len(shape) == len(names), f"{matrix.name} is {extent}: this kernel takes it as {wanted}")
-    for name, size in zip(names, shape, strict=True):
-        fixed = problem.sizes[name]
+    for name, elements in zip(names, shape, strict=True):
+        fixed, size = problem.sizes[name], size_of(matrix, name, elements)
         before = sizes.setdefault(name, size if fixed is None else fixed)
         whose = "this kernel is built for" if fixed is not None else "the other operands have"
         hint = _transposed(problem, matrix, shape, names) if before != size else ""
         require(before == size, f"{matrix.name} is {extent} ({wanted}): {whose} {name} = {before}{hint}")
 
 
+def size_of(matrix: MatrixSizes, name: str, elements: int) -> int:
+    """The size `name` by rows or columns of `matrix`. Raises InvalidInput where these are no whole number of it."""
+    times = matrix.times(name)
+    require(
+        elements % times == 0, f"{matrix.name} has {elements} columns: of {times} matrices side by side as many each"
+    )
+    return elements // times
+
+
+def _worded(matrix: MatrixSizes, names: tuple[str, ...]) -> list[str]:
+    return [matrix.extent_text(name, {name: name}) for name in names]
+
+
 def _transposed(problem: Problem, matrix: MatrixSizes, shape: tuple[int, ...], names: tuple[str, ...]) -> str:
     """What to say of an operand whose sizes would do the other way around."""
     turned = (*shape[:-2], shape[-1], shape[-2])
-    fits = all(problem.sizes[name] in (None, size) for name, size in zip(names, turned, strict=True))
+    fits = all(matrix.extent(name, problem.sizes) in (None, size) for name, size in zip(names, turned, strict=True))
     return f". Pass its transpose, a view of {turned[-2]} x {turned[-1]}" if fits and matrix.order == "c" else ""
 
 

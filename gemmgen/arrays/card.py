@@ -210,7 +210,7 @@ class CardBackend:
     def _form(self, context: Context, arrays: Arrays) -> Form:
         source, case = self._source, arrays.case
         made = {
-            one.entry(source.name): one.part for one in source.launch.prepares if one.operand in arrays.checked.prepared
+            one.entry(source.name): one.part for one in source.launch.copies if one.operand in arrays.checked.prepared
         }
         lengths = source.launch.workspace(case).lengths
         needed = {name: size for name, size in lengths.items() if size and name not in made.values()}

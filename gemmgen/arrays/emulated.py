@@ -51,12 +51,15 @@ class EmulatedBackend:
         return launch
 
     def prepare(self, prepare: Prepare, case: Case, view: ArrayView, copy: ArrayView, stream: int) -> None:
-        """What the launch computes: the operand's elements in the copy's order, zeros behind its lines."""
+        """What the launch computes: the operand's elements in the copy's order, or their pieces, zeros behind lines."""
         operand, to = case.tensors[prepare.operand], prepare.matrix(case)
-        held = storage(copy.address, _whole(to))
+        held, bits, pieces = storage(copy.address, _whole(to)), to.dtype.bits, case.problem.types.compute.pieces
         held[:] = 0
-        bits = operand.dtype.bits
-        to.view(held.view(bits))[...] = operand.view(storage(view.address, operand).view(bits))
+        elements = operand.view(storage(view.address, operand))
+        if pieces is not None:  # of each matrix one behind the other
+            split = np.moveaxis(pieces.split(elements), 0, -3)
+            elements = split.reshape(-1, to.rows, to.cols)
+        to.view(held.view(bits))[...] = elements.view(bits)
 
     def close(self) -> None:
         self._executor.close()
@@ -68,10 +71,13 @@ class EmulatedBackend:
             return storage(arrays.addresses[name], operand)
         prepare = self._source.launch.prepared(name)
         assert prepare is not None
-        copy, bits = prepare.matrix(case), operand.dtype.bits
+        copy, bits, pieces = prepare.matrix(case), operand.dtype.bits, case.problem.types.compute.pieces
         again: Elements = np.zeros(operand.elements, operand.dtype.numpy)
         held = storage(arrays.addresses[prepare.part], _whole(copy))
-        operand.view(again.view(bits))[...] = copy.view(held.view(bits))
+        elements = copy.view(held.view(copy.dtype.bits)).view(copy.dtype.numpy)
+        if pieces is not None:
+            elements = pieces.join(elements.reshape(-1, pieces.count, copy.rows, copy.cols).swapaxes(0, 1))
+        operand.view(again.view(bits))[...] = elements.reshape(operand.view(again).shape).view(bits)
         return again
 
 

@@ -8,7 +8,15 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
-from gemmgen.arrays.binding import Prepared, case_of, require_address, require_names, require_operand, require_operands
+from gemmgen.arrays.binding import (
+    Prepared,
+    case_of,
+    require_address,
+    require_names,
+    require_operand,
+    require_operands,
+    size_of,
+)
 from gemmgen.arrays.libraries import Library, handle_of, library_of
 from gemmgen.arrays.view import ArrayView, Device, seen, view_of
 from gemmgen.kernel.prepare import Prepare
@@ -296,8 +304,9 @@ class ArrayKernel:
 
 def layout_of(source: KernelSource, prepare: Prepare) -> str:
     """How a copy lies, for a person, and the same for all kernels that can share it."""
-    dtype = prepare.of(source.problem).dtype
-    return f"{dtype.label} {'rows' if prepare.order == 'r' else 'columns'} of whole 16 bytes"
+    dtype, pieces = prepare.lies(source.problem).dtype, prepare.pieces(source.problem)
+    split = f"{pieces} pieces of " if pieces > 1 else ""
+    return f"{split}{dtype.label} {'rows' if prepare.order == 'r' else 'columns'} of whole 16 bytes"
 
 
 def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
@@ -306,7 +315,7 @@ def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
     matrix = next(one for one in problem.matrices if one.name == name)
     batched = ("batch",) if problem.batched else ()
     names = (*batched, matrix.rows, matrix.cols)[-len(view.shape) :]
-    known = dict(zip(names, view.shape, strict=True))
+    known = {one: size_of(matrix, one, elements) for one, elements in zip(names, view.shape, strict=True)}
 
     def size(one: str) -> int:
         return int(known.get(one, problem.sizes[one] or 1))
@@ -314,7 +323,7 @@ def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
     others = {}
     for other in problem.matrices[:2]:
         if other.name != name:
-            shape = *(size(one) for one in batched), size(other.rows), size(other.cols)
+            shape = *(size(one) for one in batched), size(other.rows), other.beside * size(other.cols)
             others[other.name] = Prepared(other.name, None, shape, "")
     case = case_of(problem, {name: view, **others})
     require_operand(problem, name, view)

@@ -51,7 +51,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Wish:
-    """How kernels are verified before they are written: as `gemmgen.api.export` has it."""
+    """How kernels are verified, and what is written: as `gemmgen.api.export` has it."""
 
     device: DeviceChoice
     arch: str
@@ -59,6 +59,7 @@ class Wish:
     seed: int
     command: str
     progress: Progress
+    torch: bool = False
 
 
 def export_verified(kernels: Sequence[KernelFile], to: Path, wish: Wish) -> tuple[Exported, ...]:
@@ -67,7 +68,7 @@ def export_verified(kernels: Sequence[KernelFile], to: Path, wish: Wish) -> tupl
     Raises as gemmgen.api.export does.
     """
     require_writable(to)
-    require_together([kernel.source for kernel in kernels])
+    require_together([kernel.source for kernel in kernels], torch=wish.torch)
     certified: list[tuple[KernelSource, Document]] = []
     done: list[Exported] = []
     for kernel in kernels:
@@ -78,7 +79,7 @@ def export_verified(kernels: Sequence[KernelFile], to: Path, wish: Wish) -> tupl
             return tuple(done)
         record = certified_record(kernel, arch, spec, shown, command=wish.command, examples=examples, seed=wish.seed)
         certified.append((kernel.source, record))
-    written = export_all(certified, to)
+    written = export_all(certified, to, torch=wish.torch)
     return tuple(replace(one, files=tuple(files_of(one.kernel.source, written))) for one in done)
 
 

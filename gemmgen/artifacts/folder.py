@@ -14,6 +14,7 @@ from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.kernelfile import read_record, read_text, source_from_record
 from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.artifacts.together import write_together
+from gemmgen.artifacts.torchop import TorchOperator
 from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
 from gemmgen.run.compile import arch_for
@@ -26,7 +27,12 @@ SHARED = ("CMakeLists.txt", "README.md")  # of all kernels of a folder
 
 def own_files(kernel: str) -> tuple[str, ...]:
     """The names of a kernel's files."""
-    return (f"{kernel}.cu", f"{kernel}.h", f"{kernel}_selftest.cu", certificate_name(kernel))
+    return (f"{kernel}.cu", f"{kernel}.h", f"{kernel}_selftest.cu", operator_name(kernel), certificate_name(kernel))
+
+
+def operator_name(kernel: str) -> str:
+    """Of the file with operators of torch, which a kernel has where they are asked for."""
+    return f"{kernel}_torch.cpp"
 
 
 def files_of(source: KernelSource, written: Iterable[Path]) -> list[Path]:
@@ -34,11 +40,16 @@ def files_of(source: KernelSource, written: Iterable[Path]) -> list[Path]:
     return [path for path in written if path.name in (*own_files(source.name), *SHARED)]
 
 
-def require_together(sources: Iterable[KernelSource]) -> None:
-    """Raise InvalidInput for kernels of which two write one file, or that `export` has no launcher for."""
+def require_together(sources: Iterable[KernelSource], *, torch: bool = False) -> None:
+    """Raise InvalidInput for kernels of which two write one file, or that `export` has no launcher for.
+
+    With `torch`, for those that take arrays of pointers, too: there are no operators for them.
+    """
     taken: set[str] = set()
     for source in sources:
         require_exportable(source)
+        arrays = torch and source.problem.pointers
+        require(not arrays, f"{source.name} takes arrays of pointers, and tensors are none: export it without --torch")
         twice = sorted(taken.intersection(own_files(source.name)))
         require(not twice, f"two of the kernels write {', '.join(twice)}: export one by another name, with --as NAME")
         taken.update(own_files(source.name))
@@ -72,29 +83,32 @@ class Vendored:
     certificate: Mapping[str, Any]
 
 
-def export(source: KernelSource, record: Mapping[str, Any], to: Path) -> list[Path]:
+def export(source: KernelSource, record: Mapping[str, Any], to: Path, *, torch: bool = False) -> list[Path]:
     """`export_all` of one kernel."""
-    return export_all([(source, record)], to)
+    return export_all([(source, record)], to, torch=torch)
 
 
-def export_all(kernels: Iterable[tuple[KernelSource, Mapping[str, Any]]], to: Path) -> list[Path]:
+def export_all(
+    kernels: Iterable[tuple[KernelSource, Mapping[str, Any]]], to: Path, *, torch: bool = False
+) -> list[Path]:
     """Write kernels into the folder `to`, beside those that it holds; returns the paths of the files.
 
     NAME.cu has the kernel's text as it stands, edits by hand included. Its record goes into the certificate
     (`certificate.certified_record`); the record's "arch" ("sm_90") is what is compiled for unless told otherwise.
+    With `torch` operators come along, as they do again where `to` has some of the kernel.
 
     Raises InvalidInput where two kernels have one name, or `to` holds files of these names that are not an earlier
     export's, and GemmgenError where `to` cannot be written. `to` is then as it was before.
     """
     kernels = [*kernels]
-    require_together([source for source, _ in kernels])
+    require_together([source for source, _ in kernels], torch=torch)
     files: dict[str, bytes] = {}
     folder = kernels_in(to)
     earlier = {item for one in folder.values() for item in one.certificate["files"].items()}
     for source, record in kernels:
-        own = _encoded(own_texts(source, record["arch"]))
+        out = interface_of(source, record["arch"], torch=torch or _has_operators(folder, source.name))
+        own = _encoded(own_texts(source, record["arch"], torch=out.torch))
         files |= own
-        out = interface_of(source, record["arch"])
         folder[source.name] = Vendored(out, certificate_of(source, record, own))
     shared = _encoded(shared_texts(one.out for one in folder.values()))
     require_replaceable({**files, **shared}, earlier, to)
@@ -109,20 +123,28 @@ def _encoded(texts: Mapping[str, str]) -> dict[str, bytes]:
     return {name: text.encode() for name, text in texts.items()}
 
 
-def own_texts(source: KernelSource, arch: str) -> dict[str, str]:
+def _has_operators(folder: Mapping[str, Vendored], kernel: str) -> bool:
+    return kernel in folder and folder[kernel].out.torch
+
+
+def own_texts(source: KernelSource, arch: str, *, torch: bool = False) -> dict[str, str]:
     """The text of each file of a kernel's own by name, without the certificate."""
-    return kernel_texts(source, arch) | {f"{source.name}_selftest.cu": _render(source, arch, "selftest.cu")}
+    out = interface_of(source, arch)
+    texts = kernel_texts(source, arch) | {f"{source.name}_selftest.cu": _render(out, "selftest.cu", test=SelfTest(out))}
+    if torch:
+        texts[operator_name(source.name)] = _render(out, "torch.cpp", op=TorchOperator(out))
+    return texts
 
 
 def kernel_texts(source: KernelSource, arch: str) -> dict[str, str]:
     """Of these files the kernel with its launcher, and its header."""
-    text = _render(source, arch, "prologue.cu") + source.text + _render(source, arch, "launcher.cu")
-    return {f"{source.name}.cu": text, f"{source.name}.h": _render(source, arch, "kernel.h")}
-
-
-def _render(source: KernelSource, arch: str, template: str) -> str:
     out = interface_of(source, arch)
-    return environment(source.problem.types).get_template(f"export/{template}").render(out=out, test=SelfTest(out))
+    text = _render(out, "prologue.cu") + source.text + _render(out, "launcher.cu")
+    return {f"{source.name}.cu": text, f"{source.name}.h": _render(out, "kernel.h")}
+
+
+def _render(out: Interface, template: str, **values: object) -> str:
+    return environment(out.types).get_template(f"export/{template}").render(out=out, **values)
 
 
 def shared_texts(kernels: Iterable[Interface]) -> dict[str, str]:
@@ -134,13 +156,15 @@ def shared_texts(kernels: Iterable[Interface]) -> dict[str, str]:
 
 def folder_texts(source: KernelSource, arch: str, folder: Path) -> dict[str, str]:
     """The text of each file that a kernel has in `folder`, where others may be; without the certificates."""
-    beside = (one.out for name, one in kernels_in(folder).items() if name != source.name)
-    return {**own_texts(source, arch), **shared_texts([interface_of(source, arch), *beside])}
+    kernels = kernels_in(folder)
+    out = interface_of(source, arch, torch=_has_operators(kernels, source.name))
+    beside = (one.out for name, one in kernels.items() if name != source.name)
+    return {**own_texts(source, arch, torch=out.torch), **shared_texts([out, *beside])}
 
 
-def interface_of(source: KernelSource, arch: str) -> Interface:
+def interface_of(source: KernelSource, arch: str, *, torch: bool = False) -> Interface:
     """That of a kernel whose record names `arch`."""
-    return Interface(source, arch_for(source, arch))
+    return Interface(source, arch_for(source, arch), torch)
 
 
 def kernels_in(folder: Path) -> dict[str, Vendored]:
@@ -152,7 +176,8 @@ def kernels_in(folder: Path) -> dict[str, Vendored]:
             source = source_from_record(record, path)
             source = replace(source, text=read_text(folder / f"{source.name}.cu"))
             if certificate_name(source.name) == path.name and isinstance(record["files"], dict):
-                found[source.name] = Vendored(interface_of(source, record["arch"]), record)
+                torch = operator_name(source.name) in record["files"]
+                found[source.name] = Vendored(interface_of(source, record["arch"], torch=torch), record)
     return found
 
 

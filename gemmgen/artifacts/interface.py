@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from gemmgen.artifacts.copies import Copy
+from gemmgen.artifacts.copies import Copy, Sums
 from gemmgen.artifacts.elements import ELEMENTS, Element
 from gemmgen.artifacts.maps import Maps
 from gemmgen.kernel.families import config_of
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.notes import MatrixText, matrix_texts
-from gemmgen.kernel.prepare import PREPARED
+from gemmgen.kernel.prepare import PREPARED, Prepare, Step, dtype_of_part
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, OPERANDS, KernelSource, Launch, Parameter, parameters
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
@@ -28,7 +28,7 @@ from gemmgen.support.errors import InvalidInput, require
 
 @dataclass(frozen=True)
 class LeadingDimension:
-    """A leading dimension that the launcher takes, and the line that it must hold (a size's name or number).
+    """A leading dimension that the launcher takes, and the line that it must hold: a size's name or number, "2 * N".
 
     unit   elements that divide it
     least  what it may not be below where the line has no element
@@ -38,6 +38,10 @@ class LeadingDimension:
     line: str
     unit: int
     least: int
+
+    def line_of(self, shape: str) -> str:
+        """The line where sizes are members of `shape`."""
+        return _of_shape(self.line, shape)
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,18 @@ class Stride:
     line: str
     unit: int
     may_be_zero: bool
+
+    def lines_of(self, shape: str) -> str:
+        """The lines where sizes are members of `shape`."""
+        return _of_shape(self.lines, shape)
+
+    def line_of(self, shape: str) -> str:
+        """Likewise of a line's length."""
+        return _of_shape(self.line, shape)
+
+
+def _of_shape(text: str, shape: str) -> str:
+    return re.sub(r"\b[MNK]\b", rf"{shape}.\g<0>", text)
 
 
 @dataclass(frozen=True)
@@ -100,11 +116,14 @@ class Alignment:
 class Interface:
     """The launcher of `source`, built for `arch` ("sm_90"), as the templates see it.
 
+    torch  whether NAME_torch.cpp comes with it: operators of torch
+
     Raises InvalidInput for a name that is no C identifier (it becomes file names) and an arch that is none.
     """
 
     source: KernelSource
     arch: str
+    torch: bool = False
 
     def __post_init__(self) -> None:
         require(
@@ -158,24 +177,42 @@ class Interface:
         return (*(self._argument(parameter) for parameter in parameters(self.problem, plain)), *WORKSPACE)
 
     @cached_property
-    def copies(self) -> tuple[Copy, ...]:
-        """Of operands, which launches before the kernel's make."""
+    def prepared(self) -> tuple[Copy | Sums, ...]:
+        """What launches before the kernel's make of operands, in their order."""
         *steps, _ = self.source.program
-        return tuple(
-            Copy(
-                prepare,
-                self.problem,
-                self.sizes,
-                step.name,
-                tuple(self._argument(parameter).passed for parameter in step.parameters),
-            )
-            for prepare, step in zip(self.source.launch.prepares, steps, strict=True)
-        )
+        return tuple(self._prepared(*one) for one in zip(self.source.launch.prepares, steps, strict=True))
+
+    def _prepared(self, prepare: Step, step: KernelSource) -> Copy | Sums:
+        passed = tuple(self._argument(parameter).passed for parameter in step.parameters)
+        if isinstance(prepare, Prepare):
+            return Copy(prepare, self.problem, self.sizes, step.name, passed)
+        return Sums(prepare, self.problem, self.sizes, step.name, passed)
+
+    @property
+    def copies(self) -> tuple[Copy, ...]:
+        """Of that the copies,"""
+        return tuple(one for one in self.prepared if isinstance(one, Copy))
 
     @property
     def copied(self) -> dict[str, Copy]:
-        """The same by their operands."""
+        """which these are by their operands,"""
         return {copy.operand: copy for copy in self.copies}
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """and the operands whose lines are summed."""
+        return tuple(one.operand for one in self.prepared if isinstance(one, Sums))
+
+    @property
+    def made_of(self) -> dict[str, str]:
+        """What launches before the kernel do for A and for B: nothing (""), "copies A" or "sums A's rows"."""
+        done = {operand: [] for operand in "AB"}  # type: dict[str, list[str]]
+        for one in self.prepared:
+            lines = "rows" if one.operand == "A" else "columns"
+            done[one.operand].append(
+                f"copies {one.operand}" if isinstance(one, Copy) else f"sums {one.operand}'s {lines}"
+            )
+        return {operand: " and ".join(words) for operand, words in done.items()}
 
     @property
     def kept(self) -> tuple[Argument, ...]:
@@ -230,7 +267,7 @@ class Interface:
         if parameter in self.tensors:
             return self.problem.dtype_of(parameter)
         if parameter in PREPARED:
-            return self.problem.dtype_of(parameter.removeprefix("prepared_").upper())
+            return dtype_of_part(self.problem, parameter)
         if parameter == "partials":
             return self.types.accumulator
         return self.types.scalar if parameter in self.epilogue.scalars else None
@@ -286,11 +323,12 @@ class Interface:
 
     @property
     def runtime_lds(self) -> tuple[LeadingDimension, ...]:
-        lines = self.problem.line_sizes
+        matrices = {one.ld: one for one in self.problem.matrices if one.ld in self.runtime_names}
         return tuple(
-            LeadingDimension(name, self.sizes[line], self._unit(name), int(self.maps.unit(name) > 1))
-            for name, line in lines.items()
-            if name in self.runtime_names
+            LeadingDimension(
+                name, one.extent_text(one.line, self.sizes), self._unit(name), int(self.maps.unit(name) > 1)
+            )
+            for name, one in matrices.items()
         )
 
     def _unit(self, distance: str) -> int:
@@ -300,8 +338,15 @@ class Interface:
     @property
     def runtime_strides(self) -> tuple[Stride, ...]:
         return tuple(
-            Stride(name, self.sizes[lines], self.sizes[ld], self.sizes[line], self._unit(name), name != "stride_c")
-            for name, (lines, ld, line) in self.problem.stride_sizes.items()
+            Stride(
+                name,
+                one.extent_text(one.lines, self.sizes),
+                self.sizes[one.ld],
+                one.extent_text(one.line, self.sizes),
+                self._unit(name),
+                name != "stride_c",
+            )
+            for name, one in {one.stride: one for one in self.problem.matrices}.items()
             if name in self.runtime_names
         )
 
@@ -408,7 +453,8 @@ class Interface:
 
     @property
     def size_limit(self) -> int:
-        return SIZE_LIMIT
+        """Of each size: columns of B, of two matrices maybe, keep to it."""
+        return SIZE_LIMIT // self.problem.products
 
     @property
     def pointer_align(self) -> int:
@@ -453,9 +499,47 @@ class Interface:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The workspace's, in their order: the copy of B, which M does not move, comes first."""
-        copies = sorted(self.copies, key=lambda copy: copy.operand, reverse=True)
-        return (*(Part(f"{copy.element}*", copy.part, copy.bytes) for copy in copies), *self._sums)
+        """The workspace's, in their order: what is made of B, which M does not move, comes first."""
+        prepared = sorted(self.prepared, key=lambda one: one.operand, reverse=True)
+        return (*(Part(f"{one.element}*", one.part, one.bytes) for one in prepared), *self._sums)
+
+    @cached_property
+    def packed(self) -> tuple[Part, ...]:
+        """Of these the ones that are made of B, which launches may share: they come first."""
+        made = {one.part for one in self.prepared if one.operand == "B"}
+        return tuple(part for part in self.parts if part.name in made)
+
+    @property
+    def packed_end(self) -> str:
+        """What begins behind them: another part's name, or all "bytes"."""
+        behind = self.parts[len(self.packed) :]
+        return behind[0].name if behind else "bytes"
+
+    @property
+    def packing(self) -> tuple[Argument, ...]:
+        """What says where B is and how it lies, as the launcher's arguments do."""
+        b = next(matrix for matrix in self.problem.matrices if matrix.name == "B")
+        names = ("B", b.rows, b.cols, b.ld, "batch", b.stride)
+        return tuple(argument for argument in self.arguments if argument.text in names)
+
+    @property
+    def packed_sizes(self) -> tuple[str, ...]:
+        """Of `runtime_sizes` those that the parts made of B depend on."""
+        used = {name for one in self.prepared if one.operand == "B" for name in one.sized_by}
+        return tuple(name for name in self.runtime_sizes if name in used)
+
+    @property
+    def by_packed(self) -> tuple[Argument, ...]:
+        """The launcher's arguments where `packed` stands for B, and for how B lies."""
+        packed = Argument("const void*", "packed", "packed")
+        lies = ("ldb", "stride_b")
+        return tuple(packed if one.text == "B" else one for one in self.arguments if one.text not in lies)
+
+    @property
+    def by_packed_passed(self) -> tuple[str, ...]:
+        """What stands for the launcher's arguments there."""
+        other = {"B": "nullptr", "stride_b": "0"}
+        return tuple(other.get(argument.text, argument.text) for argument in self.arguments)
 
     @property
     def _sums(self) -> tuple[Part, ...]:
@@ -505,7 +589,7 @@ class Interface:
     @property
     def workspace_sizes(self) -> tuple[str, ...]:
         """The arguments that the workspace's size depends on."""
-        used = {name for copy in self.copies for name in copy.sized_by} | {*(self.tile_sizes if self.adds_up else ())}
+        used = {name for one in self.prepared for name in one.sized_by} | {*(self.tile_sizes if self.adds_up else ())}
         return tuple(name for name in self.runtime_sizes if name in used)
 
     @property
@@ -520,7 +604,8 @@ class Interface:
     @property
     def _terms(self) -> Iterator[str]:
         """What the epilogue's names mean that stand for no argument."""
-        yield "acc = A * B"
+        gated = self.problem.products > 1
+        yield "acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B" if gated else "acc = A * B"
         meant = {"row_sum": "row_sum of a row of A", "column_sum": "column_sum of a column of B"}
         yield from (meant[name] for name in self.epilogue.sums)
 

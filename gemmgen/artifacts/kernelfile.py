@@ -20,7 +20,7 @@ from gemmgen.artifacts.promises import only_promised, require_agreement
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.naming import full_name_of, parse_name, require_identifier
-from gemmgen.kernel.prepare import ENTRY, Prepare
+from gemmgen.kernel.prepare import ENTRY, step_of_record
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter, full_name_in
 from gemmgen.kernel.streamk import Stream
@@ -297,7 +297,7 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
             launch.get("summed", 0),
             tuple(TensorMap(**{**one, "box": tuple(one["box"])}) for one in launch.get("maps", ())),
             launch.get("persistent", False),
-            tuple(Prepare(**one) for one in launch.get("prepares", ())),
+            tuple(step_of_record(one) for one in launch.get("prepares", ())),
         ),
         parameters=tuple(_parameter(one) for one in record["parameters"]),
     )

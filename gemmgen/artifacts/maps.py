@@ -42,18 +42,23 @@ class EncodedMap:
         """CUDA's word for elements as wide as these, which no conversion touches, or for those that become tf32."""
         if self.map.tf32:
             return "TFLOAT32"
-        return f"UINT{self.matrix.dtype.storage_bits}"
+        return f"UINT{self._lies.dtype.storage_bits}"
 
     @property
     def element_bytes(self) -> int:
-        return self.matrix.dtype.size
+        return self._lies.dtype.size
 
     @property
     def tensor(self) -> tuple[str, ...]:
         """Elements along each dimension, the contiguous one first. Those of K may be none."""
-        lies = self.matrix if self.copy is None else self.copy.prepare.lies(self.copy.problem)
-        names = (lies.line, lies.lines, *(("batch",) if self._batched else ()))
-        return tuple(self.sizes[name] for name in names)
+        lies = self._lies
+        extents = (lies.extent_text(name, self.sizes) for name in (lies.line, lies.lines))
+        matrices = self.sizes.get("batch", "") if self.copy is None else self.copy.matrices
+        return (*extents, *((matrices,) if self._batched else ()))
+
+    @property
+    def _lies(self) -> MatrixSizes:
+        return self.matrix if self.copy is None else self.copy.prepare.lies(self.copy.problem)
 
     @property
     def distances(self) -> tuple[str, ...]:

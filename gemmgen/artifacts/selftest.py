@@ -77,8 +77,8 @@ class SelfTest:
 
     @cached_property
     def tensor(self) -> Allowance | None:
-        """What tensor cores' sums may be off by besides."""
-        return allowance(self.types)
+        """What tensor cores' sums may be off by besides, of such numbers as the test draws: none is below 2^-110."""
+        return None if self.types.compute.pieces else allowance(self.types)
 
     @property
     def budget_bits(self) -> int:
@@ -129,16 +129,21 @@ class SelfTest:
 
     @property
     def narrow_range(self) -> float | None:
-        """The largest number of C's type where exact sums may exceed it."""
-        return self.types.c.largest if self.types.c.largest < 2**self.exact_bits else None
+        """What sums should not exceed where exact ones make more than C's type holds."""
+        return self._largest if self.types.c.largest < 2**self.exact_bits else None
+
+    @property
+    def _largest(self) -> float:
+        """Of the sums that make an element of C: a gated epilogue multiplies two."""
+        return float(self.types.c.largest ** (1 / self.out.problem.products))
 
     @property
     def into_range(self) -> tuple[float, float, float] | None:
-        """C's largest number, A's and B's typical ones, where results saturate and can be scaled; else None."""
+        """The largest sum, A's and B's typical elements, where results saturate and can be scaled; else None."""
         if self.scalar.is_integer or not self.types.c.saturates or self.ranged is None:
             return None
         a, b = (dtype.largest / 2 if dtype.is_integer else 1.0 for dtype in (self.types.a, self.types.b))
-        return self.types.c.largest, a, b
+        return self._largest, a, b
 
     @property
     def ranged(self) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from gemmgen.artifacts.kernelfile import GALLERY, KernelFile, kernels_in, read_kernel, write_kernel, write_record
 from gemmgen.artifacts.records import Document, Origin, provenance, timing_document, verdict_document
+from gemmgen.benchmark.accuracy import Accuracy, measured
 from gemmgen.kernel.model import representative
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
@@ -18,7 +19,7 @@ from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits, Roof
 from gemmgen.run.gpu.lt_epilogue import baseline_words
-from gemmgen.run.gpu.timing import CAREFUL, Baseline, Timing, speedup
+from gemmgen.run.gpu.timing import CAREFUL, Baseline, InterleavedTimings, Timing, speedup
 from gemmgen.run.target import Target
 from gemmgen.search.tuner import Progress, examples_for, tune
 from gemmgen.support.brief import brief
@@ -36,6 +37,7 @@ class BenchRow:
     baseline  cuBLASLt's best heuristic, timed round by round with ours; None where it has no kernel for the problem
     limits    FMA rates and bandwidths that this card reaches when it does nothing else
     moving    the operands' bytes alone, timed behind both: what a kernel would take that computes nothing
+    accuracy  of both, where ours multiplies pieces of its operands; else None
     """
 
     kernel: KernelFile
@@ -45,6 +47,7 @@ class BenchRow:
     baseline: Baseline | None
     limits: MeasuredLimits
     moving: Timing | None = None
+    accuracy: Accuracy | None = None
 
     @property
     def speedup(self) -> float | None:
@@ -69,6 +72,7 @@ class BenchRow:
             "moving_us": self.moving.median_us if self.moving else None,
             "roof_tflops": self.roof.tflops,
             "limited_by": self.roof.limit,
+            **({"error": asdict(self.accuracy)} if self.accuracy is not None else {}),
         }
 
     def _baseline_document(self) -> Document | None:
@@ -135,6 +139,7 @@ def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> li
         return [outcome for outcome in loaded if isinstance(outcome, Failure)]
     try:
         comparison = gpu.measure_many(alive, case, CAREFUL, baseline=True)
+        errors = _errors(gpu, alive, comparison, case)
     finally:
         for kernel in alive:
             kernel.close()
@@ -144,9 +149,20 @@ def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> li
         timing = outcome if isinstance(outcome, Failure) else next(timings)
         if isinstance(timing, Failure):
             return timing
-        return BenchRow(kernel, case, gpu.description, timing, baseline, limits, comparison.moving)
+        accuracy = errors.get(kernel.source.name)
+        return BenchRow(kernel, case, gpu.description, timing, baseline, limits, comparison.moving, accuracy)
 
     return [row(kernel, outcome) for kernel, outcome in zip(kernels, loaded, strict=True)]
+
+
+def _errors(
+    gpu: GpuExecutor, kernels: Sequence[GpuKernel], comparison: InterleavedTimings, case: Case
+) -> dict[str, Accuracy]:
+    """By the names of kernels that multiply pieces of their operands, and that ran."""
+    if case.problem.types.compute.pieces is None or comparison.baseline is None:
+        return {}
+    pairs = zip(kernels, comparison.timings, strict=True)
+    return {kernel.source.name: measured(gpu, kernel, case) for kernel, outcome in pairs if isinstance(outcome, Timing)}
 
 
 def tuned(problem: Problem, target: Target, store: Store, out: Path, command: str, progress: Progress) -> KernelFile:

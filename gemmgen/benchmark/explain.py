@@ -189,7 +189,7 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store | No
         case=case,
         tiles=tuple(_tiles(case, plan)),
         parts=plan.launch.splits,
-        steps=math.ceil(case.k / plan.launch.splits / (work.k_tile or work.depth)),
+        steps=math.ceil(case.k / plan.launch.splits / (work.k_tile or work.depth)) * work.pairs,
         used=_used(case, plan),
         traffic=moved,
         roofline=roofline(case, device, peak(plan, device)),
@@ -204,8 +204,9 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store | No
 
 
 def peak(plan: Plan, device: DeviceSpec) -> float:
-    """TFLOPS, or TOPS, of the instruction that multiplies, all of the card's units busy."""
-    return 2 * device.sms * plan.lanes(device.arch) * plan.work.products * device.clock_ghz / 1000
+    """TFLOPS, or TOPS, with all of the card's units busy that multiply; pairs of pieces count once."""
+    work = plan.work
+    return 2 * device.sms * plan.lanes(device.arch) * work.products / work.pairs * device.clock_ghz / 1000
 
 
 def cuda_cores(case: Case, device: DeviceSpec) -> float:

@@ -25,6 +25,7 @@ SATURATING = 16  # rows up to which it is
 VOCABULARY = (4096, 50257, 768)  # GPT-2's last layer
 BF16, F16 = Types.of(DType.BF16), Types.of(DType.F16)
 TF32 = Types(DType.F32, DType.F32, DType.F32, Compute.TF32)
+PIECES = Types(DType.F32, DType.F32, DType.F32, Compute.BF16X6)
 PROMOTED, FAST = (Types(DType.E4M3, DType.E4M3, DType.BF16, compute) for compute in (Compute.PROMOTED, Compute.FAST))
 S8, SCALED_S8 = Types(DType.S8, DType.S8, DType.S32), Types(DType.S8, DType.S8, DType.BF16)
 CUBES = cubes(1024, 2048, 4096, 8192)
@@ -47,6 +48,7 @@ LAYERS = (
     (16, 28672, 8192),
     (8192, 28672, 8192),
 )
+GATED = ((16, 14336, 4096), (4096, 14336, 4096))  # two products each
 ATTENTION = ((1024, 1024, 64, "rc"), (1024, 64, 1024, "rr"))  # of 64 heads: Q * K^T, and what it weighs of V
 BATCHES = ((8, 4096), (8, 65536), (16, 4096), (16, 65536), (32, 4096), (32, 65536), (64, 512), (128, 512))
 BATCH_GOALS = ((16, 4.0), (32, 2.0), (64, 1.2))  # up to a largest size; 1.1 beyond
@@ -109,9 +111,10 @@ def _integer_goal(problem: Problem) -> Goal:
 
 
 def _fused() -> Iterator[Problem]:
-    """Linear layers, of which other groups have the product alone; and integers that are scaled."""
+    """Linear layers, of which other groups have the product alone, gated ones, and integers that are scaled."""
     yield Problem(*LINEAR_LAYER, epilogue="bias+gelu")
     yield from every(BF16, LAYERS, "rc", epilogue="bias+gelu")
+    yield from every(BF16, GATED, "rc", epilogue="swiglu")
     yield from every(SCALED_S8, (*STREAMED, *BYTES), "rc", epilogue="scale_m+scale_n")
 
 
@@ -142,6 +145,7 @@ TENSOR_GROUPS = (
     Group("f16", f"f16, up to {FEW} rows or columns of C", tuple(_few_rows(F16)), _few_rows_goal),
     Group("bf16 batched", "bf16 and f16, batched", tuple(_batched()), _batched_goal),
     Group("tf32", "tf32", every(TF32, CUBES, "rr", "rc"), lambda problem: Goal(), geomean=1.03),
+    Group("f32 by bf16x6", "f32 by bf16x6", every(PIECES, cubes(2048, 4096, 8192), "rr"), lambda problem: Goal(2.0)),
     Group("fp8", "fp8, sums promoted to f32", _bytes(PROMOTED), lambda problem: Goal(1.05)),
     Group("fp8 fast", "fp8, sums as tensor cores keep them", _bytes(FAST), lambda problem: Goal(1.02)),
     Group("s8", "s8 and u8 to s32", (*every(S8, STREAMED, "rc"), *_bytes(S8)), _integer_goal),
@@ -157,8 +161,8 @@ def tensor_group(problem: Problem) -> str:
         return "fused"
     if types.accumulator is DType.F64:
         return "f64"
-    if types.compute is Compute.TF32:
-        return "tf32"
+    if types.a is DType.F32 and types.compute is not Compute.FMA:
+        return "tf32" if types.compute is Compute.TF32 else "f32 by bf16x6"
     if types.accumulator.is_integer:
         return "s8"
     if {types.a, types.b} & {DType.E4M3, DType.E5M2}:

@@ -36,6 +36,7 @@ from gemmgen.run.target import DeviceChoice, compile_target
 @seed_option
 @arch_option
 @as_option
+@click.option("--torch", is_flag=True, help="Write NAME_torch.cpp, too: operators of torch.")
 @out_option("Folder in which a NAME is looked up first.")
 @json_option
 @click.pass_context
@@ -48,6 +49,7 @@ def command(
     seed: int,
     arch: str,
     own_name: str | None,
+    torch: bool,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -74,6 +76,7 @@ def command(
             arch=arch,
             examples=examples,
             seed=seed,
+            torch=torch,
             command=shlex.join(["gemmgen", *ctx.obj]),
             progress=progress,
         )

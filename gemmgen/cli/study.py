@@ -14,13 +14,15 @@ from gemmgen.artifacts.kernelfile import require_writable
 from gemmgen.benchmark.study import STUDIES, Study
 from gemmgen.benchmark.study.modelcheck import PER_PROBLEM, TIMES, check_document
 from gemmgen.benchmark.study.record import study_document
+from gemmgen.benchmark.tuners import RECORDED, SEEDS, contest, load_recorded, tuners_document
 from gemmgen.cli.options import ProblemOptions, Shape, Whole, device_option, json_option, problem_options, shape_of
 from gemmgen.cli.output import FAILED, emit, stderr
-from gemmgen.cli.progress import watch
+from gemmgen.cli.progress import counter, watch
 from gemmgen.cli.reports.arithmetic import arithmetic_document, show_arithmetic
 from gemmgen.cli.reports.model import show_check, write_check
 from gemmgen.cli.reports.study import show_study
 from gemmgen.cli.reports.study_files import Written, write_study
+from gemmgen.cli.reports.tuners import show_contests, write_contests
 from gemmgen.cli.tune import BUDGET
 from gemmgen.kernel.families import DEFAULT_FAMILY
 from gemmgen.problem.device import DEVICES
@@ -39,7 +41,8 @@ OUT = "Folder for the table (.md), the plot (.svg, .png) and the record (.json).
 def command() -> None:
     """Series of kernels that differ in one idea or one number, verified, explained and timed side by side.
 
-    `model` compares the order in which the model puts kernels with that of their measured times.
+    `model` compares the order in which the model puts kernels with that of their measured times, `tuners` our search
+    with others, on recorded times.
     """
 
 
@@ -144,6 +147,40 @@ def model(
         as_json,
         lambda: {**check_document(check), "command": line, "files": files},
         lambda console: show_check(console, check, files),
+    )
+
+
+@command.command("tuners")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    help="File of times of many configs instead of those that come with gemmgen; may be repeated.",
+)
+@click.option("--seeds", type=Whole(1), default=SEEDS, show_default=True, help="Searches of each strategy.")
+@click.option("--out", type=click.Path(path_type=Path), help=OUT)
+@json_option
+@click.pass_obj
+def tuners(words: list[str], data: tuple[Path, ...], seeds: int, out: Path | None, as_json: bool) -> None:
+    """How many runs does a search need? Ours and Kernel Tuner's strategies, replayed on recorded times: no GPU needed.
+
+    For each space the least budget with which half of a strategy's searches find a kernel within 2% of the fastest.
+    Needs Kernel Tuner: pip install kernel-tuner.
+    """
+    line = shlex.join(["gemmgen", *words])
+    if out is not None:
+        require_writable(out)
+    spaces = load_recorded(data or RECORDED)
+    with counter("search", len(spaces)) as on_space:
+        contests = []
+        for space in spaces:
+            contests.append(contest(space, seeds))
+            on_space()
+    files = _files(Written() if out is None else write_contests(contests, line, out))
+    emit(
+        as_json,
+        lambda: {**tuners_document(contests), "command": line, "files": files},
+        lambda console: show_contests(console, contests, files),
     )
 
 

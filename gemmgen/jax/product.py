@@ -21,7 +21,8 @@ _registered: dict[tuple[str, float], tuple[str, Any]] = {}  # targets by kernel 
 def gemm(kernel: ArrayKernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any) -> Any:
     """C = alpha * A * B, or what the kernel's epilogue makes of it: M x N. Traceable, without gradients.
 
-    a, b      M x K and K x N; XLA brings them into the order that the kernel reads. alpha is a number of Python's
+    a, b      M x K and K x N, or K x 2N where the epilogue is gated; XLA brings them into the order that the kernel
+              reads. alpha is a number of Python's
     operands  the epilogue's by name, none written
 
     jax.vmap of a kernel for batches is one launch, and of others a launch for each product.
@@ -31,7 +32,7 @@ def gemm(kernel: ArrayKernel, a: Any, b: Any, *, alpha: float = 1.0, **operands:
     require(not problem.epilogue.outputs, f"the epilogue {problem.epilogue} writes more than C: call the kernel itself")
     require(set(names) == set(operands), f"operands are {', '.join(operands) or 'none'}, not {names}")
     dtype = next(name for name, one in element_types().items() if one is problem.types.c)
-    result = jax.ShapeDtypeStruct((a.shape[0], b.shape[1]), dtype)
+    result = jax.ShapeDtypeStruct((a.shape[0], b.shape[1] // problem.products), dtype)
     layouts = [_order(problem.layout.a), _order(problem.layout.b), *([None] * len(names))]
     call = jax.ffi.ffi_call(_target(kernel, alpha), result, vmap_method="expand_dims", input_layouts=layouts)
     return call(a, b, *(operands[name] for name in names))

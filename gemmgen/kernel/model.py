@@ -58,6 +58,7 @@ FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler
 WGMMA_SUSTAINED, MMA_SUSTAINED = 0.72, 0.8
 TENSOR_L2_BYTES = 40  # per SM and cycle, by cp.async to the tiles of tensor cores
 TMA_L2_BYTES = 50  # likewise by TMA
+CLUSTER_LOSS = 0.02  # share of its time that a kernel loses because blocks of a cluster wait for each other
 TMA_LATENCY = 1550  # cycles, from the start of a stage's copies to the products of its k tile
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
 BYTES_UNDER_WAY = 32 * 1024  # of an SM, that keep device memory busy
@@ -153,7 +154,7 @@ def least_us(plan: Plan, device: DeviceSpec) -> float:
     case, work = representative(plan.problem), plan.work
     cycles = _step_cycles(plan, 1, device.arch, 0)["FMA"]  # of an SM, for a tile's step
     rows, columns = plan.tile
-    macs = rows * columns * work.depth * work.passes / cycles
+    macs = plan.problem.products * rows * columns * work.depth * work.passes / work.pairs / cycles
     return case.flops / 2 / macs / device.sms / device.clock_ghz / 1000
 
 
@@ -182,7 +183,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     """(time in microseconds, what bounds it): the busiest SM's steps, each as long as its slowest unit."""
     work, launch = plan.work, plan.launch
     blocks = launch.blocks_per_tile * launch.tiles(case)  # as many as there would be without stream-K: their work
-    steps = math.ceil(max(case.k, 1) / launch.splits / work.depth) * work.passes
+    steps = math.ceil(max(case.k, 1) / launch.splits / work.depth) * work.passes * work.pairs
     # Stream-K spreads the last wave evenly; without it the busiest SM has one block more than others.
     per_sm = blocks / device.sms if launch.stream else -(-blocks // device.sms)
     resident = 1 if launch.persistent else min(fit.blocks, math.ceil(per_sm))
@@ -206,6 +207,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     if dram_us > compute_us:
         bound = "DRAM"
     both_us = _sharp_maximum((compute_us, dram_us))
+    both_us *= 1 + CLUSTER_LOSS * (launch.cluster > 1)
     return _prepare_us(case, plan, device) + both_us + _reduction_us(plan, blocks, device) + LAUNCH_US, bound
 
 
@@ -215,7 +217,7 @@ def _sharp_maximum(values: Iterable[float]) -> float:
 
 
 def _prepare_us(case: Case, plan: Plan, device: DeviceSpec) -> float:
-    """Microseconds of the launches before it: each reads an operand and writes its copy."""
+    """Microseconds of the launches before it: each reads an operand and writes its copy, or sums."""
     moved = (case.tensors[one.operand].least_bytes + one.bytes(case) for one in plan.launch.prepares)
     return sum(LAUNCH_US + size / device.bandwidth / 1000 for size in moved)
 

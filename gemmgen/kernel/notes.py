@@ -54,7 +54,14 @@ def matrix_texts(problem: Problem) -> tuple[MatrixText, ...]:
     m, n, k = text["M"], text["N"], text["K"]
     return (
         MatrixText("A", m, k, ORDER_WORDS[problem.layout.a], text["lda"], text.get("stride_a")),
-        MatrixText("B", k, n, ORDER_WORDS[problem.layout.b], text["ldb"], text.get("stride_b")),
+        MatrixText(
+            "B",
+            k,
+            problem.matrices[1].extent_text("N", text),
+            ORDER_WORDS[problem.layout.b],
+            text["ldb"],
+            text.get("stride_b"),
+        ),
         *(
             MatrixText(name, m, n, ORDER_WORDS["r"], text[ld], text.get(stride_of(ld)), matrix_of(ld))
             for name, ld in (("C", "ldc"), *((one.name, one.ld) for one in problem.epilogue.operands if one.is_matrix))

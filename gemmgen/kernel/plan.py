@@ -13,6 +13,7 @@ from gemmgen.kernel.source import Launch, Parameter, parameters
 from gemmgen.problem.device import Arch
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
+from gemmgen.problem.pieces import Pieces
 from gemmgen.problem.wgmma import Wgmma
 
 # Of the machine code: a warp's, by whether it multiplies integers, and by bits of an element; a warpgroup's is xGMMA.
@@ -48,6 +49,7 @@ class Work:
     other_registers  of a thread, for addresses and counters, as compiled on sm_90
     fragment_registers  of a thread, for what it holds of A and B (0: two fragments of a square thread tile)
     producers      threads of a block that only start copies
+    pairs          of pieces of A and B: times that a block goes along K for the same products
     """
 
     outputs: int
@@ -75,6 +77,7 @@ class Work:
     other_registers: int = 44
     fragment_registers: int = 0
     producers: int = 0
+    pairs: int = 1
 
     @property
     def fmas(self) -> float:
@@ -145,6 +148,7 @@ class SumOrder:
     promotion  so many k of a range are summed from 0 on, and these sums added up in the type of sums; 0: all of it
     tf32       how operands of f32 become tf32: tensor cores cut them, or they are rounded before, with ties away from
                zero or to even
+    pieces     what operands are split into: all of `promotion` is summed of one pair of pieces, then of the next
     """
 
     mma: Mma | Wgmma
@@ -152,9 +156,11 @@ class SumOrder:
     splits: int = 1
     promotion: int = 0
     tf32: Literal["cut", "away", "even"] = "cut"
+    pieces: Pieces | None = None
 
     def __str__(self) -> str:
         parts = [f"sums of {self.mma.function}, the first k first"]
+        parts += [f"of {len(self.pieces.pairs)} pairs of pieces, small ones first"] if self.pieces else []
         parts += [f"added up after each {self.promotion} k"] if self.promotion else []
         parts += [f"in {self.splits} ranges of K"] if self.splits > 1 else []
         return ", ".join(parts)

@@ -1,46 +1,70 @@
-"""What is launched before a kernel: copies of operands into the workspace, laid out as the kernel takes them.
+"""What is launched before a kernel: copies of operands into the workspace, laid out as the kernel takes them, and sums.
 
 TMA takes lines that begin a multiple of 16 bytes apart, and wgmma tiles of 8-bit and tf32 elements with lines along K.
-A copy has such lines, whatever the operand's leading dimension, alignment and order are.
+A copy has such lines, whatever the operand's leading dimension, alignment and order are. Where a product is computed of
+pieces of its operands (`gemmgen.problem.pieces`), a copy is a matrix of each piece, one behind the other.
+
+Tensor cores that read shared memory themselves leave no element of A and B in a register: the sums of A's rows and B's
+columns, which zero points take, are made before.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from gemmgen.kernel.tensor_map import UNIT
 from gemmgen.problem.case import Case
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import ORDERS, Matrix, Order
 from gemmgen.problem.sizes import MatrixSizes
 from gemmgen.support.errors import require
 
-PREPARED = ("prepared_a", "prepared_b")  # parts of the workspace, and parameters, that hold the copies
-ENTRY = r"\w+_prepare_[ab]_kernel"  # what the functions of these launches are called
+SUMMED = {"sums_a": "row_sum", "sums_b": "column_sum"}  # likewise of sums, and what an epilogue calls them
+PREPARED = ("prepared_a", "prepared_b", *SUMMED)  # parts of the workspace, and parameters
+SUFFIX = "_(?:prepare|sum)_[ab]_kernel"  # of the functions of these launches, behind the kernel's name
+ENTRY = rf"\w+{SUFFIX}"
 THREADS = 256  # of a block: 8 warps
+SUM_LANES = 8  # threads that sum a line: chunks of 128 bytes
+SUM_LINES = THREADS // SUM_LANES  # of a block's tile
 COPY_LINES, COPY_CHUNKS = 8, 32  # of a block's tile: a line a warp, a chunk of 16 bytes a lane
 TRANSPOSE_TILE = 64  # lines, and elements of each, of a block's tile that is transposed through shared memory
 
 
 @dataclass(frozen=True)
-class Prepare:
+class _Before:
+    """A launch before a kernel, for `operand`: A or B."""
+
+    operand: str
+
+    def __post_init__(self) -> None:
+        require(self.operand in ("A", "B"), f"no launch prepares {self.operand}: known are A and B")
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return THREADS
+
+    def of(self, problem: Problem) -> MatrixSizes:
+        """Which sizes say how the operand lies."""
+        require(not problem.pointers, f"no launch prepares {self.operand}, whose matrices lie where pointers say")
+        return next(matrix for matrix in problem.matrices if matrix.name == self.operand)
+
+
+@dataclass(frozen=True)
+class Prepare(_Before):
     """A launch that copies `operand`, A or B, into the workspace, in storage order `order`.
 
     Lines of the copy begin a multiple of 16 bytes apart, with zeros behind their ends; matrices of a batch follow each
     other. Its grid may have any number of blocks: they stride over the tiles.
     """
 
-    operand: str
     order: Order
 
     def __post_init__(self) -> None:
-        require(self.operand in ("A", "B"), f"no launch prepares {self.operand}: known are A and B")
+        super().__post_init__()
         require(self.order in ORDERS, f"unknown order {self.order!r} of a copy of {self.operand}")
-
-    @property
-    def threads(self) -> int:
-        """Of a block."""
-        return THREADS
 
     @property
     def part(self) -> str:
@@ -51,14 +75,20 @@ class Prepare:
         """Its function's name."""
         return f"{kernel}_prepare_{self.operand.lower()}_kernel"
 
-    def of(self, problem: Problem) -> MatrixSizes:
-        """Which sizes say how the operand lies."""
-        require(not problem.pointers, f"no launch prepares {self.operand}, whose matrices lie where pointers say")
-        return next(matrix for matrix in problem.matrices if matrix.name == self.operand)
-
     def lies(self, problem: Problem) -> MatrixSizes:
-        """The same of the copy, its leading dimension apart."""
-        return replace(self.of(problem), order=self.order)
+        """The same of the copy, or of one of its pieces, its leading dimension apart."""
+        pieces = problem.types.compute.pieces
+        operand = replace(self.of(problem), order=self.order)
+        return operand if pieces is None else replace(operand, dtype=pieces.dtype)
+
+    def pieces(self, problem: Problem) -> int:
+        """Matrices that the copy of one is."""
+        pieces = problem.types.compute.pieces
+        return 1 if pieces is None else pieces.count
+
+    def chunk(self, problem: Problem) -> int:
+        """Elements of 16 bytes of the copy, which divide its leading dimension."""
+        return UNIT // self.lies(problem).dtype.size
 
     def transposes(self, problem: Problem) -> bool:
         """Whether lines of the copy run across the operand's."""
@@ -68,7 +98,7 @@ class Prepare:
         """Lines of the copy, and elements of each, that a block writes at a time."""
         if self.transposes(problem):
             return TRANSPOSE_TILE, TRANSPOSE_TILE
-        return COPY_LINES, COPY_CHUNKS * elements_of_chunk(self.of(problem))
+        return COPY_LINES, COPY_CHUNKS * self.chunk(problem)
 
     def grid(self, problem: Problem) -> tuple[tuple[str, int], ...]:
         """As `Launch.grid`: of so many tiles."""
@@ -76,11 +106,13 @@ class Prepare:
         return (copy.lines, lines), (copy.line, length), *((("batch", 1),) if problem.batched else ())
 
     def matrix(self, case: Case) -> Matrix:
-        """The copy, or the batch of them: each product has one, though all share the operand."""
-        operand, unit = case.tensors[self.operand], elements_of_chunk(self.of(case.problem))
-        dense = replace(operand, order=self.order, ld=0, stride=0)
-        ld = -(-max(1, dense.line_length) // unit) * unit
-        return replace(dense, ld=ld, stride=0 if operand.batch is None else dense.lines * ld)
+        """The copy, or the batch of them: each product has one, though all share the operand; pieces likewise."""
+        operand, unit = case.tensors[self.operand], self.chunk(case.problem)
+        dense = replace(operand, order=self.order, ld=0, stride=0, dtype=self.lies(case.problem).dtype)
+        ld, pieces = -(-max(1, dense.line_length) // unit) * unit, self.pieces(case.problem)
+        if operand.batch is None and pieces == 1:
+            return replace(dense, ld=ld)
+        return replace(dense, ld=ld, batch=(operand.batch or 1) * pieces, stride=dense.lines * ld)
 
     def bytes(self, case: Case) -> int:
         """Of the copy, with what lies behind its last line."""
@@ -88,6 +120,62 @@ class Prepare:
         return matrix.dtype.bytes((matrix.batch or 1) * matrix.lines * matrix.ld)
 
 
-def elements_of_chunk(matrix: MatrixSizes) -> int:
-    """Elements of 16 bytes."""
-    return UNIT // matrix.dtype.size
+@dataclass(frozen=True)
+class LineSums(_Before):
+    """A launch that sums the rows of A, or the columns of B, into the workspace: those of a batch follow each other.
+
+    Lines run along K and begin a multiple of 16 bytes apart: those of the operand or, where it is `copied`, of what the
+    `Prepare` before made of it. Any grid will do, as there.
+    """
+
+    copied: bool
+
+    def chunk(self, problem: Problem) -> int:
+        """Elements of 16 bytes."""
+        return UNIT // self.of(problem).dtype.size
+
+    @property
+    def part(self) -> str:
+        """The part of the workspace that it writes, and the parameter: "sums_a"."""
+        return f"sums_{self.operand.lower()}"
+
+    @property
+    def source(self) -> str:
+        """What it reads: "A", or "prepared_a"."""
+        return f"prepared_{self.operand.lower()}" if self.copied else self.operand
+
+    def entry(self, kernel: str) -> str:
+        """Its function's name."""
+        return f"{kernel}_sum_{self.operand.lower()}_kernel"
+
+    @property
+    def lines(self) -> str:
+        """The size that counts them."""
+        return "M" if self.operand == "A" else "N"
+
+    def grid(self, problem: Problem) -> tuple[tuple[str, int], ...]:
+        """As `Launch.grid`: of so many tiles."""
+        return (self.lines, SUM_LINES), *((("batch", 1),) if problem.batched else ())
+
+    def elements(self, case: Case) -> int:
+        """Sums: one a line."""
+        return int(case.values[self.lines]) * (case.batch if case.problem.batched else 1)
+
+    def bytes(self, case: Case) -> int:
+        """Of these."""
+        return case.problem.types.accumulator.bytes(self.elements(case))
+
+
+Step = Prepare | LineSums  # a launch before a kernel
+
+
+def step_of_record(record: dict[str, Any]) -> Step:
+    """The launch that JSON tells of."""
+    return LineSums(**record) if "copied" in record else Prepare(**record)
+
+
+def dtype_of_part(problem: Problem, part: str) -> DType:
+    """The element type of one of PREPARED."""
+    if part in SUMMED:
+        return problem.types.accumulator
+    return dict(zip(PREPARED, problem.types.factors, strict=False))[part]

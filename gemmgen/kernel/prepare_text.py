@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from gemmgen.kernel.notes import ORDER_WORDS
-from gemmgen.kernel.prepare import Prepare, elements_of_chunk
+from gemmgen.kernel.prepare import SUM_LANES, SUM_LINES, LineSums, Prepare, Step
 from gemmgen.kernel.source import Launch, Parameter, prepare_parameters
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import MatrixSizes
 
 
 @dataclass(frozen=True)
-class PrepareText:
-    """A launch that prepares an operand of the kernel `name`. Sizes are numbers, or names of parameters."""
+class _StepText(ABC):
+    """A launch before the kernel `name`. Sizes are numbers, or names of parameters."""
 
     problem: Problem
-    prepare: Prepare
+    prepare: Step
     name: str
 
     @property
@@ -44,21 +45,130 @@ class PrepareText:
         return self._operand.dtype.ctype
 
     @property
+    def threads(self) -> int:
+        return self.prepare.threads
+
+    @property
+    def batched(self) -> bool:
+        return self.problem.batched
+
+    @property
+    def batch(self) -> str:
+        return self._size("batch")
+
+    @property
+    def stride(self) -> str:
+        """From one of the operand's matrices to the next."""
+        return self._size(self._operand.stride)
+
+    @property
+    def lead(self) -> str:
+        """The operand's leading dimension."""
+        return self._size(self._operand.ld)
+
+    @property
+    @abstractmethod
+    def extent(self) -> str:
+        """Elements that it writes, for a person."""
+
+    def _size(self, name: str) -> str:
+        size = self.problem.sizes[name]
+        return name if size is None else str(size)
+
+
+@dataclass(frozen=True)
+class LineSumsText(_StepText):
+    """A launch that sums lines."""
+
+    prepare: LineSums
+
+    @property
+    def chunk(self) -> int:
+        """Elements of 16 bytes."""
+        return self.prepare.chunk(self.problem)
+
+    @property
+    def source(self) -> str:
+        return self.prepare.source
+
+    @property
+    def copied(self) -> bool:
+        return self.prepare.copied
+
+    @property
+    def words(self) -> str:
+        return "A's rows" if self.operand == "A" else "B's columns"
+
+    @property
+    def lines(self) -> str:
+        return self._size(self.prepare.lines)
+
+    @property
+    def tile_lines(self) -> int:
+        return SUM_LINES
+
+    @property
+    def lanes(self) -> int:
+        """Threads that sum a line."""
+        return SUM_LANES
+
+    @property
+    def length(self) -> str:
+        return self._size("K")
+
+    @property
+    def may_end_early(self) -> bool:
+        """Whether a line may end within a chunk, with other bytes behind it: a copy has zeros there."""
+        return not self.copied and (self.problem.k is None or self.problem.k % self.chunk != 0)
+
+    @property
+    def extent(self) -> str:
+        return f"{self.batch} * {self.lines}" if self.batched else self.lines
+
+
+@dataclass(frozen=True)
+class PrepareText(_StepText):
+    """A launch that copies an operand."""
+
+    prepare: Prepare
+
+    @property
+    def chunk(self) -> int:
+        """Elements of 16 bytes of the copy."""
+        return self.prepare.chunk(self.problem)
+
+    @property
+    def piece(self) -> str:
+        """The type of an element of a piece; empty where the operand is copied whole."""
+        return self.prepare.lies(self.problem).dtype.ctype if self.pieces > 1 else ""
+
+    @property
+    def pieces(self) -> int:
+        """Of each matrix; 1: the operand is copied as it is."""
+        return self.prepare.pieces(self.problem)
+
+    @property
+    def access(self) -> int:
+        """Elements that one access reads of the operand, a power of two."""
+        return min(self.chunk, self.problem.vector_limit(self._operand.ld))  # type: ignore[arg-type]
+
+    @property
+    def whole(self) -> bool:
+        """Whether lines are whole chunks, so that no access reads beyond their ends."""
+        return self.length.isdigit() and int(self.length) % self.chunk == 0
+
+    @property
+    def reads_edge(self) -> bool:
+        """Whether accesses of several elements, which are split, may end beyond a line."""
+        return self.pieces > 1 and self.access > 1 and not self.whole
+
+    @property
     def order_word(self) -> str:
         return ORDER_WORDS[self.prepare.order]
 
     @property
     def transposes(self) -> bool:
         return self.prepare.transposes(self.problem)
-
-    @property
-    def threads(self) -> int:
-        return self.prepare.threads
-
-    @property
-    def chunk(self) -> int:
-        """Elements of 16 bytes."""
-        return elements_of_chunk(self._operand)
 
     @property
     def pad(self) -> int:
@@ -76,17 +186,12 @@ class PrepareText:
     @property
     def lines(self) -> str:
         """Of the copy."""
-        return self._size(self.prepare.lies(self.problem).lines)
+        return self._extent(self.prepare.lies(self.problem).lines)
 
     @property
     def length(self) -> str:
         """Of the copy's lines."""
-        return self._size(self.prepare.lies(self.problem).line)
-
-    @property
-    def lead(self) -> str:
-        """The operand's leading dimension."""
-        return self._size(self._operand.ld)
+        return self._extent(self.prepare.lies(self.problem).line)
 
     @property
     def ld(self) -> str:
@@ -98,28 +203,20 @@ class PrepareText:
 
     @property
     def extent(self) -> str:
-        """Elements of the copy, for a person."""
         matrices = f"{self.batch} * " if self.batched else ""
+        matrices += f"{self.pieces} * " if self.pieces > 1 else ""
         return f"{matrices}{self.lines} * {self.ld}"
 
-    @property
-    def batched(self) -> bool:
-        return self.problem.batched
-
-    @property
-    def batch(self) -> str:
-        return self._size("batch")
-
-    @property
-    def stride(self) -> str:
-        """From one of the operand's matrices to the next."""
-        return self._size(self._operand.stride)
-
-    def _size(self, name: str) -> str:
-        size = self.problem.sizes[name]
-        return name if size is None else str(size)
+    def _extent(self, size: str) -> str:
+        """The operand's rows or columns."""
+        return self._operand.extent_text(size, {size: self._size(size)})
 
 
-def prepare_texts(problem: Problem, launch: Launch, name: str) -> tuple[PrepareText, ...]:
-    """Of the launches before that of the kernel `name`."""
-    return tuple(PrepareText(problem, one, name) for one in launch.prepares)
+def copy_texts(problem: Problem, launch: Launch, name: str) -> tuple[PrepareText, ...]:
+    """Of the launches before that of the kernel `name` those that copy operands."""
+    return tuple(PrepareText(problem, one, name) for one in launch.copies)
+
+
+def sum_texts(problem: Problem, launch: Launch, name: str) -> tuple[LineSumsText, ...]:
+    """And those that sum their lines."""
+    return tuple(LineSumsText(problem, one, name) for one in launch.sums)

@@ -20,7 +20,7 @@ from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.naming import DIGITS, full_name, short_name
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
-from gemmgen.kernel.prepare_text import PrepareText, prepare_texts
+from gemmgen.kernel.prepare_text import LineSumsText, PrepareText, copy_texts, sum_texts
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
 from gemmgen.problem.device import DEFAULT_ARCH, WARP
 from gemmgen.problem.dtype import DType
@@ -101,9 +101,14 @@ class Kernel:
         return self.plan.launch
 
     @property
-    def prepares(self) -> tuple[PrepareText, ...]:
-        """The launches before it, for prepare/prepare.cu."""
-        return prepare_texts(self.problem, self.launch, self.name)
+    def copies(self) -> tuple[PrepareText, ...]:
+        """The launches before it that copy operands, for prepare/prepare.cu,"""
+        return copy_texts(self.problem, self.launch, self.name)
+
+    @property
+    def sums(self) -> tuple[LineSumsText, ...]:
+        """and those that sum their lines."""
+        return sum_texts(self.problem, self.launch, self.name)
 
     @property
     def launch_bounds(self) -> tuple[str, ...]:
@@ -257,7 +262,7 @@ class Kernel:
                 blocks, tiles = f"({wave} + T % {wave})", str(wave)
             yield f"partials: {blocks} * {sums}, holding anything"
             yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
-        for one in self.prepares:
+        for one in (*self.copies, *self.sums):
             yield f"{one.part}: {one.extent} elements, which {one.entry} writes before"
         if self.launch.parts:
             yield "no other launch using the same workspace at the same time"
@@ -344,7 +349,7 @@ def environment(types: Types) -> jinja2.Environment:
 
     Every template and macro knows the types: `TA`, `TB`, `TC` of the operands' elements, `T` of the sums with its bytes
     `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, of `bytes["A"]` bytes each, and
-    `Vec<${ of["A"] }N>` N of them.
+    `Vec<${ of["A"] }N>` N of them; `factor["A"]` is what instructions multiply: `TA`, or the type of its pieces.
     """
     options: dict[str, Any] = {
         "block_start_string": "/*%",
@@ -366,6 +371,7 @@ def environment(types: Types) -> jinja2.Environment:
     named = (*types.operands, types.scalar)
     made.globals.update(zip(("TA", "TB", "TC", "TS"), (dtype.ctype for dtype in named), strict=True))
     element = dict(zip("ABC", (dtype.ctype for dtype in types.operands), strict=True))
+    made.globals.update(factor=dict(zip("AB", (dtype.ctype for dtype in types.factors), strict=True)))
     # The first template argument of Vec, which holds one type only where all are the same.
     vectors = {**element, "sums": sums.ctype, "scalar": types.scalar.ctype}
     of = {name: "" if types.uniform else f"{ctype}, " for name, ctype in vectors.items()}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.prepare import PREPARED, Prepare
+from gemmgen.kernel.prepare import PREPARED, SUFFIX, LineSums, Prepare, Step, dtype_of_part
 from gemmgen.kernel.streamk import Numbers, Schedule, Stream
 from gemmgen.kernel.tensor_map import TensorMap, parameter_of
 from gemmgen.problem import operands
@@ -84,7 +84,7 @@ class Workspace:
 
     partials  bytes of the sums that blocks leave for the one that adds them: they may hold anything before the launch
     semaphores   counters of 4 bytes, one a tile: zero before the first launch, and each launch leaves them so
-    prepared  bytes of the copies of operands by the part's name: they may hold anything before the first launch
+    prepared  bytes of copies and sums of operands by the part's name: they may hold anything before the first launch
     """
 
     partials: int
@@ -115,7 +115,7 @@ class Launch:
     maps          of the operands that TMA moves, in the order of the kernel's parameters
     persistent    whether block b also does what blocks b + gridDim.x and so on would: any smaller grid computes the
                   same
-    prepares      launches that come before it on the same stream, in their order: it takes their copies of operands
+    prepares      launches that come before it on the same stream, in their order: it takes their copies and sums
     """
 
     threads: int
@@ -128,7 +128,7 @@ class Launch:
     summed: int = 0
     maps: tuple[TensorMap, ...] = ()
     persistent: bool = False
-    prepares: tuple[Prepare, ...] = ()
+    prepares: tuple[Step, ...] = ()
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -154,8 +154,16 @@ class Launch:
         require(self.cluster == 1 or not self.adds_up, "the blocks of a cluster do not share a part of K")
         mapped = [one.operand for one in self.maps]
         require(len(set(mapped)) == len(mapped), f"two tensor maps of one operand: {', '.join(mapped)}")
-        prepared = [one.operand for one in self.prepares]
-        require(len(set(prepared)) == len(prepared), f"two launches prepare one operand: {', '.join(prepared)}")
+        self._require_prepares()
+
+    def _require_prepares(self) -> None:
+        """Raise InvalidInput unless each part of the workspace has one launch that writes it, and copies are summed."""
+        parts = [one.part for one in self.prepares]
+        require(len(set(parts)) == len(parts), f"two launches write one part of the workspace: {', '.join(parts)}")
+        for one in self.sums:
+            copied = self.prepared(one.operand) is not None
+            told = "is" if copied else "is not"
+            require(one.copied == copied, f"{one.source} is summed, and {one.operand} {told} copied")
 
     @property
     def document(self) -> dict[str, Any]:
@@ -246,9 +254,19 @@ class Launch:
         """The parts of the workspace that it takes."""
         return (*(WORKSPACE if self.adds_up else ()), *(one.part for one in self.prepares))
 
+    @property
+    def copies(self) -> tuple[Prepare, ...]:
+        """Of the launches before those that copy operands."""
+        return tuple(one for one in self.prepares if isinstance(one, Prepare))
+
+    @property
+    def sums(self) -> tuple[LineSums, ...]:
+        """And those that sum their lines."""
+        return tuple(one for one in self.prepares if isinstance(one, LineSums))
+
     def prepared(self, operand: str) -> Prepare | None:
         """What copies it; None where the kernel reads the operand itself."""
-        return next((one for one in self.prepares if one.operand == operand), None)
+        return next((one for one in self.copies if one.operand == operand), None)
 
 
 def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
@@ -270,6 +288,7 @@ def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
         *(Parameter(one.parameter, MAP_TYPE) for one in launch.maps),
         *(_reached(one, launch) for one in pointers if one.name not in mapped),
         *(workspace if launch.adds_up else ()),
+        *(Parameter(one.part, f"const {types.accumulator.ctype}*") for one in launch.sums),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names),
         *(Parameter(name, types.scalar.ctype) for name in problem.epilogue.scalars),
     )
@@ -280,13 +299,15 @@ def _reached(pointer: Parameter, launch: Launch) -> Parameter:
     return pointer if prepare is None else replace(pointer, name=prepare.part)
 
 
-def prepare_parameters(problem: Problem, prepare: Prepare) -> tuple[Parameter, ...]:
+def prepare_parameters(problem: Problem, prepare: Step) -> tuple[Parameter, ...]:
     """What the launch takes that prepares an operand, in the order of its signature."""
     operand = prepare.of(problem)
-    own = (operand.rows, operand.cols, operand.ld, "batch", operand.stride)
+    read = prepare.source if isinstance(prepare, LineSums) else prepare.operand
+    lies = (operand.ld, operand.stride) if read == prepare.operand else ()
+    own = (operand.rows, operand.cols, "batch", *lies)
     return (
-        Parameter(operand.name, f"const {operand.dtype.ctype}*"),
-        Parameter(prepare.part, f"{operand.dtype.ctype}*"),
+        Parameter(read, f"const {operand.dtype.ctype}*"),
+        Parameter(prepare.part, f"{dtype_of_part(problem, prepare.part).ctype}*"),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names if name in own),
     )
 
@@ -330,7 +351,7 @@ class KernelSource:
         """Its launches in their order, each as the kernel of the same text that it starts: this one is the last."""
         return (*(self._prepare(one) for one in self.launch.prepares), self)
 
-    def _prepare(self, one: Prepare) -> KernelSource:
+    def _prepare(self, one: Step) -> KernelSource:
         launch = Launch(one.threads, one.grid(self.problem))
         taken = prepare_parameters(self.problem, one)
         return replace(self, name=one.entry(self.name), launch=launch, parameters=taken)
@@ -348,7 +369,7 @@ class KernelSource:
         """
         taken = name != self.name and re.search(rf"\b{name}\b", self.text) is not None
         require(not taken, f"{name!r} cannot name this kernel: its text has another use for it")
-        text = re.sub(rf"\b{self.name}(?=\b|_prepare_[ab]_kernel\b)", name, self.text)
+        text = re.sub(rf"\b{self.name}(?=\b|{SUFFIX}\b)", name, self.text)
         made = re.sub(rf"^({MADE_BY}.*?)(?: --as \w+)?$", rf"\1 --as {name}", text, count=1, flags=re.MULTILINE)
         return replace(self, name=name, text=made)
 

@@ -64,6 +64,7 @@ class Case:
         for sizes, matrix in matrices:
             line = matrix.line_length
             require(matrix.ld >= line, f"{sizes.ld} = {matrix.ld} is shorter than a line of {line} elements")
+            require(matrix.cols <= SIZE_LIMIT, f"{sizes.name} has {matrix.cols} columns, which exceeds {SIZE_LIMIT}")
             require(matrix.ld <= SIZE_LIMIT, f"{sizes.ld} = {matrix.ld} exceeds {SIZE_LIMIT}")
 
     @cached_property
@@ -82,9 +83,8 @@ class Case:
         count = {"M": self.m, "N": self.n, "K": self.k}
         different = {"A": self.different_a, "B": self.different_b}.get(sizes.name) or None
         ld, stride = getattr(self, sizes.ld), getattr(self, sizes.stride)
-        return Matrix(
-            count[sizes.rows], count[sizes.cols], ld, sizes.order, self._batch, stride, different, sizes.dtype
-        )
+        cols = sizes.beside * count[sizes.cols]
+        return Matrix(count[sizes.rows], cols, ld, sizes.order, self._batch, stride, different, sizes.dtype)
 
     @property
     def _batch(self) -> int | None:
@@ -118,7 +118,7 @@ class Case:
 
     @property
     def flops(self) -> int:
-        return 2 * self.m * self.n * self.k * self.batch
+        return 2 * self.m * self.n * self.k * self.batch * self.problem.products
 
     @cached_property  # a prediction asks
     def bytes_moved(self) -> int:

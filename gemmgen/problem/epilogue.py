@@ -2,9 +2,10 @@
 
     gelu(alpha * acc + beta * C + bias_n) + residual
 
-`acc` is an element of A * B, which K = 0 makes 0; `row_sum` is the sum of its row of A, `column_sum` that of its column
-of B, which the kernel computes besides, and `K` the number of their elements. `C` stands for what C holds before the
-launch: it occurs only as `beta * C`, and beta = 0 leaves it unread. The value is C's new element, rounded once.
+`acc` is an element of A * B, which K = 0 makes 0; `acc2` that of A times a second matrix, which lies beside the first
+in B: K x 2N. `silu(acc) * acc2` is a gated activation. `row_sum` is the sum of its row of A, `column_sum` that of its
+column of B, which the kernel computes besides, and `K` the number of their elements. `C` stands for what C holds before
+the launch: it occurs only as `beta * C`, and beta = 0 leaves it unread. The value is C's new element, rounded once.
 
 Where sums are integers, what is made of acc, these and zero points by +, - and * alone is computed in integers, which
 wrap around, and converted to the type of alpha by what uses it. Where alpha is an integer, all is.
@@ -23,7 +24,7 @@ from functools import cached_property
 from gemmgen.problem.forms import FORMS, forms_of, parse_forms
 from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.nodes import Binary, Call, Name, Node, Number, is_whole, unparse, walk
-from gemmgen.problem.operands import ACC, DEPTH, OPERANDS, SCALARS, SUMS, C, Operand
+from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, SCALARS, SUMS, C, Operand
 from gemmgen.problem.parser import parse
 from gemmgen.support.errors import require
 
@@ -40,6 +41,11 @@ class Epilogue:
     def __post_init__(self) -> None:
         require(len(self.nodes) <= MOST_NODES, f"an epilogue has at most {MOST_NODES} terms, not {len(self.nodes)}")
         require(ACC in self.names, f"the epilogue {self} leaves out acc, the product of A and B")
+        summed = " and ".join(self.sums)
+        require(
+            self.products == 1 or not self.sums,
+            f"the epilogue {self} takes {summed}, which go with one product, and acc2",
+        )
         scaled = sum(_is_old(node) for node in self.nodes)
         require(
             self.names.count(C) == scaled,
@@ -57,6 +63,11 @@ class Epilogue:
     @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(node.name for node in self.nodes if isinstance(node, Name))
+
+    @cached_property
+    def products(self) -> int:
+        """Of A with a matrix of B: 2 where it takes acc2, else 1."""
+        return 1 + (ACC2 in self.names)
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
@@ -186,11 +197,12 @@ def parse_epilogue(text: str) -> Epilogue:
     """An expression over acc, or names of forms joined by +: `bias+gelu`. Raises InvalidInput.
 
     Forms apply in their order to alpha * acc; the first that is no scale adds beta * C before. zero_m and zero_n, which
-    begin, take the zero points of A's rows and B's columns from acc.
+    begin, take the zero points of A's rows and B's columns from acc. swiglu and geglu begin, too, and take acc and
+    acc2 as they are.
     """
-    if re.search(r"\bacc\b", text, re.ASCII):
+    if re.search(r"\bacc2?\b", text, re.ASCII):
         read = (name for name, one in OPERANDS.items() if not one.written)
-        return Epilogue(parse(text, (ACC, *SUMS, DEPTH, *SCALARS, C, *read)))
+        return Epilogue(parse(text, (ACC, ACC2, *SUMS, DEPTH, *SCALARS, C, *read)))
     return Epilogue(parse_forms(text))
 
 

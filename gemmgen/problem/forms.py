@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial, reduce
 from itertools import product, takewhile
 
 from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.nodes import Binary, Call, Name, Node, inside, substitute, unparse
-from gemmgen.problem.operands import ACC, DEPTH, OPERANDS, SCALARS, SUMS, C
+from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, SCALARS, SUMS, C
 from gemmgen.problem.parser import parse
 from gemmgen.support.errors import InvalidInput
 
@@ -23,6 +23,8 @@ _ZEROS = {
         for of_a, of_b in product(_A_ZEROS, _B_ZEROS)
     },
 }
+# Gated activations, which begin: of two products, one through a function and times the other.
+_GATED = {"swiglu": "silu(acc) * acc2", "geglu": "gelu(acc) * acc2"}
 # What --epilogue calls by a name: an expression over x, the value so far.
 _FORMS = {
     "bias": "x + bias_n",
@@ -49,18 +51,21 @@ CHOICES = (
     ("row_amax",),
     ("column_amax",),
 )
-FORMS = tuple(name for names in CHOICES for name in names)  # that names of kernels are made of
+GATED = tuple(_GATED)
+FORMS = (*GATED, *(name for names in CHOICES for name in names))  # that names of kernels are made of
 MOST_FORMS = 8  # of a kernel's name
 
 
 @cache
 def _form(expression: str) -> Node:
-    return parse(expression, ("x", *SUMS, DEPTH, *OPERANDS))
+    return parse(expression, ("x", ACC, ACC2, *SUMS, DEPTH, *OPERANDS))
 
 
 def parse_forms(text: str) -> Node:
     """The tree that forms joined by + mean: bias+gelu is gelu(alpha * acc + beta * C + bias_n). Raises InvalidInput."""
-    forms = list(_terms(parse(text, (*_ZERO_POINTS, *_FORMS), forms=True)))
+    forms = list(_terms(parse(text, (*_GATED, *_ZERO_POINTS, *_FORMS), forms=True)))
+    if isinstance(forms[0], Name) and forms[0].name in _GATED:
+        return reduce(partial(_applied, text), forms[1:], _form(_GATED[forms[0].name]))
     zeros = frozenset(form.name for form in takewhile(_is_zero_point, forms) if isinstance(form, Name))
     acc = substitute(_form(_ZEROS[zeros]), {"x": Name(ACC)}) if zeros in _ZEROS else Name(ACC)
     value: Node = Binary("*", Name("alpha"), acc)
@@ -68,7 +73,7 @@ def parse_forms(text: str) -> Node:
     for form in forms[len(zeros) if zeros in _ZEROS else 0 :]:
         if plain and not (isinstance(form, Name) and form.name in _SCALES):
             value, plain = Binary("+", value, Binary("*", Name("beta"), Name(C))), False
-        value = _applied(text, form, value)
+        value = _applied(text, value, form)
     return value if not plain else Binary("+", value, Binary("*", Name("beta"), Name(C)))
 
 
@@ -84,14 +89,18 @@ def _terms(tree: Node) -> Iterator[Node]:
         yield tree
 
 
-def _applied(text: str, form: Node, value: Node) -> Node:
+def _applied(text: str, value: Node, form: Node) -> Node:
     """What `form` makes of `value`: a name's expression, or clamp(lo, hi)."""
     match form:
         case Name(name) if name in _FORMS:
             return substitute(_form(_FORMS[name]), {"x": value})
         case Call("clamp", (lo, hi)):
             return Call("clamp", (value, lo, hi))
-    known = ", ".join((*_ZERO_POINTS, *_FORMS, "clamp(lo, hi)"))
+    if isinstance(form, Name) and form.name in _GATED:
+        raise InvalidInput(
+            f"epilogue: {form.name} stands behind others in {text!r}, and it begins: it takes acc and acc2"
+        )
+    known = ", ".join((*_GATED, *_ZERO_POINTS, *_FORMS, "clamp(lo, hi)"))
     raise InvalidInput(
         f"epilogue: {unparse(form)!r} of {text!r} is no form, and without acc it is no expression: forms are {known}"
     )
@@ -100,6 +109,9 @@ def _applied(text: str, form: Node, value: Node) -> Node:
 def forms_of(epilogue: Node) -> str | None:
     """FORMS joined by + that mean `epilogue`; None where none do, or so many that a name would be too long."""
     outer, tree = _peel(epilogue, FORMS)
+    gated = [name for name, form in _GATED.items() if tree == _form(form)]
+    if gated:
+        return "+".join((gated[0], *outer)) if len(outer) < MOST_FORMS else None
     value = inside(parse("x + beta * C", ("x", *SCALARS, C)), tree)
     inner, tree = _peel(value or tree, _SCALES)
     acc = inside(parse("alpha * x", ("x", *SCALARS)), tree)

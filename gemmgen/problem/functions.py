@@ -98,6 +98,11 @@ def _slope_of_gelu(low: Doubles, high: Doubles) -> Doubles:
     return np.where(high < -0.7518, 0.13, 1.13)
 
 
+def _slope_of_silu(low: Doubles, high: Doubles) -> Doubles:
+    """It falls at first, by 0.0999 at most, and rises from -1.2784 on, by 1.0999 at most."""
+    return np.where(high < -1.2785, 0.1, 1.1)
+
+
 _ALL = (
     Function(
         "relu",
@@ -118,7 +123,16 @@ _ALL = (
         of_x=True,
     ),
     Function("gelu_tanh", ("x",), definition="0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))"),
-    Function("silu", ("x",), definition="x * sigmoid(x)"),
+    Function(
+        "silu",
+        ("x",),
+        cuda="x / (1 + exp{f}(-x))",
+        f32="device/silu.cu",
+        reference=lambda x: x * _sigmoid(x),
+        slope=_slope_of_silu,
+        ulps=3,
+        of_x=True,
+    ),
     Function(
         "sigmoid",
         ("x",),

@@ -2,7 +2,8 @@
 
     C = alpha * A * B + beta * C        A: M x K, B: K x N, C: M x N (row-major)
 
-or what another epilogue makes of A * B (see `epilogue`). beta = 0 never reads C. K = 0 makes A * B zero.
+or what another epilogue makes of A * B (see `epilogue`), or of two products: then B is K x 2N, two matrices side by
+side, and M x N x K are the sizes of each product. beta = 0 never reads C. K = 0 makes A * B zero.
 
 A batch is many such products, each on its own A, B and C, which lie a stride apart or, in a batch of pointers,
 anywhere. A size, leading dimension or stride of a Problem that is `None` (written `?`) stays a parameter of the kernel;
@@ -198,7 +199,7 @@ class Problem:
         types, layout = self.types, self.layout
         return (
             MatrixSizes("A", "M", "K", layout.a, types.a, "lda"),
-            MatrixSizes("B", "K", "N", layout.b, types.b, "ldb"),
+            MatrixSizes("B", "K", "N", layout.b, types.b, "ldb", self.products),
             MatrixSizes("C", "M", "N", "r", types.c, "ldc"),
             *(
                 MatrixSizes(one.name, "M", "N", "r", self.dtype_of(one.name), one.ld)
@@ -206,6 +207,11 @@ class Problem:
                 if one.is_matrix
             ),
         )
+
+    @property
+    def products(self) -> int:
+        """Of A with a matrix of B, for one C: 2 where the epilogue is gated."""
+        return self.epilogue.products
 
     @property
     def line_sizes(self) -> dict[str, str]:
@@ -251,7 +257,7 @@ class Problem:
         sizes: dict[str, Size] = {"M": self.m, "N": self.n, "K": self.k}
         for matrix in self.matrices:
             given = getattr(self, matrix.ld)
-            sizes[matrix.ld] = sizes[matrix.line] if given == "dense" else given
+            sizes[matrix.ld] = matrix.extent(matrix.line, sizes) if given == "dense" else given
         if not self.batched:
             return sizes
         sizes["batch"] = self.batch
@@ -297,7 +303,7 @@ class Problem:
         if any(name not in BATCH_SIZES for name in self.runtime_names):
             return True
         sizes = self.sizes
-        reached = ((sizes[one.lines] or 0) + TILE_REACH for one in self.matrices)
+        reached = ((one.extent(one.lines, sizes) or 0) + TILE_REACH for one in self.matrices)
         return any(lines * (sizes[one.ld] or 0) >= 2**31 for one, lines in zip(self.matrices, reached, strict=True))
 
     def case(
@@ -339,10 +345,13 @@ class Problem:
         for name in ("M", "N", "K", "batch") if self.batched else ("M", "N", "K"):
             require(values[name] is not None, f"{name} is a run-time size of this kernel: give it a value")
         size = {name: values[name] or 0 for name in ("M", "N", "K")}
-        ld = {name: self._pitch(name, values[name], max(1, size[line])) for name, line in self.line_sizes.items()}
+        ld = {
+            one.ld: self._pitch(one.ld, values[one.ld], max(1, one.extent(one.line, size) or 0))
+            for one in self.matrices
+        }
         steps = {
-            name: self._pitch(name, values.get(name), size[lines] * ld[pitch])
-            for name, (lines, pitch, _) in self.stride_sizes.items()
+            one.stride: self._pitch(one.stride, values.get(one.stride), one.dense_stride({**size, **ld}) or 0)
+            for one in self.matrices
             if self.batched
         }
         return Case(

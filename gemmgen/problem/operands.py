@@ -1,4 +1,4 @@
-"""What an epilogue may name: the accumulator, sums of A and B, scalars, C, and tensors of its own."""
+"""What an epilogue may name: the accumulators, sums of A and B, scalars, C, and tensors of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ Along = Literal["", "m", "n", "mn"]
 
 SCALARS = ("alpha", "beta")
 ACC, C = "acc", "C"
+ACC2 = "acc2"  # of A and a second B, which lies beside the first
 SUMS = ("row_sum", "column_sum")  # of A and B, which kernels compute beside acc
 DEPTH = "K"
 

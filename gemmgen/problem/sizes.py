@@ -33,6 +33,7 @@ class MatrixSizes:
     name        the matrix: "A", "residual"
     rows, cols  of M, N and K the one that counts them
     ld          its leading dimension: elements from a line to the next
+    beside      as many such matrices lie side by side: columns are so many times their size
     """
 
     name: str
@@ -41,6 +42,21 @@ class MatrixSizes:
     order: Order
     dtype: DType
     ld: str
+    beside: int = 1
+
+    def times(self, size: str) -> int:
+        """How many times `size`, that of its rows or columns, it has."""
+        return self.beside if size == self.cols else 1
+
+    def extent(self, size: str, sizes: Sizes) -> Size:
+        """Its rows or columns, by the name of their size."""
+        known = sizes[size]
+        return None if known is None else known * self.times(size)
+
+    def extent_text(self, size: str, texts: Mapping[str, str]) -> str:
+        """The same as C++ writes it, where `texts` are numbers and names: "2 * N"."""
+        text, times = texts[size], self.times(size)
+        return text if times == 1 else str(times * int(text)) if text.isdigit() else f"{times} * {text}"
 
     @property
     def lines(self) -> str:
@@ -61,14 +77,16 @@ class MatrixSizes:
         """Raise InvalidInput unless lines fit the leading dimension `given`."""
         if given == "dense" or given is None:
             return
-        line = sizes[self.line]
+        line = self.extent(self.line, sizes)
         require(given <= SIZE_LIMIT, f"{self.ld} = {given} exceeds {SIZE_LIMIT}")
         require(line is not None, f"{self.ld} = {given} is fixed while its line's length is a run-time size: write ?")
         require(line is None or given >= line, f"{self.ld} = {given} is shorter than a line of {line} elements")
 
     def require_addressable(self, sizes: Sizes) -> None:
-        """Raise InvalidInput unless its bytes, and what a tile computes past its end, fit 63 bits."""
-        lines, ld = sizes[self.lines], sizes[self.ld]
+        """Raise InvalidInput unless its columns fit 32 bits, and its bytes, with what a tile computes past them, 63."""
+        columns = self.extent(self.cols, sizes) or 0
+        require(columns <= SIZE_LIMIT, f"{self.name} has {columns} columns, which exceeds {SIZE_LIMIT}")
+        lines, ld = self.extent(self.lines, sizes), sizes[self.ld]
         fits = lines is None or ld is None or (lines + TILE_REACH) * ld * self.dtype.size < 2**63
         require(fits, f"{self.name} has {lines} lines of {ld} elements, whose bytes overflow 63 bits")
 
@@ -76,7 +94,7 @@ class MatrixSizes:
         """Raise InvalidInput unless at the stride `given` no matrix of the batch reaches into the next."""
         if given == "dense" or given is None or (given == 0 and self.stride != "stride_c"):
             return
-        lines, ld, line = sizes[self.lines], sizes[self.ld], sizes[self.line]
+        lines, ld, line = self.extent(self.lines, sizes), sizes[self.ld], self.extent(self.line, sizes)
         known = lines is not None and ld is not None and line is not None
         require(known, f"{self.stride} = {given} is fixed while its matrix has a run-time size: write ?")
         span = (lines - 1) * ld + line if known else 0  # type: ignore[operator]
@@ -86,7 +104,7 @@ class MatrixSizes:
 
     def dense_stride(self, sizes: Sizes) -> Size:
         """Lines times leading dimension, where both are known."""
-        lines, ld = sizes[self.lines], sizes[self.ld]
+        lines, ld = self.extent(self.lines, sizes), sizes[self.ld]
         return None if lines is None or ld is None else lines * ld
 
     def vector_limit(self, sizes: Sizes, strided: bool, address_align: int, ld_align: int) -> int:

@@ -8,6 +8,7 @@ from enum import Enum
 from functools import cached_property
 
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.pieces import BF16X6, Pieces
 from gemmgen.support.errors import require
 
 FLOATS = (DType.F32, DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
@@ -31,6 +32,9 @@ class Compute(Enum):
     PROMOTED  of e4m3 and e5m2: tensor cores keep 13 bits behind a sum's first, and kernels add such sums of
               PROMOTION products up in f32
     FAST      the same, without adding up: 13 bits for all of K
+    BF16X6    operands of f32 are sums of three pieces of bf16, of which tensor cores multiply six pairs: see `Pieces`.
+              Results are as accurate as CUDA cores' in f32, Inf and NaN among them, but an element that is not 0 counts
+              to a multiple of 2^-133, which takes bits from those below 2^-110
     """
 
     FMA = "fma"
@@ -38,6 +42,7 @@ class Compute(Enum):
     F16 = "f16acc"
     PROMOTED = "promoted"
     FAST = "fast"
+    BF16X6 = "bf16x6"
 
     __hash__ = object.__hash__
 
@@ -50,7 +55,22 @@ class Compute(Enum):
         """The types that A and B can have."""
         fp8 = (DType.E4M3, DType.E5M2)
         known = {Compute.TF32: (DType.F32,), Compute.F16: (DType.F16,), Compute.PROMOTED: fp8, Compute.FAST: fp8}
-        return known.get(self, ELEMENTS)
+        return (DType.F32,) if self.pieces else known.get(self, ELEMENTS)
+
+    @property
+    def note(self) -> str:
+        """What a caller has to know of its results; empty where they are as exact as the types of sums allow."""
+        return NOTES.get(self, "")
+
+    @property
+    def pieces(self) -> Pieces | None:
+        """What operands are split into; None where they are multiplied as they are."""
+        return BF16X6 if self is Compute.BF16X6 else None
+
+    @property
+    def promotes(self) -> bool:
+        """Whether sums by tensor cores are added up in f32 after some of K."""
+        return self in (Compute.PROMOTED, Compute.BF16X6)
 
     @classmethod
     def parse(cls, text: str) -> Compute:
@@ -58,6 +78,16 @@ class Compute(Enum):
         known = {compute.label: compute for compute in cls}
         require(text in known, f"unknown compute {text!r}: known are {', '.join(known)}")
         return known[text]
+
+
+NOTES = {
+    Compute.TF32: "elements of A and B are rounded to the 11 bits of tf32",
+    Compute.F16: "tensor cores keep sums in f16, rounded at each step",
+    Compute.PROMOTED: f"tensor cores keep 13 bits of sums of {PROMOTION} products, which are added up in f32",
+    Compute.FAST: "tensor cores keep 13 bits of sums",
+    Compute.BF16X6: "results are as exact, element by element, as those of f32 on CUDA cores, Inf and NaN among them; "
+    "elements of A and B count to a multiple of 2^-133, which takes bits from those below 2^-110",
+}
 
 
 @dataclass(frozen=True)
@@ -131,6 +161,12 @@ class Types:
     @property
     def operands(self) -> tuple[DType, DType, DType]:
         return self.a, self.b, self.c
+
+    @property
+    def factors(self) -> tuple[DType, DType]:
+        """The types of what instructions multiply: those of A and B, or of their pieces."""
+        pieces = self.compute.pieces
+        return (self.a, self.b) if pieces is None else (pieces.dtype, pieces.dtype)
 
     @cached_property
     def uniform(self) -> bool:

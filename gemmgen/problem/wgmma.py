@@ -155,5 +155,5 @@ def on_tensor_cores(types: Types, arch: Arch) -> bool:
     """Whether an instruction of tensor cores that `arch` has multiplies a product of `types`; f64 apart."""
     if types.a is DType.F64 or (types.a is DType.F32 and types.compute is Compute.FMA):
         return False
-    factors, of_a_warp = (types.a, types.b), (one for one in MMAS.values() if one.is_native(arch))
+    factors, of_a_warp = types.factors, (one for one in MMAS.values() if one.is_native(arch))
     return (arch.number == ARCH_NUMBER and factors in FACTORS) or any((one.a, one.b) == factors for one in of_a_warp)

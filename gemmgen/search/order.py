@@ -4,9 +4,11 @@ last the same kernels with other details, which no model foresees.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from gemmgen.kernel.config import Config
 from gemmgen.kernel.families.base import Family, first_rejection
@@ -17,7 +19,9 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.search.space import Space
 
 BEST_KEPT = 4  # configs whose neighbours a round tries
+SHAPE_HANDICAP, FAMILY_HANDICAP = 0.05, 0.03  # of the logarithm, for each config of that tile shape, or family, before
 HOPELESS = 2.0  # times the least predicted time; the model errs by a fifth
+ONE_BY_ONE = 96  # configs, from which on details change one after the other, each round with the gain of the last
 REACH = 3  # axes in which a neighbour may differ: a deeper step goes with other slices and stages
 
 
@@ -76,16 +80,14 @@ class Search:
         return least_us(family.plan(problem, config), self.device) > HOPELESS * self.ranked[0].prediction.time_us
 
     def first(self, count: int) -> list[Ranked]:
-        """The `count` best predicted configs, at most one of each tile shape while there are others.
+        """The `count` best predicted configs, of more than one tile shape and family: see `_varied`.
 
-        Families take turns, the best one first: the model tells two kernels of one family apart better than two of
-        different ones. One whose best takes HOPELESS times as long as another's has none.
+        A family whose best takes HOPELESS times as long as another's has none.
         """
         entries = [self._untried_of(space.family) for space in self.spaces]
         least = min((family[0].prediction.time_us for family in entries if family), default=0.0)
         hopeful = [family for family in entries if family and family[0].prediction.time_us < HOPELESS * least]
-        turns = [_distinct_first(one) for one in sorted(hopeful, key=lambda one: one[0].prediction.time_us)]
-        return self._note(list(_interleave(turns))[:count])
+        return self._note(_varied(chain.from_iterable(hopeful))[:count])
 
     def details(self, timed: Sequence[tuple[Config, float]]) -> tuple[str, ...]:
         """The axes that the model hardly prices, of the families of the fastest of `timed`."""
@@ -133,21 +135,53 @@ class Search:
         return [entry for _, entry in sorted(close, key=lambda pair: (pair[0], pair[1].prediction.time_us))]
 
 
+def rounds(
+    search: Search,
+    budget: int,
+    given: Sequence[Ranked],
+    tried: Callable[[], Sequence[tuple[Config, float | None]]],
+) -> Iterator[list[Ranked]]:
+    """The configs of a search that tries `budget` of them: `given`, and up to half of them spread over the space; then
+    around what was fastest, and at last that with other details.
+
+    `tried` gives those so far with their times, None where there is none.
+    """
+    yield [*given, *search.first(max(0, budget - budget // 2 - len(given)))]
+    details = search.details(_timed(tried()))
+    moves = [(), *([(axis,) for axis in details] if budget >= ONE_BY_ONE else [details] if details else [])]
+    for number, axes in enumerate(moves):
+        timed = _timed(tried())
+        count = math.ceil((budget - len(tried())) / (len(moves) - number))
+        moved: list[Ranked] = []
+        for left, axis in zip(range(len(axes), 0, -1), axes, strict=True):
+            moved += search.moved(axis, math.ceil((count - len(moved)) / left), timed)
+        near = moved + search.next(count - len(moved), timed)
+        yield near + search.first(count - len(near))  # where there are no more neighbours
+
+
+def _timed(tried: Sequence[tuple[Config, float | None]]) -> list[tuple[Config, float]]:
+    return [(config, us) for config, us in tried if us is not None]
+
+
 def _fastest(timed: Sequence[tuple[Config, float]]) -> list[Config]:
     """The BEST_KEPT fastest."""
     return [config for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
 
 
-def _distinct_first(entries: Sequence[Ranked]) -> list[Ranked]:
-    """One of each tile shape, then the others."""
-    seen: set[tuple[tuple[str, int], ...]] = set()
-    distinct: list[Ranked] = []
-    others: list[Ranked] = []
-    for entry in entries:
-        shape = _shape(entry)
-        (others if shape in seen else distinct).append(entry)
-        seen.add(shape)
-    return distinct + others
+def _varied(entries: Iterable[Ranked]) -> list[Ranked]:
+    """The best predicted first, each taken for slower the more of its tile shape, and of its family, come before it.
+
+    The model may err for all kernels of a shape, or of a family, alike.
+    """
+    before: Counter[object] = Counter()
+    handicapped = []
+    for entry in sorted(entries, key=lambda one: one.prediction.time_us):
+        family = entry.family.name
+        shape = (family, _shape(entry))
+        handicap = SHAPE_HANDICAP * before[shape] + FAMILY_HANDICAP * before[family]
+        handicapped.append((math.log(entry.prediction.time_us) + handicap, entry))
+        before.update((shape, family))
+    return [entry for _, entry in sorted(handicapped, key=lambda pair: pair[0])]
 
 
 def _shape(entry: Ranked) -> tuple[tuple[str, int], ...]:

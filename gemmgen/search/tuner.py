@@ -7,7 +7,6 @@ Compiled kernels, verdicts and timings are kept by content, so that an interrupt
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, Protocol
 
-from gemmgen.kernel.families import SEARCHED, Config, Family
+from gemmgen.kernel.families import NAIVE, SEARCHED, Config, Family
 from gemmgen.kernel.model import Prediction, predict, representative
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.render import render_plan
@@ -28,7 +27,7 @@ from gemmgen.run.gpu.timing import FINAL, QUICK, Timing
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
 from gemmgen.search.experience import nearest, remember, was_searched
-from gemmgen.search.order import Ranked, Search
+from gemmgen.search.order import Ranked, Search, rounds
 from gemmgen.search.pick import Pick, pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
 from gemmgen.support.brief import brief
@@ -54,10 +53,9 @@ JUDGES = tuple(
         *("data", "reference", "domain", "products", "multiplied"),
     )
 )
-ONE_BY_ONE = 96  # candidates, from which on details change one after the other, each round with the gain of the last
 WON_SHARE = 4  # one candidate of so many, at most, because it won a similar problem
-FINALISTS = 4  # the fastest that are right: re-timed together
-TOO_SLOW = Failure("rejected", f"{FINALISTS} faster ones are right", "tuner")
+FINALISTS = 4  # the fastest: re-timed together
+TOO_SLOW = Failure("rejected", "a faster one is right", "tuner")
 
 
 class Progress(Protocol):
@@ -215,15 +213,17 @@ class Tuner:
         self._start_helpers(budget)
         with self._phase("explore"):
             search = self._explore()
-        rounds: list[list[Trial]] = []
+        measured: list[list[Trial]] = []
         for batch in self._batches(search, min(budget, len(search.ranked))):
             with self._phase("compile"):
                 compiled = self.compile(self.render(batch))
             with self._phase("measure"):
-                rounds.append(self.measure(compiled))
-                self.trials += rounds[-1]
+                measured.append(self.measure(compiled))
+                self.trials += measured[-1]
         with self._phase("measure"):
-            self.trials = self.rank(rounds)
+            self.trials = self.rank(measured)
+        with self._phase("compare"):
+            self.trials = self.compare(self.trials)
         if self.verifies:
             with self._phase("verify"):
                 self.trials = self.verify_fastest(self.trials)
@@ -239,6 +239,9 @@ class Tuner:
             explored.append(explore(family, self.problem, self.target.spec))
             if explored[-1].accepted:
                 search.add(explored[-1])
+        if not search.spaces and self.families == SEARCHED:  # two products on a card without wgmma, say
+            self.families = (NAIVE,)
+            return self._explore()
         if not search.spaces:
             raise GemmgenError("; ".join(self._unsuited(space) for space in explored))
         self.progress.step("explore", None)
@@ -275,28 +278,17 @@ class Tuner:
         return f"no config of {space.family.name} suits {self.problem} on {self.target.arch} ({reasons})"
 
     def _batches(self, search: Search, budget: int) -> Iterator[list[Ranked]]:
-        """What to start with, and up to half the budget spread over the space; then, where times are measured, around
-        what was fastest, and at last that with other details."""
+        """What to start with, then `rounds`, where times are measured; else those that are predicted to be fastest."""
         given = search.given(self.start)
         if self.target.gpu is None:
             yield given + search.first(max(0, budget - len(given)))
             return
         won = nearest(self.store, self.target.executor.description, self.problem, self.families)
         self.experience = search.given(won[: budget // WON_SHARE])
-        given += self.experience
-        yield given + search.first(max(0, budget - budget // 2 - len(given)))
-        details = search.details(self._timed())
-        rounds = [(), *([(axis,) for axis in details] if budget >= ONE_BY_ONE else [details] if details else [])]
-        for number, axes in enumerate(rounds):
-            timed = self._timed()
-            count = math.ceil((budget - len(self.trials)) / (len(rounds) - number))
-            moved: list[Ranked] = []
-            for left, axis in zip(range(len(axes), 0, -1), axes, strict=True):
-                moved += search.moved(axis, math.ceil((count - len(moved)) / left), timed)
-            yield moved + search.next(count - len(moved), timed)
+        yield from rounds(search, budget, given + self.experience, self._tried)
 
-    def _timed(self) -> list[tuple[Config, float]]:
-        return [(trial.config, trial.time_us) for trial in self.trials if trial.timing is not None]
+    def _tried(self) -> list[tuple[Config, float | None]]:
+        return [(trial.config, None if trial.timing is None else trial.time_us) for trial in self.trials]
 
     def render(self, batch: Sequence[Ranked]) -> list[Trial]:
         """Those of `batch` that are no kernel which another config gave before: not every detail tells everywhere."""
@@ -327,24 +319,23 @@ class Tuner:
         return trial
 
     def verify_fastest(self, trials: list[Trial]) -> list[Trial]:
-        """Property-test from the first on, until FINALISTS are right: no slower one can win, and those stay out.
+        """Property-test from the first on, until one is right: no slower one can win.
 
-        Without a GPU nothing is timed again, so that one is enough; the others stay in, untested.
+        Finalists stay in, untested, and without a GPU all others; where times were measured the slower ones are out.
         """
-        enough = 1 if self.target.gpu is None else FINALISTS
-        self.progress.stage("verify", enough)
+        self.progress.stage("verify", 1)
         if self._data is not None:
             self._data.result()
-        right = 0
+        right = False
 
         def judged(trial: Trial) -> Trial:
             nonlocal right
             if trial.failure is not None:
                 return trial
-            if right == enough:
-                return trial if self.target.gpu is None else replace(trial, failure=TOO_SLOW)
+            if right:
+                return trial if self.target.gpu is None or _is_finalist(trial) else replace(trial, failure=TOO_SLOW)
             trial = self._verified(trial)
-            right += trial.failure is None
+            right = trial.failure is None
             return trial
 
         return [judged(trial) for trial in trials]
@@ -463,19 +454,10 @@ class Tuner:
         if not alive:
             reasons = "; ".join(f"{trial.config}: {trial.failure.reason}" for trial in out[:3] if trial.failure)
             raise GemmgenError(f"none of {len(out)} candidates survived: {reasons}")
-        # Predictions cost nothing: all that are right stand for the choice.
-        contenders = len(alive) if self.target.gpu is None else FINALISTS
-        with self._phase("compare"):
-            retimed = self.compare(alive[:contenders])
-        finalists = [trial for trial in retimed if trial.failure is None]
-        if not finalists:
-            raise GemmgenError("none of the finalists could be timed again")
-        out += [trial for trial in retimed if trial.failure is not None]
-        alive = _by_time([*finalists, *alive[contenders:]])
         if self.target.gpu is None:
-            pick = pick_predicted([trial.time_us for trial in finalists])
+            pick = pick_predicted([trial.time_us for trial in alive])
         else:
-            pick = pick_measured([trial.timing for trial in finalists if trial.timing is not None])
+            pick = pick_measured([trial.timing for trial in alive if trial.timing is not None])
         return TuneResult(
             self.problem,
             self.target.spec.name,
@@ -483,21 +465,26 @@ class Tuner:
             self.target.executor.name,
             tuple(sorted(spaces, key=lambda space: self.families.index(space.family))),
             (*alive, *out),
-            tuple(finalists),
+            tuple(alive),
             pick,
             {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
             tuple(entry.config for entry in self.experience),
         )
 
     def compare(self, trials: list[Trial]) -> list[Trial]:
-        """Time those that passed again, interleaved and for longer, so that their ratios are paired."""
-        alive = [trial for trial in trials if trial.failure is None]
+        """Time the FINALISTS first of `trials` again, interleaved and for longer, so that their ratios are paired.
+
+        They come first again, in their new order. Without a GPU nothing changes.
+        """
+        alive = [trial for trial in trials if trial.failure is None][:FINALISTS]
         if self.target.gpu is None or not alive:
             return trials
         self.progress.stage("compare", 1)
-        timings = dict(zip((trial.source.name for trial in alive), self._time_together(alive, FINAL), strict=True))
+        timed = zip(alive, self._time_together(alive, FINAL), strict=True)
+        finalists = _by_time(_with_timing(trial, timing) for trial, timing in timed)
         self.progress.step("compare", None)
-        return [_with_timing(trial, timings.get(trial.source.name)) for trial in trials]
+        chosen = {id(trial) for trial in alive}
+        return [*finalists, *(trial for trial in trials if id(trial) not in chosen)]
 
 
 def examples_for(problem: Problem) -> int:
@@ -509,6 +496,10 @@ def _machine_code(trial: Trial) -> str:
     """What a run depends on: the text, which the emulator compiles, and the cubin, which a GPU runs."""
     assert trial.compiled is not None
     return content_key(trial.source.digest, sha256(trial.compiled.cubin))
+
+
+def _is_finalist(trial: Trial) -> bool:
+    return trial.timing is not None and trial.timing.protocol["protocol"] == FINAL.name
 
 
 def _by_time(trials: Iterable[Trial]) -> list[Trial]:

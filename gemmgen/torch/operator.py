@@ -35,7 +35,7 @@ def gemm(kernel: Kernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any)
     for name in (*names, *operands):
         require(name in names and name in operands, f"operands are {', '.join(operands) or 'none'}, not {names}")
     packed = isinstance(b, Prepared)
-    n = b.shape[-1]
+    n = b.shape[-1] // problem.products
     return OPERATOR(
         a, b.array if packed else b, [operands[name] for name in names], registered(kernel), n, alpha, packed
     )
@@ -53,7 +53,7 @@ def _run(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float,
     c = _empty(a, b, operands, kernel, n, alpha, packed)
     if packed:
         assert isinstance(found, ArrayKernel)
-        b = found.prepared_b(b, (*a.shape[:-2], a.shape[-1], n))
+        b = found.prepared_b(b, (*a.shape[:-2], a.shape[-1], found.source.problem.products * n))
     return found(a, b, c, alpha=alpha, **named)
 
 

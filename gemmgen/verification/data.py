@@ -142,7 +142,8 @@ def _fill(
         _fill_sparsely(name, view, case, rng)
     elif data == "onehot":
         types = case.problem.types
-        whole = types.uniform and types.compute is Compute.FMA  # codes are; others and C would add up to no exact sum
+        exact = types.compute in (Compute.FMA, Compute.BF16X6)  # codes are; others and C would add up to no exact sum
+        whole = types.uniform and exact
         coded = name != "C" or whole
         known = DType.F16 if types.compute is Compute.TF32 else dtype  # whose numbers tf32 has
         view[...] = _codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
@@ -249,7 +250,8 @@ def _into_range(case: Case) -> float:
     if not case.c.dtype.saturates:
         return 1.0
     a, b = (dtype.largest / 2 if dtype.is_integer else 1.0 for dtype in case.problem.types.operands[:2])
-    return float(2.0 ** round(math.log2(case.c.dtype.largest / (2 * a * b * math.sqrt(case.k + 1)))))
+    largest = case.c.dtype.largest ** (1 / case.problem.products)
+    return float(2.0 ** round(math.log2(largest / (2 * a * b * math.sqrt(case.k + 1)))))
 
 
 def _reshape(
@@ -299,7 +301,7 @@ def _oppose(case: Case, storage: Mapping[str, Floats], side: Side, rng: np.rando
 def _huge_factor(name: str, dtype: DType, case: Case) -> float:
     """With which products, and C, come near the largest number of C's type, or of the sums'."""
     types = case.problem.types
-    top = min(types.c.max_exponent, types.accumulator.max_exponent)
+    top = min(types.c.max_exponent, types.accumulator.max_exponent) // case.problem.products
     factor = 2.0 ** ((top - HUGE_MARGIN) // 2)
     wanted: float = factor**2 if name == "C" else factor / (case.k + 1) ** 0.5
     return min(wanted, 2.0 ** (dtype.max_exponent - 1))
@@ -344,7 +346,8 @@ def exact_magnitude(case: Case) -> int:
     types = case.problem.types
     scale = max(abs(scalar) for scalar in EXACT_SCALARS)
     limit = int((2 ** exact_bits(types) / (scale * (case.k + 1))) ** 0.5)
-    in_range = int((types.c.largest / (2 * scale * (case.k + 1) ** 0.5)) ** 0.5)
+    largest = types.c.largest ** (1 / case.problem.products)  # of a sum: an epilogue multiplies two
+    in_range = int((largest / (2 * scale * (case.k + 1) ** 0.5)) ** 0.5)
     return max(1, min(LARGEST_INTEGER, limit, in_range, types.a.exact_integers, types.b.exact_integers))
 
 

@@ -36,7 +36,7 @@ def on_host(case: Case, operands: Operands, *, seed: int, sizes: bool) -> None:
 
 
 def products_by(multiply: Multiply, situation: Situation) -> Products | None:
-    """What `products` gives of a whole C, made by `multiply`; None where that leaves it to numpy.
+    """What `products` gives of A and all columns of B, made by `multiply`; None where that leaves it to numpy.
 
     numpy computes some elements as well, and all of them where one of these is off by more than both may be. The others
     are held against a kernel that shares nothing with `multiply`: what is wrong there fails, and passes nothing.

@@ -25,6 +25,22 @@ THIN_ROWS = 64
 SPECIALS_AT_ONCE = 2**10  # whose products with a row or column each are in memory
 
 
+def all_products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Products, ...]:
+    """`products` with each matrix of B."""
+    return tuple(products(case, data, seed, window.right_by(i * case.n)) for i in range(case.problem.products))
+
+
+def of_each_matrix(case: Case, whole: Products) -> tuple[Products, ...]:
+    """`whole`, with all columns of B, divided into those with each matrix of B."""
+
+    def part(values: Doubles, first: int) -> Doubles:
+        return values[..., first : first + case.n] if values.shape[-1] > 1 else values
+
+    product, size, largest = whole
+    starts = range(0, case.b.cols, case.n)
+    return tuple((part(product, first), part(size, first), part(largest, first)) for first in starts)
+
+
 def products(case: Case, data: DataKind, seed: int, window: Window) -> Products:
     """(A * B, |A| * |B|, the largest of the products in each sum of A * B) inside `window`, whatever alpha and beta.
 

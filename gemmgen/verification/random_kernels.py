@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
 from gemmgen.kernel.config import Axis, Config
-from gemmgen.kernel.families.base import Family, broken_count, first_rejection, runs_on
+from gemmgen.kernel.families.base import ONE_PRODUCT, Family, broken_count, first_rejection, runs_on
 from gemmgen.kernel.naming import full_name
 from gemmgen.problem.device import Limits
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
-from gemmgen.problem.forms import CHOICES
+from gemmgen.problem.forms import CHOICES, GATED
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import ORDERS, Layout
 from gemmgen.problem.sizes import ALIGNS
@@ -100,6 +100,7 @@ CONVERTED = (
 ANY_TYPES = (*("f32", "f32", "f64") * (len(CONVERTED) // 3), *CONVERTED)
 # Whose kernels' names read back; listed when one is drawn.
 EPILOGUES = st.deferred(lambda: st.one_of(st.just(LINEAR), *(_epilogues(zeros) for zeros in (False, False, True))))
+WITH_GATED = st.deferred(lambda: st.one_of(EPILOGUES, EPILOGUES, _gated()))  # for families that multiply two B
 
 
 def _epilogues(zeros: bool) -> st.SearchStrategy[Epilogue]:
@@ -109,9 +110,19 @@ def _epilogues(zeros: bool) -> st.SearchStrategy[Epilogue]:
     return chosen.map(lambda forms: "+".join(filter(None, forms))).filter(bool).map(parse_epilogue)
 
 
+def _gated() -> st.SearchStrategy[Epilogue]:
+    """Gated forms, and what may stand behind them."""
+    behind = st.sampled_from(("", "+residual", "+aux", "+row_amax"))
+    return st.builds(lambda form, rest: parse_epilogue(form + rest), st.sampled_from(GATED), behind)
+
+
 @st.composite
 def problems(
-    draw: st.DrawFn, small_batches: bool = False, of_types: Sequence[str] = ANY_TYPES, multiple: int = 1
+    draw: st.DrawFn,
+    small_batches: bool = False,
+    of_types: Sequence[str] = ANY_TYPES,
+    multiple: int = 1,
+    epilogues: st.SearchStrategy[Epilogue] = EPILOGUES,
 ) -> Problem:
     """Every element type, layout and promise of alignment; sizes and leading dimensions fixed or left to run time.
 
@@ -129,7 +140,7 @@ def problems(
     if small_batches or draw(st.sampled_from((False, False, True))):
         batch, pointers = draw(st.sampled_from((None, None, *BATCHES))), draw(st.sampled_from((False, False, True)))
         problem = replace(problem, batch=batch, pointers=pointers)
-    fits = EPILOGUES.filter(lambda one: not (problem.pointers and one.has_matrix))
+    fits = epilogues.filter(lambda one: not (problem.pointers and one.has_matrix))
     problem = replace(problem, epilogue=draw(st.just(LINEAR) if types.scalar.is_integer else fits))
     lines: dict[str, Any] = {}
     for name in problem.line_sizes:
@@ -155,7 +166,8 @@ def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
 @st.composite
 def points(draw: st.DrawFn, family: Family, schedule: str, limits: Limits) -> RandomKernel:
     """Any kernel of `family` and `schedule` that `limits` accept."""
-    problem = draw(problems(family.small_batches, family.types or ANY_TYPES, family.multiple))
+    epilogues = EPILOGUES if ONE_PRODUCT in family.constraints else WITH_GATED
+    problem = draw(problems(family.small_batches, family.types or ANY_TYPES, family.multiple, epilogues))
     assume(first_rejection(family, problem, family.default(problem), limits) is None)
     rng = random.Random(draw(st.integers(0, 2**32 - 1)))
     start = _met(family, problem, limits, schedule, rng)

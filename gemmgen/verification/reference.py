@@ -76,6 +76,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -83,15 +84,15 @@ import numpy.typing as npt
 
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.operands import DEPTH, OPERANDS, is_amax
+from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, is_amax
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.recent import Recent
 from gemmgen.support.threads import in_threads
 from gemmgen.verification.data import MEMORY, SPARSE_PRODUCTS, data_seed, make_operands, unscaled
 from gemmgen.verification.multiplied import Multiply, on_host, products_by
-from gemmgen.verification.products import SLICE_RESIDUE, Products, products
-from gemmgen.verification.roundings import Bounded, apply_epilogue
+from gemmgen.verification.products import SLICE_RESIDUE, Products, all_products, of_each_matrix
+from gemmgen.verification.roundings import Bounded, apply_epilogue, doubtful
 from gemmgen.verification.situation import EXACT_KINDS, Situation
 from gemmgen.verification.tensor_bound import LAMBDA, tensor_bound
 from gemmgen.verification.window import Window
@@ -207,16 +208,18 @@ def expected_amax(
     """
     matrix, by_row = situation.case.tensors[output], OPERANDS[output].along == "m"
     batch = () if matrix.batch is None else (matrix.batch,)
-    value, low, high = (np.zeros((*batch, matrix.rows, matrix.cols)) for _ in range(3))
+    value, low, high, doubt = (np.zeros((*batch, matrix.rows, matrix.cols)) for _ in range(4))
     for window in windows:
         values, bound = expected(situation, window, output, multiply)
         size, axis = np.abs(values), -1 if by_row else -2
         at = (*window.matrices, *((window.rows, slice(None)) if by_row else (slice(None), window.cols)))
         with np.errstate(invalid="ignore"):
-            for of_all, of_these in ((value, size), (low, size - bound), (high, size + bound)):
+            unsure = doubtful(values, bound).astype(np.float64)
+            for of_all, of_these in ((value, size), (low, size - bound), (high, size + bound), (doubt, unsure)):
                 of_all[at] = np.maximum(of_all[at], of_these.max(axis, keepdims=True))  # NaN where one is
     with np.errstate(invalid="ignore"):
-        return value, np.where(np.isfinite(value), np.maximum(high - value, value - low), 0.0)
+        bound = np.where(np.isfinite(value), np.maximum(high - value, value - low), 0.0)
+        return value, np.where(doubt > 0, np.inf, bound)
 
 
 def compare(
@@ -290,7 +293,7 @@ class _Elements:
     def _ratios(self, got: Doubles, values: Doubles, bound: Doubles) -> Doubles:
         want = _stored(self.types, self.dtype, values)
         error = _error(got, values) if want is values else _error_before_storing(got, want, values)
-        return np.divide(error, bound, out=np.zeros_like(error), where=bound > 0)
+        return np.divide(error, bound, out=np.zeros_like(error), where=(bound > 0) & ~doubtful(values, bound))
 
     def _judged(self, places: Places | None, window: Window) -> Mismatch | float:
         """The same of the elements at `places` alone, or of all."""
@@ -326,10 +329,12 @@ def right(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doub
     """
     if dtype == types.scalar:
         near = _error(got, _stored(types, dtype, values)) <= bound  # and not `> bound`: NaN compares false
-        return np.asarray(near | (_error(got, values) <= bound))  # storing an exact result rounds it, too
+        near = near | (_error(got, values) <= bound)  # storing an exact result rounds it, too
+        return np.asarray(near | doubtful(values, bound))
     with np.errstate(invalid="ignore"):
         low, high = dtype.nearest(values - bound), dtype.nearest(values + bound)
-        return np.asarray((low <= got) & (got <= high) | np.isnan(got) & np.isnan(values))
+        near = (low <= got) & (got <= high) | np.isnan(got) & np.isnan(values)
+        return np.asarray(near | doubtful(values, bound))
 
 
 def _error_before_storing(got: Doubles, want: Doubles, values: Doubles) -> Doubles:
@@ -356,8 +361,14 @@ PRODUCTS = Recent(16, 2**26)
 def _wanted(situation: Situation, window: Window, output: str, multiply: Multiply) -> Wanted:
     if window != Window.whole(situation.case):
         return Wanted.of(*_expected(situation, window, output, on_host))
-    key = replace(situation, seed=data_seed(situation)), output
+    key = replace(situation, seed=data_seed(situation), case=_told_apart(situation.case)), output
     return EXPECTED.get(key, lambda: _wanted_whole(situation, output, multiply), lambda made: made.arrays)
+
+
+def _told_apart(case: Case) -> Case:
+    """`case`, the same for all scalars that its epilogue does not take."""
+    taken = case.problem.epilogue.scalars
+    return replace(case, alpha=case.alpha if "alpha" in taken else 1.0, beta=case.beta if "beta" in taken else 0.0)
 
 
 def _wanted_whole(situation: Situation, output: str, multiply: Multiply) -> Wanted:
@@ -382,22 +393,23 @@ def _expected(situation: Situation, window: Window, output: str, multiply: Multi
     case = situation.case
     of = unscaled(case), situation.data, data_seed(situation), window
 
-    def made() -> Products:
-        return products_by(multiply, situation) or products(*of)
+    def made() -> tuple[Products, ...]:
+        whole = products_by(multiply, situation)
+        return all_products(*of) if whole is None else of_each_matrix(case, whole)
 
-    found = PRODUCTS.get(of, made, lambda found: found) if window.elements <= KEPT_ELEMENTS else made()
+    found = PRODUCTS.get(of, made, lambda found: tuple(chain(*found))) if window.elements <= KEPT_ELEMENTS else made()
     # Sums of whole rows of A, or columns of B, are made once.
     parts = [window] if case.problem.epilogue.sums else window.parts(PART_ELEMENTS)
     if len(parts) == 1:
-        return _expected_part(situation, window, output, *found)
-    values = np.empty(found[0].shape)
+        return _expected_part(situation, window, output, found)
+    values = np.empty(found[0][0].shape)
     exact = case.problem.epilogue.is_linear and (situation.data in EXACT_KINDS or case.problem.types.scalar.is_integer)
     bound = _no_bound(values) if exact else np.empty(values.shape)
 
     def make(part: Window) -> None:
         at = part.within(window)
-        of_part = found[0][at], found[1][at], found[2][at] if found[2].size > 1 else found[2]
-        values[at], of_values = _expected_part(situation, part, output, *of_part)
+        of_part = tuple((sums[at], size[at], most[at] if most.size > 1 else most) for sums, size, most in found)
+        values[at], of_values = _expected_part(situation, part, output, of_part)
         if not exact:
             bound[at] = of_values
 
@@ -411,11 +423,13 @@ def _no_bound(values: Doubles) -> Doubles:
 
 
 def _expected_part(
-    situation: Situation, window: Window, output: str, product: Doubles, size: Doubles, largest: Doubles
+    situation: Situation, window: Window, output: str, of: tuple[Products, ...]
 ) -> tuple[Doubles, Doubles]:
+    """`of`: the products of A with each matrix of B."""
     case, types = situation.case, situation.case.problem.types
     if not case.problem.epilogue.is_linear:
-        return _through_epilogue(situation, window, product, size, largest, output)
+        return _through_epilogue(situation, window, of, output)
+    product, size, largest = of[0]
     if types.scalar.is_integer:
         return _integer_result(situation, window, product), _no_bound(product)
     with np.errstate(invalid="ignore"):
@@ -476,24 +490,30 @@ def _bound(situation: Situation, size: Doubles, largest: Doubles) -> Doubles:
 
 
 def _through_epilogue(
-    situation: Situation, window: Window, product: Doubles, size: Doubles, largest: Doubles, output: str
+    situation: Situation, window: Window, of: tuple[Products, ...], output: str
 ) -> tuple[Doubles, Doubles]:
-    """What the problem's epilogue stores as `output` of `product`, and the bound that its tree makes of the sum's.
+    """What the problem's epilogue stores as `output` of products, and the bound that its tree makes of the sums'.
 
-    The sum passes alpha and beta * C no more, so that n is K.
+    A sum passes alpha and beta * C no more, so that n is K.
     """
     case, exact = situation.case, situation.data in EXACT_KINDS
     dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
-    acc = _bounded_sum(situation, exact, _terms(situation), product, size, largest)
-    if not exact:
-        beyond = np.where(np.isfinite(product), _beyond(situation, product, size, largest), 0.0)
-        acc = Bounded(acc.value, acc.bound + beyond)
-    inputs = {"acc": acc, **epilogue_inputs(situation, partial(_in_window, window=window))}
+    accumulators = dict(zip((ACC, ACC2), (_accumulator(situation, exact, *one) for one in of), strict=False))
+    inputs = {**accumulators, **epilogue_inputs(situation, partial(_in_window, window=window))}
     inputs |= {name: _sum(situation, window, name) for name in case.problem.epilogue.sums}
     results = apply_epilogue(case.problem.epilogue, inputs, scalar, exact, dtype.is_integer)
     result = results.c if output == "C" else results.outputs[output]
-    shape = product.shape
+    shape = of[0][0].shape
     return np.broadcast_to(result.value, shape).copy(), np.broadcast_to(result.bound, shape).copy()
+
+
+def _accumulator(situation: Situation, exact: bool, product: Doubles, size: Doubles, largest: Doubles) -> Bounded:
+    """A product as a kernel's accumulator holds it, tensor cores' among them."""
+    acc = _bounded_sum(situation, exact, _terms(situation), product, size, largest)
+    if exact:
+        return acc
+    beyond = np.where(np.isfinite(product), _beyond(situation, product, size, largest), 0.0)
+    return Bounded(acc.value, acc.bound + beyond)
 
 
 def epilogue_inputs(situation: Situation, pick: Callable[[Floats], Floats]) -> dict[str, Bounded]:

@@ -25,6 +25,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.operands import ACC, ACC2
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import InvalidInput
@@ -147,8 +148,12 @@ def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index) -> Plan
     total = sums_of(order, arch, case.problem.types, a, b)
     if case.problem.epilogue.is_linear:
         return _of_bits(case.c.dtype, _linear(situation, total, at))
+    totals = {ACC: Bounded.exact(total)}
+    if case.problem.products > 1:
+        _, b2 = _lines(case, operands, (*at[:-1], at[-1] + case.n))
+        totals[ACC2] = Bounded.exact(sums_of(order, arch, case.problem.types, a, b2))
     sums = {name: _signed_sum(case.problem.types, name, a, b) for name in case.problem.epilogue.sums}
-    return _of_range(situation, {"acc": Bounded.exact(total), **sums}, at)
+    return _of_range(situation, {**totals, **sums}, at)
 
 
 def sums_of(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Floats:
@@ -174,15 +179,25 @@ def _range_sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) ->
 
 
 def _sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Floats:
-    """By the instruction alone: from 0 on, with zeros up to a whole number of steps."""
+    """By the instruction alone: from 0 on, with zeros up to a whole number of steps; pairs of pieces in their order."""
     a, b = (np.pad(codes, ((0, 0), (0, -codes.shape[-1] % order.step))) for codes in (a, b))
     dtype = order.mma.accumulator
-    codes = dot(order.mma, arch, a, b, np.zeros(len(a), dtype.bits))
+    codes: Codes = np.zeros(len(a), dtype.bits)
+    for of_a, of_b in _pairs(order, a, b):
+        codes = dot(order.mma, arch, of_a, of_b, codes)
     return np.asarray(codes.view(dtype.numpy).astype(types.accumulator.numpy))
 
 
+def _pairs(order: SumOrder, a: Codes, b: Codes) -> list[tuple[Codes, Codes]]:
+    if order.pieces is None:
+        return [(a, b)]
+    bits = order.pieces.dtype.bits
+    of_a, of_b = (order.pieces.split(codes.view(np.float32)).view(bits) for codes in (a, b))
+    return [(of_a[i], of_b[j]) for i, j in order.pieces.pairs]
+
+
 def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
-    """The row of A and the column of B that make each element, as bits."""
+    """The row of A and the column of B at each place, as bits: `at` is of C, or, with further columns, of A * B."""
     of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
     a, b = case.a.view(operands.a.view(case.a.dtype.bits)), case.b.view(operands.b.view(case.b.dtype.bits))
     return a[of_a], np.swapaxes(b, -1, -2)[of_b]

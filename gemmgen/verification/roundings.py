@@ -7,13 +7,17 @@ Each value comes with a bound of its error. An operation on values that are off 
     f(a)       bound(a) * the largest slope of f within bound(a) of a         + f's own error
     rounding   u |value| + half the smallest denormal; nothing where exact operands have a result that the type holds
 
+Infinity times what may be 0, or of either sign, is in doubt: NaN or infinite, and right whatever it is. Such is
+silu(acc) * acc2 where acc is so far below 0 that sigmoid(acc) vanishes in a kernel and not in float64; and gelu(x)
+where x may overflow, or not.
+
 These are worst cases, no probabilities: an epilogue has few operations. A kernel that fuses a product and a sum rounds
 once less. What kernels compute in integers is exact, modulo 2^32, and rounded where it becomes a float.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -30,6 +34,7 @@ FLOAT64 = 2.0**-30  # of a bound: more than float64's own rounding takes away
 
 Doubles = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,25 @@ class Bounded:
     def exact(cls, value: npt.ArrayLike) -> Bounded:
         values = np.asarray(value, np.float64)
         return cls(values, np.zeros_like(values))
+
+    @property
+    def doubtful(self) -> Mask:
+        return doubtful(self.value, self.bound)
+
+    @property
+    def may_vanish(self) -> Mask:
+        """Where a kernel's may be 0, and another than this one."""
+        return np.asarray((np.abs(self.value) <= self.bound) & (self.bound > 0))
+
+    @property
+    def may_overflow(self) -> Mask:
+        """Where a kernel's may be infinite, or not."""
+        return np.asarray(np.isfinite(self.value) & np.isinf(self.bound))
+
+
+def doubtful(value: Doubles, bound: Doubles) -> Mask:
+    """Where any result is right."""
+    return np.asarray(np.isnan(value) & np.isinf(bound))
 
 
 @dataclass(frozen=True)
@@ -114,9 +138,13 @@ class _Arithmetic:
                 negated = self.value(value, names)
                 return Bounded(-negated.value, negated.bound)
             case Call(name, arguments):
-                return self._call(name, [self.value(argument, names) for argument in arguments])
+                values = [self.value(argument, names) for argument in arguments]
+                times = name in FUNCTIONS and FUNCTIONS[name].of_x  # its value is x times what may vanish
+                doubt = values[0].may_overflow if times else np.zeros((), bool)
+                return _doubting(self._call(name, values), values, doubt)
             case Binary(operator, left, right):
-                return self._binary(operator, self.value(left, names), self.value(right, names))
+                a, b = self.value(left, names), self.value(right, names)
+                return _doubting(self._binary(operator, a, b), [a, b], _opposed(operator, a, b))
 
     def _binary(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
         if operator == "+":
@@ -145,7 +173,8 @@ class _Arithmetic:
         least = 2.0 ** (1 - self.dtype.max_exponent)  # results below it may be zero
         unit = np.abs(x.value) + x.bound if function.of_x else np.abs(value) + inherited
         own = 2 * function.ulps * self.dtype.unit_roundoff * unit + least
-        return self._finite(value, inherited + self._roundings * own)
+        limit = np.isinf(x.value)  # which libraries return exactly
+        return self._finite(value, np.where(limit, 0.0, inherited + self._roundings * own))
 
     def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:
         unit, times = self.dtype.unit_roundoff * (1 + FLOAT64), self._roundings
@@ -168,6 +197,25 @@ class _Arithmetic:
     def _roundings(self) -> int:
         """Of an operation: in f64 the reference rounds as the kernel does."""
         return 2 if self.dtype == DType.F64 else 1
+
+
+def _opposed(operator: str, a: Bounded, b: Bounded) -> Mask:
+    """Where a kernel's operation may be one of infinity and 0, or of two infinities, which makes NaN, and may not."""
+    infinite = np.isinf(a.value), np.isinf(b.value)
+    if operator == "*":
+        ours = infinite[0] & b.may_vanish | a.may_overflow & (b.may_vanish | (b.value == 0))
+        return np.asarray(ours | infinite[1] & a.may_vanish | b.may_overflow & (a.may_vanish | (a.value == 0)))
+    if operator == "/":  # by a number
+        return np.zeros(a.value.shape, bool)
+    return np.asarray(a.may_overflow & (b.may_overflow | infinite[1]) | infinite[0] & b.may_overflow)
+
+
+def _doubting(result: Bounded, of: Sequence[Bounded], said: Mask) -> Bounded:
+    """`result`, in doubt where that is said, and where something that it is made `of` is."""
+    doubt: Mask = np.logical_or.reduce(np.broadcast_arrays(said, *(part.doubtful for part in of)))
+    if not doubt.any():
+        return result
+    return Bounded(np.where(doubt, np.nan, result.value), np.where(doubt, np.inf, result.bound))
 
 
 @cache

@@ -81,6 +81,11 @@ class BugOutcome:
         )
 
     @property
+    def misread(self) -> bool:
+        """It failed, and not as it should."""
+        return self.found and self.trouble is not None
+
+    @property
     def trouble(self) -> str | None:
         """Why the catalogue does not hold here; None where the bug is found, and the emulator diagnoses it."""
         if self.found:
@@ -244,14 +249,19 @@ def try_bugs(
     tools: tuple[Tool, ...] = (),
     on_bug: Callable[[], None] = lambda: None,
 ) -> tuple[BugOutcome, ...]:
-    """The outcome of every bug, in their order; what survives on a GPU is tried in the emulator, where there is one."""
+    """The outcome of every bug, in their order; what survives on a GPU is tried in the emulator, where there is one.
+
+    The first failure stands where it is diagnosed as it should be; where not, the smallest one.
+    """
     sources = [plant(bug, _limits(lanes)) for bug in bugs]
     jobs = [
-        VerifyJob(source, examples, seed, tools, bits=bug.bits, what=f"{bug.breaks}: {bug.name}")
+        VerifyJob(source, examples, seed, tools, shrink=False, bits=bug.bits, what=f"{bug.breaks}: {bug.name}")
         for bug, source in zip(bugs, sources, strict=True)
     ]
-    verdicts = lanes.verdicts(jobs, on_bug)
-    outcomes = [BugOutcome(*parts) for parts in zip(bugs, sources, verdicts, strict=True)]
+    outcomes = [BugOutcome(*parts) for parts in zip(bugs, sources, lanes.verdicts(jobs, on_bug), strict=True)]
+    misread = [replace(job, shrink=True) for job, one in zip(jobs, outcomes, strict=True) if one.misread]
+    smallest = iter(lanes.verdicts(misread))
+    outcomes = [replace(one, verdict=next(smallest)) if one.misread else one for one in outcomes]
     missed = [outcome for outcome in outcomes if not outcome.found]
     if lanes.target.gpu is None or not missed:
         return tuple(outcomes)

@@ -8,6 +8,11 @@ the sum. With n steps, each of which is off by 2^-b of a partial sum, that makes
     2 n 2^-b (|sum| + LAMBDA T)                   cut to b bits of fraction
     LAMBDA sqrt(n) 2^-11 (|sum| + 3 T) + n 2^-25  rounded to f16, whose least step is 2^-24
 
+Pieces of f32 (`gemmgen.problem.pieces`) are summed as exactly as f32's bound says: what is left out is 2^-24 of a
+product at most, and sums are cut while they are small, but at the few steps of an interval's last pair. The last piece
+counts to a multiple of 2^-133, so that a product of numbers of at most 1 is off by as much besides: it shows in no data
+with larger ones.
+
 T is at most sqrt(largest product * S), and S. That factors of tf32 are rounded to 11 bits changes a product by 2^-10 of
 it, and a sum by LAMBDA 2^-10 T, with errors that behave as independent.
 """
@@ -33,7 +38,7 @@ FAST_MARGIN = 2  # where 14 bits have to do for all of K: such sums of numbers o
 
 def needs_largest(types: Types) -> bool:
     """Whether the bound asks for the largest product of each sum."""
-    return types.accumulator == DType.F64 or types.compute is not Compute.FMA
+    return types.accumulator == DType.F64 or types.compute not in (Compute.FMA, Compute.BF16X6)
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,8 @@ def allowance(types: Types) -> Allowance | None:
     """None where tensor cores compute as exactly as CUDA cores do: f64, integers; and where f32 does without them."""
     if types.accumulator != DType.F32 or (types.compute is Compute.FMA and not _has_mma(types)):
         return None
+    if types.compute is Compute.BF16X6:
+        return Allowance(1, least=DType.BF16.smallest)
     if types.compute is Compute.F16:
         u, least = DType.F16.unit_roundoff, DType.F16.smallest / 2
         return Allowance(_products(types), root=True, of_sum=LAMBDA * u, of_spread=3 * LAMBDA * u, least=least)
@@ -92,8 +99,8 @@ def tensor_bound(types: Types, k: int, terms: int, total: Doubles, size: Doubles
         return 0.0
     magnitude = np.where(np.isfinite(total), np.abs(total), 0.0)
     steps = allowed.steps(k, terms)
-    if types.compute is Compute.FMA:
-        return steps * allowed.of_sum * magnitude
+    if not needs_largest(types):
+        return steps * (allowed.of_sum * magnitude + allowed.least)
     with np.errstate(invalid="ignore", over="ignore"):
         spread = np.minimum(size, np.sqrt(largest) * np.sqrt(size))
     times = np.sqrt(steps) if allowed.root else steps

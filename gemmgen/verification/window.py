@@ -40,6 +40,10 @@ class Window:
     def b_index(self) -> tuple[slice, ...]:
         return (*self.matrices, slice(None), self.cols)
 
+    def right_by(self, columns: int) -> Window:
+        """As large, so many columns further on."""
+        return replace(self, left=self.left + columns, right=self.right + columns)
+
     @property
     def elements(self) -> int:
         matrices = 1 if self.last is None else self.last - self.first

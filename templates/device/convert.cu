@@ -1,14 +1,15 @@
 /*# The element types that C++ lacks, and what reads and stores them. A kernel has those of its operands. `packed`: it unpacks
     A and B by `unpack`. `converts`: it reads elements of A and B at all. `reads_c`: it reads C.
-    `halves`: its sums are halves. `adds`: it adds integers up. #*/
-//% macro element_types(packed=false, reads_c=true, converts=true, halves=false, adds=true)
+    `halves`: its sums are halves. `adds`: it adds integers up. `pieces`: what A and B are split into. #*/
+//% macro element_types(packed=false, reads_c=true, converts=true, halves=false, adds=true, pieces=none)
 //% set used, factors = types.operands | map(attribute="label") | list, [types.a.label, types.b.label]
 //% set read = (factors if converts and not packed else []) + ([types.c.label] if reads_c else [])
 //% if types.accumulator.is_integer and adds
 ${ multiply_add() }
 //% endif
-//% if "bf16" in used
-${ bf16("bf16" in read, types.c.label == "bf16") }
+//% set split = pieces.dtype.label if pieces else ""
+//% if "bf16" in used or split == "bf16"
+${ bf16("bf16" in read or split == "bf16", types.c.label == "bf16" or split == "bf16") }
 //% endif
 //% if halves or "f16" in read or "e5m2" in read or packed and converts and ("f16" in factors or "e5m2" in factors or "e4m3" in factors)
 ${ from_f16() }

@@ -36,7 +36,11 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
 ${ declare_outputs(e) | indent(4, true) | trim("\n") }
 //% endif
     if (exists) {
-        *to = ${ narrowed(applied(kernel, "m", "n", "*to", types.scalar.arithmetic.zero)) };
+//% if kernel.problem.products > 1
+        const ${ TC }* const left = partials + ${ "(static_cast<long long>(matrix) * s.M + m)" if kernel.problem.batched else "static_cast<long long>(m)" } * 2 * s.N + n;  // of both products, M x 2N
+        const ${ TS } acc = left[0], acc2 = left[s.N];
+//% endif
+        *to = ${ narrowed(applied(kernel, "m", "n", "acc" if kernel.problem.products > 1 else "*to", types.scalar.arithmetic.zero)) };
 //% if e.written_matrices
 ${ store_matrices(e, "m", "n") | indent(8, true) | trim("\n") }
 //% endif

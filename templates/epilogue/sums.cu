@@ -18,6 +18,24 @@
 ${ T } ${ name }s[${ lines[name] }] = {};  // of this thread's ${ "rows of A" if name == "row_sum" else "columns of B" }
 //% endfor
 //% endmacro
+/*# Where launches before have summed: from there to registers. #*/
+//% macro load_sums(kernel)
+/*% for name in kernel.problem.epilogue.sums %*/
+//% set row = name == "row_sum"
+//% set x, count = ("m", "rows") if row else ("n", "columns")
+//% set edge = x | upper in kernel.edges
+// The sums of this thread's ${ "rows of A" if row else "columns of B" }${ ", of which there are %s from the piece's first one on" | format(count) if edge }.
+__device__ __forceinline__ void load_${ name }s(const ${ T }* from${ ", int " ~ count if edge }, ThreadOrigin thread, ${ T } (&${ name }s)[${ lines[name] }])
+{
+    #pragma unroll
+    for (int i = 0; i < ${ lines[name] }; ++i) {
+        const int ${ x } = thread.${ x } + i / F${ x | upper } * STEP_${ x | upper } + i % F${ x | upper };
+        ${ name }s[i] = ${ "%s < %s ? from[%s] : 0" | format(x, count, x) if edge else "from[%s]" | format(x) };
+    }
+}
+
+/*% endfor %*/
+//% endmacro
 /*# Adds `a`, elements of A at one k, or `b`, by the index `i`. #*/
 //% from "device/convert.cu" import add_to
 //% macro add_fragments(kernel, a, b)

@@ -155,8 +155,9 @@ __device__ __forceinline__ Magnitude warp_amax(Magnitude value)
     return value;
 }
 //% endmacro
-/*# The sums of A and B that the epilogue takes, as further parameters of `type`, or as arguments. #*/
+/*# The other sums that the epilogue takes, as further parameters of `type`, or as arguments. #*/
 //% macro sums_of(e, type="", at="")
+${ ", %sacc2%s" | format(type ~ " " if type, at) if e.products > 1 }
 //%- for name in e.sums
 , ${ type ~ " " if type }${ name }${ at if name == "column_sum" }
 //%- endfor
@@ -189,9 +190,9 @@ ${ ", " if not loop.last }
 //%- endfor
 }
 //%- endmacro
-/*# Of a store of N columns of a row: the sums of A and B that it takes. #*/
+/*# Of a store of N columns of a row: the other sums that it takes. #*/
 //% macro vector_sums(e)
-${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", Vec<%sN> column_sum" | format(of.sums) if "column_sum" in e.sums }
+${ ", Vec<%sN> acc2" | format(of.sums) if e.products > 1 }${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", Vec<%sN> column_sum" | format(of.sums) if "column_sum" in e.sums }
 //%- endmacro
 /*# Likewise: where the largest magnitudes are raised. #*/
 //% macro vector_amaxes(kernel)
@@ -229,9 +230,9 @@ store<N>(${ to }, ${ x.name });
 //% endif
 //% endfor
 //% endmacro
-/*# Of a store of a thread's row: the sums of A and B that it takes. #*/
+/*# Of a store of a thread's row: the other sums that it takes. #*/
 //% macro row_sums(e)
-${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", const %s (&column_sums)[TN]" | format(T) if "column_sum" in e.sums }
+${ ", const %s (&sums2)[TN]" | format(T) if e.products > 1 }${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", const %s (&column_sums)[TN]" | format(T) if "column_sum" in e.sums }
 //%- endmacro
 /*# registers -> global, row by row of a thread's. #*/
 //% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false)
@@ -302,6 +303,11 @@ __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters },
         Vec<${ of.sums }VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+//% if e.products > 1
+        Vec<${ of.sums }VC> acc2;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) acc2.at[v] = sums2[j + v];
+//% endif
 //% if "column_sum" in e.sums
         Vec<${ of.sums }VC> column_sum;
         #pragma unroll
@@ -333,13 +339,13 @@ __device__ __forceinline__ void raise_column_amaxs(const Epilogue& e${ ", int " 
 
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ parameters }, ThreadOrigin thread,
-                                        const ${ T } (&sums)[${ "ROWS" if sliced else "TM" }][TN]${ sum_parameters(kernel, "const ") }, const Epilogue& e)
+                                        const ${ T } (&sums)[${ "ROWS" if sliced else "TM" }][TN]${ ", const %s (&sums2)[TM][TN]" | format(T) if e.products > 1 }${ sum_parameters(kernel, "const ") }, const Epilogue& e)
 {
 //% if column_amax
     Magnitude column_amaxs[TN] = {};
 //% endif
     #pragma unroll
-    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if m_edge }${ ", " ~ columns if n_edge }, thread, i, sums[i]${ sums(kernel) | replace("row_sums", "row_sums[i]") }, e${ ", column_amaxs" if column_amax });
+    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if m_edge }${ ", " ~ columns if n_edge }, thread, i, sums[i]${ ", sums2[i]" if e.products > 1 }${ sums(kernel) | replace("row_sums", "row_sums[i]") }, e${ ", column_amaxs" if column_amax });
 //% if column_amax
     raise_column_amaxs(e${ ", " ~ columns if n_edge }, thread, column_amaxs);
 //% endif

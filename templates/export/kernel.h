@@ -20,6 +20,9 @@
 //% if "alpha" in out.epilogue.scalars
  * alpha = 0 multiplies as any other: A and B are read, and NaN or infinity in them makes NaN of C. BLAS does not read them.
 //% endif
+//% if out.types.compute.note
+ * ${ ("As --compute %s says, %s." | format(out.types.compute.label, out.types.compute.note)) | wordwrap(118, wrapstring="\n * ") }
+//% endif
 //% if out.types.accumulator.is_integer
  * Sums${ " and what becomes of them" if out.types.scalar.is_integer }${ " and zero points" if out.takes_integers and not out.types.scalar.is_integer } are integers of 32 bits, which wrap around.
 //% endif
@@ -62,6 +65,9 @@ extern "C" {
 //% if out.copies
  * It holds ${ "copies" if out.copies | length > 1 else "a copy" } of ${ out.copied | join(" and ") }, with lines as the kernel takes them.
 //% endif
+//% if out.summed
+ * It holds the sums of ${ out.summed | map("replace", "A", "A's rows") | map("replace", "B", "B's columns") | join(" and ") }.
+//% endif
 //% if out.stream
  * ${ out.stream } blocks share the last tiles of C: each sums runs along K, and the last at a tile adds its parts, which the
  * workspace holds, in their order. So results do not depend on the order in which blocks run.
@@ -71,7 +77,7 @@ extern "C" {
 //% endif
  *
  * It may hold anything before a launch, which sets up what it needs there. One launch at a time uses it: two that run at
- * the same time would write over each other's ${ "sums" if out.adds_up else "copies" }. Launches in order on one stream may share it, those of other
+ * the same time would write over each other's ${ "copies" if out.copies and not out.adds_up else "sums" }. Launches in order on one stream may share it, those of other
  * kernels, too.
 //% endif
  */
@@ -163,6 +169,9 @@ typedef struct ${ out.name }_plan {
     ${ part.ctype } ${ part.name };
 //% endfor
     unsigned blocks;
+//% if out.packed
+    int packed;
+//% endif
 } ${ out.name }_plan;
 
 /* What ${ out.name }_launch does before it starts anything: same arguments, same errors. Where it fails, `plan` stays as it was. */
@@ -179,12 +188,35 @@ cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t strea
  * else writes to the workspace; where elements of A, or B, change, its part is prepared again. So weights are copied once,
  * whatever kernel of the problem this is.
  *
- * prepare_a  ${ "copies A" if "A" in out.copied else "does nothing: the kernel reads A as it lies" }
- * prepare_b  ${ "copies B to the workspace's start, where plans of any M find it" if "B" in out.copied else "does nothing: the kernel reads B as it lies" if not out.adds_up }${ ", and " if "B" in out.copied and out.adds_up }${ "sets counters to zero, as each launch that ends leaves them" if out.adds_up }
+ * prepare_a  ${ out.made_of["A"] or "does nothing: the kernel reads A as it lies" }
+ * prepare_b  ${ out.made_of["B"] ~ " to the workspace's start, where plans of any M find it" if out.made_of["B"] else "does nothing: the kernel reads B as it lies" if not out.adds_up }${ ", and " if out.made_of["B"] and out.adds_up }${ "sets counters to zero, as each launch that ends leaves them" if out.adds_up }
  */
 cudaError_t ${ out.name }_prepare_a(const ${ out.name }_plan* plan, cudaStream_t stream);
 cudaError_t ${ out.name }_prepare_b(const ${ out.name }_plan* plan, cudaStream_t stream);
 cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* plan, cudaStream_t stream);
+/*% if out.packed %*/
+
+/* Weights apart from a workspace, for several products at once: what prepare_b would make of B, in memory of its own. Kernels
+ * of the same problem that read B as it lies have none of this.
+ *
+ * packed_bytes      of that memory, on the device, at an address divisible by ${ out.workspace_align }
+ * pack_b            ${ out.made_of["B"] }, to `packed`; arguments are those of the launcher
+ * make_packed_plan  as make_plan, with `packed` in place of B, which any number of plans on any stream may share while nobody
+ *                   writes there. The workspace has packed_bytes less: where nothing is left it may be null
+ */
+#define ${ out.name }_PACKS_B 1
+size_t ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "int ", 1) | join(", ") or "void" });
+cudaError_t ${ out.name }_pack_b(
+//% for p in out.packing
+    ${ p.ctype } ${ p.text },
+//% endfor
+    void* packed, cudaStream_t stream);
+cudaError_t ${ out.name }_make_packed_plan(
+    ${ out.name }_plan* plan,
+//% for p in out.by_packed
+    ${ p.ctype } ${ p.text }${ ");" if loop.last else "," }
+/*% endfor %*/
+/*% endif %*/
 
 #ifdef __cplusplus
 }

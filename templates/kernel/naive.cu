@@ -33,13 +33,18 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
     const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
     if (m >= s.M || n >= s.N) return;
 
-//% set sums = kernel.problem.epilogue.sums
+//% set gated = kernel.problem.products > 1
+//% set sums = (["acc2"] if gated else []) + kernel.problem.epilogue.sums | list
     ${ T } acc = ${ zero }${ ", %s = %s" | format(sums | join(" = %s, " | format(zero)), zero) if sums };
     for (int k = 0; k < s.K; ++k) {
         const ${ T } a = A[${ "Offset(m) * s.lda + k" if kernel.problem.layout.a == "r" else "Offset(k) * s.lda + m" }];
         const ${ T } b = B[${ "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k" }];
         acc = ${ fma }(a, b, acc);
-//% for name in sums
+//% if gated
+        const ${ T } b2 = B[${ "Offset(k) * s.ldb + s.N + n" if kernel.problem.layout.b == "r" else "Offset(s.N + n) * s.ldb + k" }];  // of the second matrix, beside the first
+        acc2 = ${ fma }(a, b2, acc2);
+//% endif
+//% for name in kernel.problem.epilogue.sums
         ${ add_to(name, "a" if name == "row_sum" else "b") }
 //% endfor
     }

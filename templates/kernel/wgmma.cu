@@ -3,7 +3,7 @@
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
 //% from "device/convert.cu" import element_types
-//% from "device/vec.cu" import vec
+//% from "device/vec.cu" import vec, load_edge
 //% from "device/raster.cu" import raster, tile_rows, tile_columns
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/mbarrier.cu" import mbarrier
@@ -13,13 +13,17 @@
 //% from "device/warpgroup.cu" import named_barriers, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
 //% from "prepare/prepare.cu" import prepare
+//% from "prepare/split.cu" import pieces, pair_of
 //% from "wgmma/stage.cu" import clear, load_stage, multiply_stage, promote, release_stage
 //% from "wgmma/piece.cu" import sums_of_piece, staged_at
 //% from "epilogue/linear.cu" import store_c as store_linear
+//% from "epilogue/sums.cu" import load_sums, sums as sums_taken
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
 //% set store_c = store_tree if kernel.epilogue else store_linear
 //% set e = kernel.problem.epilogue
+//% set gated = view.b.beside > 1
 //% set rank = 3 if view.batched else 2
+//% set box_rank = 3 if view.pieces else rank
 //% set loads_c = view.staged and e.reads_c
 //% set matrix = ", matrix" if view.batched
 //% set along = view.along if view.cluster > 1
@@ -28,17 +32,21 @@
 ${ header(kernel) }
 namespace {
 
-${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves, adds=kernel.adds_integers) }${ tensor_map() }
+${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves, adds=kernel.adds_integers, pieces=view.pieces) }${ tensor_map() }
 ${ shape(kernel, view.unread) }
 ${ tiling(kernel, "MN") }
 ${ vec() }
-// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.
-using Accumulators = ${ view.wgmma.c_type }[MMAS_M][${ "BN / 4" if view.halves else "BN / 2" }];
+//% if kernel.copies | selectattr("reads_edge") | list
+${ load_edge() }
+//% endif
+//% set registers = ("BN / 2" if view.halves else "BN") if gated else ("BN / 4" if view.halves else "BN / 2")
+// This thread's share of the sums: 64 x ${ "2 * " if gated }BN of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.${ " The first half\n// is of B's first matrix." if gated }
+using Accumulators = ${ view.wgmma.c_type }[MMAS_M][${ registers }];
 
 // The ring of k tiles${ ", pieces of C on their way out" if view.staged }, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) ${ TA } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
-    alignas(1024) ${ TB } b[STAGES][BN * BK];  // ${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
+    alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
+    alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if gated }BN * BK];  // ${ "of each of two matrices " if gated }${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
 //% if view.staged
     alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * CN];
 //% endif
@@ -62,7 +70,7 @@ struct Ring {
     }
 };
 
-// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of the 64 x ${ "2 * " if gated }BN that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
@@ -81,9 +89,9 @@ ${ mbarrier_arrive_cluster() }
 ${ cluster(split=false) }
 //% endif
 ${ dependent_launch() }
-${ tma((rank,), (rank,) if view.staged else (), written=false) }
+${ tma((box_rank, rank) | unique if loads_c else (box_rank,), (rank,) if view.staged else (), written=false) }
 //% if view.cluster > 1
-${ tma_multicast((rank,)) }
+${ tma_multicast((box_rank,)) }
 //% endif
 //% set limited = [view.a, view.b] | selectattr("limited") | list
 //% if view.staged or limited
@@ -99,21 +107,28 @@ ${ wgmma([view.wgmma]) }
 //% if limited
 ${ clear() }
 //% endif
+//% if view.pieces
+${ pieces(view) }
+${ pair_of(view) }
+//% endif
 ${ load_stage(view) }
 ${ multiply_stage(view) }
 ${ release_stage(view) }
 //% if view.promoted
-${ promote() }
+${ promote(view, registers) }
 //% endif
-${ sums_of_piece(view) }
+${ sums_of_piece(view, registers) }
 //% if view.staged
 ${ staged_at() }
 //% endif
 ${ store_c(kernel) }
+//% if e.sums
+${ load_sums(kernel) | trim("\n") }
+//% endif
 }  // namespace
 
-//% if kernel.prepares
-${ prepare(kernel.prepares) | trim("\n") }
+//% if kernel.copies or kernel.sums
+${ prepare(kernel.copies, kernel.sums) | trim("\n") }
 
 //% endif
 ${ signature(kernel) }{
@@ -160,6 +175,7 @@ ${ signature(kernel) }{
 //% endif
 //% set every = "tiles * " ~ (kernel.sizes.batch or "batch") if view.batched else "tiles"
 //% set depth = 4 if view.persistent else 0
+//% set piece = number ~ " / tiles * PIECES + " if view.batched
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
 //% if view.donates
@@ -171,10 +187,22 @@ ${ signature(kernel) }{
 //% endif
 //% filter indent(depth, true)
         const TileOrigin tile = tile_of_block(s, ${ number }${ " % tiles" if view.batched }${ of_cluster });
+//% if view.pieces
+        for (int first = 0; first < s.K; first += INTERVAL) {
+            for (int i = 0; i < PAIRS; ++i) {
+                const Pair pair = pair_of(i);
+                for (int k = first; k < ${ "first + INTERVAL" if view.whole_intervals else "min(first + INTERVAL, s.K)" }; k += BK, ring.advance()) {
+                    mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+                    load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if gated }, ${ piece }pair.a, ${ piece }pair.b${ of_cluster });
+                }
+            }
+        }
+//% else
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", %s / tiles" | format(number) if view.batched }${ of_cluster });
+            load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if gated }${ ", %s / tiles" | format(number) if view.batched }${ of_cluster });
         }
+//% endif
 //% endfilter
 //% if view.persistent
         }
@@ -205,6 +233,20 @@ ${ signature(kernel) }{
 //% if view.in_flight
     int previous = 0;  // the stage whose products may still be under way
 //% endif
+//% if view.pieces
+    for (int first = 0; first < s.K; first += INTERVAL) {
+//% set tiles_of_pair = "INTERVAL / BK" if view.whole_intervals else "((min(INTERVAL, s.K - first) + BK - 1) / BK)"
+        for (int i = 0; i < PAIRS * ${ tiles_of_pair }; ++i, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, i > 0, acc);
+            wgmma_commit();
+            wgmma_wait<0>();
+            release_stage(shared, ring.stage);
+        }
+        promote(acc, totals);
+    }
+//% else
     for (int k = 0; k < s.K; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_fence();
@@ -222,6 +264,7 @@ ${ signature(kernel) }{
         promote(acc, totals);
 //% endif
     }
+//% endif
 //% if view.in_flight
     wgmma_wait<0>();
     ${ "if (s.K > 0) " if not kernel.problem.k }release_stage(shared, previous);
@@ -234,6 +277,10 @@ ${ signature(kernel) }{
             const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
             ${ T } sums[TM][TN];
             sums_of_piece(${ "totals" if view.promoted else "acc" }[i], piece, sums);
+//% if gated
+            ${ T } sums2[TM][TN];
+            sums_of_piece(${ "totals" if view.promoted else "acc" }[i], BN / CN + piece, sums2);
+//% endif
 //% if view.staged
             ${ TC }* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
@@ -255,7 +302,14 @@ ${ signature(kernel) }{
 //% if kernel.epilogue
             const Epilogue e = ${ inputs(kernel, "m", "n", "matrix" if view.batched else "") };
 //% endif
-            store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums, ${ "e" if kernel.epilogue else "alpha, beta" });
+//% if e.sums
+//% for name in e.sums
+//% set at, count = ("m", "s.M") if name == "row_sum" else ("n", "s.N")
+            ${ T } ${ name }s[${ "TM" if name == "row_sum" else "TN" }];
+            load_${ name }s(${ "sums_a" if name == "row_sum" else "sums_b" } + ${ "static_cast<long long>(matrix) * %s + " | format(count) if view.batched }${ at }${ ", %s - %s" | format(count, at) if count[-1] in kernel.edges }, thread, ${ name }s);
+//% endfor
+//% endif
+            store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if gated }${ sums_taken(kernel) if e.sums }, ${ "e" if kernel.epilogue else "alpha, beta" });
 //% if view.staged
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);

@@ -1,13 +1,17 @@
-/*# The launches before a kernel: copies of operands with lines that TMA takes. `prepares` are PrepareTexts. #*/
-//% macro prepare(prepares)
-// 16 bytes of a copy.
+/*# The launches before a kernel: copies of operands with lines that TMA takes, and sums of lines. #*/
+//% macro prepare(copies, sums=())
+// 16 bytes of ${ "a copy" if copies else "a line" }.
 template <typename E>
 struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-//% for one in prepares
-${ transpose(one) if one.transposes else copy(one) }
+//% for one in copies
+${ split(one) if one.piece else transpose(one) if one.transposes else copy(one) }
+
+//% endfor
+//% for one in sums
+${ sum_lines(one) }
 
 //% endfor
 //%- endmacro
@@ -31,6 +35,51 @@ ${ head(c) }
             if (chunk * ${ c.chunk } + i < length) copied.at[i] = from[i];
         }
         reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[${ "(matrix * lines + line)" if c.batched else "static_cast<long long>(line)" } * chunks + chunk] = copied;
+    }
+}
+//%- endmacro
+
+/*# A block splits tiles of some lines, a warp each; its lanes chunks. #*/
+//% macro split(one)
+//% set c = one
+// ${ c.part } = ${ c.pieces } pieces of ${ c.operand }, a matrix each, one behind the other, with lines ${ c.ld } elements apart: whole chunks of 16
+// bytes, with zeros behind a line's end.
+${ head(c) }
+    const long long apart = static_cast<long long>(lines) * chunks;  // from a piece to the next, in chunks
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int line = static_cast<int>(tile / across${ " % down" if c.batched }) * ${ c.tile_lines } + static_cast<int>(threadIdx.x) / 32;
+        const int chunk = static_cast<int>(tile % across) * ${ c.tile_length // c.chunk } + static_cast<int>(threadIdx.x) % 32;
+        if (line >= lines || chunk >= chunks) continue;
+//% if c.batched
+        const long long matrix = tile / (across * down);
+//% endif
+        const ${ c.ctype }* const from = ${ c.operand }${ " + matrix * %s" | format(c.stride) if c.batched } + static_cast<long long>(line) * ${ c.lead } + chunk * ${ c.chunk };
+        Chunk<${ c.piece }> split_up[${ c.pieces }];
+        #pragma unroll
+//% if c.access == 1
+        for (int i = 0; i < ${ c.chunk }; ++i) {
+            const Pieces pieces = split(${ "from[i]" if c.whole else "chunk * %d + i < length ? from[i] : 0.0f" | format(c.chunk) });
+            #pragma unroll
+            for (int p = 0; p < ${ c.pieces }; ++p) split_up[p].at[i] = pieces.at[p];
+        }
+//% else
+        for (int i = 0; i < ${ c.chunk }; i += ${ c.access }) {
+//% if c.whole
+            const auto read = load<${ c.access }>(from + i);
+//% else
+            const auto read = load_edge<${ c.access }>(from + i, length - chunk * ${ c.chunk } - i);
+//% endif
+            #pragma unroll
+            for (int j = 0; j < ${ c.access }; ++j) {
+                const Pieces pieces = split(read.at[j]);
+                #pragma unroll
+                for (int p = 0; p < ${ c.pieces }; ++p) split_up[p].at[i + j] = pieces.at[p];
+            }
+        }
+//% endif
+        Chunk<${ c.piece }>* const to = reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part }) + ${ "(%d * matrix * lines + line)" | format(c.pieces) if c.batched else "static_cast<long long>(line)" } * chunks + chunk;
+        #pragma unroll
+        for (int p = 0; p < ${ c.pieces }; ++p) to[p * apart] = split_up[p];
     }
 }
 //%- endmacro
@@ -64,6 +113,52 @@ ${ head(c) }
             reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[to * chunks + first / ${ c.chunk } + chunk] = copied;
         }
         __syncthreads();  // and may be overwritten
+    }
+}
+//%- endmacro
+
+/*# Eight lanes sum a line, which they read 128 bytes at a time: rows of A, columns of B. #*/
+//% macro sum_lines(one)
+//% set c = one
+// ${ c.part } = the sums of ${ c.words }${ ", whose copy has zeros behind the lines' ends" if c.copied }.
+extern "C" __global__ void __launch_bounds__(${ c.threads })
+${ c.entry }(
+//% for p in c.parameters
+    ${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.name }${ ")" if loop.last else "," }
+//% endfor
+{
+    const int lines = ${ c.lines }, length = ${ c.length };
+//% if c.copied
+    const int ld = (length + ${ c.chunk - 1 }) / ${ c.chunk } * ${ c.chunk };  // of the copy
+//% endif
+//% if c.batched
+    const long long count = static_cast<long long>(lines) * ${ c.batch };  // of all products
+//% endif
+//% set count = "count" if c.batched else "lines"
+    for (long long first = blockIdx.x * ${ c.tile_lines }LL; first < ${ count }; first += gridDim.x * ${ c.tile_lines }LL) {
+        const long long line = first + threadIdx.x / ${ c.lanes };
+        const int lane = threadIdx.x % ${ c.lanes }, end = line < ${ count } ? length : 0;
+//% if c.copied
+        const ${ c.ctype }* const from = ${ c.source } + line * ld;
+//% elif c.batched
+        const ${ c.ctype }* const from = ${ c.source } + line / lines * ${ c.stride } + line % lines * ${ c.lead };
+//% else
+        const ${ c.ctype }* const from = ${ c.source } + line * ${ c.lead };
+//% endif
+        unsigned sum = 0;  // wraps around
+        for (int k = lane * ${ c.chunk }; k < end; k += ${ c.lanes * c.chunk }) {
+//% if c.may_end_early
+            if (k + ${ c.chunk } > end) {
+                for (int i = k; i < end; ++i) sum += static_cast<unsigned>(from[i]);
+                continue;
+            }
+//% endif
+            const Chunk<${ c.ctype }> chunk = *reinterpret_cast<const Chunk<${ c.ctype }>*>(from + k);
+            #pragma unroll
+            for (int i = 0; i < ${ c.chunk }; ++i) sum += static_cast<unsigned>(chunk.at[i]);
+        }
+        for (int distance = ${ c.lanes // 2 }; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);  // of all lanes
+        if (lane == 0 && line < ${ count }) ${ c.part }[line] = static_cast<int>(sum);
     }
 }
 //%- endmacro

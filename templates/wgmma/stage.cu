@@ -1,22 +1,30 @@
 /*# A stage of the ring: how TMA fills it, and how a warpgroup multiplies what is there. #*/
+/*# Of a tile's columns, where they are of several matrices. #*/
+//% macro times(x)
+${ "%d * " | format(x.beside) if x.beside > 1 }
+//%- endmacro
 /*# The boxes of an operand's k tile. #*/
 //% macro boxes(x, view)
 //% set block = "B" ~ x.MN
-//% set load = "tma_load_%s%dd" | format("multicast_" if x.shared, 3 if view.batched else 2)
-//% set matrix = (", matrix" if view.batched) ~ (", (1 << CLUSTER) - 1" if x.shared)
-//% set across, lines = ("BK", block) if x.along_k else (block, "BK")
-//% set to = "shared.%s[stage]" | format(x.x) ~ (" + at * " ~ lines if x.boxes > 1) ~ (" + part * LINE_%s" | format(x.X) if x.shared)
+//% set load = "tma_load_%s%dd" | format("multicast_" if x.shared, 3 if view.batched or view.pieces else 2)
+//% set matrix = (", piece_" ~ x.x if view.pieces else ", matrix" if view.batched) ~ (", (1 << CLUSTER) - 1" if x.shared)
+//% set across, lines = ("BK", times(x) ~ block) if x.along_k else (block, "BK")
 //% set along, first = " + at" if x.boxes > 1, " + part" if x.shared
-//% set start = "k%s, tile.%s%s" | format(along, x.mn, first) if x.along_k else "tile.%s%s, k%s" | format(x.mn, along, first)
 //% if x.shared
 const int part = rank * PART_${ x.X };  // the first line that this block brings
 //% endif
+//% for second in [false, true][:x.beside]
+//% set behind = " + %s * %s" | format(block, "LINE_" ~ x.X if x.along_k else "BK") if second
+//% set to = "shared.%s[stage]" | format(x.x) ~ behind ~ (" + at * " ~ lines if x.boxes > 1) ~ (" + part * LINE_%s" | format(x.X) if x.shared)
+//% set from = ("s.%s + " | format(x.MN) if second) ~ "tile." ~ x.mn
+//% set start = "k%s, %s%s" | format(along, from, first) if x.along_k else "%s%s, k%s" | format(from, along, first)
 //% if x.boxes > 1
 #pragma unroll
 for (int at = 0; at < ${ across }; at += LINE_${ x.X }) ${ load }(${ to }, map_${ x.x }, full, ${ start }${ matrix });
 //% else
 ${ load }(${ to }, map_${ x.x }, full, ${ start }${ matrix });
 //% endif
+//% endfor
 //% endmacro
 /*# For lines of a tile that no copy brings. #*/
 //% macro clear()
@@ -24,11 +32,11 @@ template <class T, int N>
 __device__ __forceinline__ void clear(T (&tile)[N])
 {
     constexpr int CHUNK = 16 / sizeof(T);
-    for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<T, CHUNK>{});
+    for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<${ "" if types.uniform else "T, " }CHUNK>{});
 }
 //% endmacro
 //% macro tile_bytes(x)
-${ "LINES_%s * BK * sizeof(%s)" | format(x.X, element[x.X]) if x.limited else "sizeof(shared.%s[0])" | format(x.x) }
+${ times(x) if x.limited }${ "LINES_%s * BK * sizeof(%s)" | format(x.X, factor[x.X]) if x.limited else "sizeof(shared.%s[0])" | format(x.x) }
 //%- endmacro
 //% macro load_stage(view)
 //% if view.cluster > 1
@@ -39,8 +47,11 @@ ${ "LINES_%s * BK * sizeof(%s)" | format(x.X, element[x.X]) if x.limited else "s
 // Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
 // of A and B.
 //% endif
+//% if view.b.beside > 1
+// Of B the tile's columns of its first matrix, and behind them those of its second one, N further on.
+//% endif
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k${ ", int matrix" if view.batched }${ ", int rank" if view.cluster > 1 })
+                                           TileOrigin tile, int k${ ", Shape s" if view.b.beside > 1 }${ ", int piece_a, int piece_b" if view.pieces else ", int matrix" if view.batched }${ ", int rank" if view.cluster > 1 })
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, ${ tile_bytes(view.a) } + ${ tile_bytes(view.b) });
@@ -50,20 +61,20 @@ ${ boxes(view.b, view) | indent(4, true) | trim("\n") }
 //% endmacro
 /*# The descriptor of an operand's tile, from row (or column) `first` on, and what it gains along k: it counts in 16 bytes. #*/
 //% macro descriptor(x, first="")
-//% set E, line = element[x.X], "LINE_" ~ x.X
+//% set E, line = factor[x.X], "LINE_" ~ x.X
 //% set from = (" + %s * %s" | format(first, line if x.along_k else "BK")) if first
 //% set leading = "16" if x.along_k else "BK * %s * sizeof(%s)" | format(line, E)
 make_descriptor<${ line } * sizeof(${ E })>(shared.${ x.x }[stage]${ from }, ${ leading }, 8 * ${ line } * sizeof(${ E }))
 //%- endmacro
 //% macro along_k(x)
-//% set line, block = "LINE_" ~ x.X, "B" ~ x.MN
+//% set line, block = "LINE_" ~ x.X, times(x) ~ "B" ~ x.MN
 //% set elements = "k * " ~ line if not x.along_k else "k" if x.boxes == 1 else "(k / %s * %s * %s + k %% %s)" | format(line, line, block, line)
-${ elements } * sizeof(${ element[x.X] }) / 16
+${ elements } * sizeof(${ factor[x.X] }) / 16
 //%- endmacro
 //% macro multiply_stage(view)
-// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// acc ${ "=" if view.promoted else "+=" } A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on${ ", or += where it `adds`" if view.pieces }. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, ${ "bool adds, " if view.pieces }Accumulators& acc)
 {
     const unsigned long long a = ${ descriptor(view.a, "first") };
     const unsigned long long b = ${ descriptor(view.b) };
@@ -71,7 +82,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            ${ view.wgmma.function }(acc[i], a + i * 64 * ${ "LINE_A" if view.a.along_k else "BK" } * sizeof(${ TA }) / 16 + ${ along_k(view.a) }, b + ${ along_k(view.b) }, true);
+            ${ view.wgmma.function }(acc[i], a + i * 64 * ${ "LINE_A" if view.a.along_k else "BK" } * sizeof(${ factor["A"] }) / 16 + ${ along_k(view.a) }, b + ${ along_k(view.b) }, ${ "adds || k > 0" if view.pieces else "k > 0" if view.promoted else "true" });
     }
 }
 //% endmacro
@@ -92,17 +103,18 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 //% endif
 }
 //% endmacro
-//% macro promote()
+//% macro promote(view, registers)
+//% if view.pieces
+// Adds the sums of an interval to those of all before, in f32: tensor cores do not round what they add, they cut it.
+//% else
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
-__device__ __forceinline__ void promote(Accumulators& acc, Accumulators& totals)
+//% endif
+__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < BN / 2; ++r) {
-            totals[i][r] += acc[i][r];
-            acc[i][r] = 0.0f;
-        }
+        for (int r = 0; r < ${ registers }; ++r) totals[i][r] += acc[i][r];
     }
 }
 //% endmacro

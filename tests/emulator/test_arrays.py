@@ -16,7 +16,7 @@ import gemmgen
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.load import load_source
 from gemmgen.artifacts.library.spec import spec_from
-from gemmgen.kernel.families import NAIVE, SIMT
+from gemmgen.kernel.families import NAIVE, SIMT, WGMMA
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
@@ -103,6 +103,18 @@ def test_an_operand_that_is_prepared_once_serves_later_calls(
         close(kernel(a, b), wanted)
         with pytest.raises(InvalidInput, match="A is a prepared B"):
             kernel(copy, b)
+
+
+def test_pieces_of_an_operand_serve_later_calls(shared_store) -> None:
+    problem = Problem(None, 24, None, layout="rr", types="f32_bf16x6", batch=2)
+    small = {"BM": 64, "BN": 32, "CONSUMERS": 1, "STAGES": 2}
+    source = render(problem, WGMMA, WGMMA.default(problem).with_values(**small))
+    a, b = normal(2, 9, 140), normal(2, 140, 24)
+    with load_source(source, "emulator", shared_store) as kernel:
+        copy = kernel.prepare_b(b)
+        assert copy.array.shape == (6, 140, 24) and copy.array.dtype == ml_dtypes.bfloat16
+        assert np.array_equal(kernel(a, copy), kernel(a, b))
+        close(kernel(kernel.prepare_a(a), copy), a.astype(np.float64) @ b)
 
 
 def test_what_overflows_no_array_is_empty(loaded) -> None:

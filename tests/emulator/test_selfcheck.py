@@ -30,6 +30,7 @@ from gemmgen.verification.selfcheck import (
     edited,
     rendered,
     try_bug,
+    try_bugs,
     try_edits,
     try_mutants,
     why_harmless,
@@ -48,9 +49,10 @@ LONG = {
 }
 QUICK = [bug for bug in BUGS if bug.breaks != "branch" and not bug.name.endswith("sampled") and bug.name not in LONG]
 BRANCH = next(bug for bug in BUGS if bug.name == "the k tile 40 is not loaded")
-# One bug of each skeleton, which is shrunk, and of each twelfth way to break a kernel; the command plants all.
-SHRUNK = list({bug.subject.skeleton: bug for bug in QUICK}.values())
-PLANTED = list(dict.fromkeys([*SHRUNK, BRANCH, *list({bug.breaks: bug for bug in QUICK}.values())[::12]]))
+# One bug of each skeleton, and of each twelfth way to break a kernel; the command plants all.
+SKELETONS = list({bug.subject.skeleton: bug for bug in QUICK}.values())
+PLANTED = list(dict.fromkeys([*SKELETONS, BRANCH, *list({bug.breaks: bug for bug in QUICK}.values())[::12]]))
+SHRUNK = SKELETONS[::5]
 # Right edits: what the emulator may only run in order, or not at all, and one of each family.
 EDITED = {
     "blocks that add to C in their turn",
@@ -67,9 +69,9 @@ def emulator():
         yield executor
 
 
-def on(emulator):
+def on(emulator, processes=None):
     """A machine with no GPU."""
-    return Lanes(Target(emulator, "sm_90", next(iter(DEVICES.values()))), emulator.store)
+    return Lanes(Target(emulator, "sm_90", next(iter(DEVICES.values()))), emulator.store, processes=processes)
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +83,22 @@ def correct():
 def test_a_seeded_bug_is_found(bug, emulator):
     if bug in SHRUNK or try_bug(emulator, bug, LIMITS, shrink=False).trouble is not None:
         assert try_bug(emulator, bug, LIMITS).trouble is None
+
+
+def test_a_failure_is_shrunk_where_its_diagnosis_is_not_the_one_expected(emulator, monkeypatch):
+    """A large alpha meets undefined behaviour first; the smallest situation shows what is wrong."""
+    asked = []
+
+    def verdicts(lanes, jobs, on_done=None):
+        asked.append([job.shrink for job in jobs])
+        return [job.verdict(emulator) for job in jobs]
+
+    monkeypatch.setattr(Lanes, "verdicts", verdicts)
+    names = ("an old NaN counts as 0 where beta = 0", "sums in float")
+    found = [(bug, bug.subject.name) for bug in BUGS if bug.name in names]
+    bugs = [bug for bug, kernel in found if kernel in ("naive rr", "naive s8 to s32, rr")]
+    assert [outcome.trouble for outcome in try_bugs(on(emulator), bugs)] == [None, None]
+    assert asked == [[False, False], [True]]
 
 
 def test_correct_kernels_pass(emulator, correct):
@@ -153,7 +171,7 @@ def test_kernels_are_verified_side_by_side(emulator):
     verdicts = emulate_many(emulator, jobs, lambda job, verdict: done.append(job), processes=1)
     assert done == jobs, "one process takes one after the other"
     assert [verdict.failure and verdict.failure.kind for verdict in verdicts] == ["wrong", None, "unjudged"]
-    ((alarm, verdict),) = check_kernels(on(emulator), [right, wrong])
+    ((alarm, verdict),) = check_kernels(on(emulator, processes=1), [right, wrong])
     assert alarm == wrong and verdict.failure is not None and verdict.failure.kind == "wrong"
 
 
@@ -182,12 +200,13 @@ def test_a_wrong_diagnosis_and_a_kernel_that_does_not_compile_are_trouble(emulat
 
 
 def test_the_command_prints_the_kill_table(capsys):
-    words = ["selfcheck", "--device", "emulator", "--only", "beta is taken as 1", "--kernels", "1", "--mutants", "1"]
-    words += ["--examples", "20", "--processes", "1"]
-    count = len(chosen("beta is taken as 1")[0])
+    only = "beta is taken as 1"
+    words = ["selfcheck", "--device", "emulator", "--only", only, "--kernels", "1", "--mutants", "1"]
+    words += ["--examples", "8", "--processes", "1"]
+    count = len(chosen(only)[0])
     code = main(words)
     shown = capsys.readouterr()
-    assert "beta is taken as 1" in shown.out and "0 false alarms over 1 correct" in shown.out
+    assert only in shown.out and "0 false alarms over 1 correct" in shown.out
     assert ("PASS" in shown.out) == (code == 0) and re.search(r"\b[01] mutants?\b", shown.out)
     assert re.findall(r"^plant bugs: \d+$", shown.err, re.M) == [f"plant bugs: {count}"], "once"
 
@@ -221,7 +240,7 @@ def test_a_journal_has_what_was_noted_for_the_same_job(tmp_path, monkeypatch):
 def test_the_command_tries_mutants_and_goes_on_from_its_record(capsys, tmp_path):
     record = tmp_path / "record.jsonl"
     words = ["selfcheck", "--device", "emulator", "--only", "an old NaN counts", "--kernels", "0", "--mutants", "2"]
-    words += ["--examples", "20", "--processes", "1", "--record", str(record)]
+    words += ["--examples", "8", "--processes", "1", "--record", str(record)]
     code = main([*words, "--json"])
     document = json.loads(capsys.readouterr().out)
     assert len(document["mutants"]) == 2 and code == (0 if document["passed"] else 1)
@@ -236,7 +255,7 @@ def test_the_command_tries_mutants_and_goes_on_from_its_record(capsys, tmp_path)
 
 
 def test_a_survivor_makes_the_command_fail(capsys):
-    words = ["selfcheck", "--device", "emulator", "--only", "no barrier between stages", "--kernels", "0"]
+    words = ["selfcheck", "--device", "emulator", "--only", "denormal numbers of B", "--kernels", "0"]
     assert main([*words, "--examples", "1", "--processes", "1"]) == 1
     shown = capsys.readouterr().out
-    assert re.search(r"^missed  #1 no barrier between stages .*: survived 1 situations on the emulator$", shown, re.M)
+    assert re.search(r"^missed  #1 denormal numbers of B .*: survived 1 situations on the emulator$", shown, re.M)

@@ -63,6 +63,8 @@ KERNELS = (
     warpgroups((None, 72, None), {"BM": 128, "BN": 24, "IN_FLIGHT": 0}, layout="cc", types="f16", epilogue="bias+gelu"),
     warpgroups(OPEN, {"PERSISTENT": 0, "BN": 64}, types="s8,s8,s32", ld_align=16, batch=None),
     warpgroups(OPEN, {}, types=TF32, layout="rr"),
+    warpgroups(OPEN, {"BN": 64}, types="u8,s8,bf16", layout="rr", epilogue="zero_m+zero_n+scale_m+scale_n+bias"),
+    warpgroups(OPEN, {"BN": 32, "STAGES": 3}, types="f32_bf16x6", layout="rr"),
 )
 MORE = (
     Kernel(OPEN, {"BM": 64, "WM": 32, "BN": 64}, {"layout": "cc", "types": "f16", "ld_align": 4}, "sm_80"),
@@ -89,7 +91,14 @@ MORE = (
     warpgroups(OPEN, {}, ld_align=8, layout="rr", batch=None, stride_b=0),
     warpgroups(OPEN, {"BN": 48}, types=Types.parse("e4m3,e4m3,f16", Compute.PROMOTED), layout="rr"),
     warpgroups(OPEN, {"BN": 128}, types=Types.parse("f16", Compute.F16), ld_align=8, layout="cc"),
+    warpgroups(
+        (100, 52, 208), {"BM": 128, "CLUSTER": 2}, types="f32_bf16x6", layout="cc", batch=3, epilogue="bias+gelu"
+    ),
+    warpgroups((None, 72, 300), {"BK": 128, "STAGES": 2}, types="f32,f32,bf16_bf16x6", layout="cr", epilogue="bias"),
     warpgroups(OPEN, {"BN": 16}, types="u8,s8,s8", layout="cc", epilogue="scale_m+scale_n"),
+    warpgroups((None, 64, None), {}, types="u8,u8,s8", epilogue="zero_a+zero_b+scale_a+bias+relu", ld_align=16),
+    warpgroups(OPEN, {"BN": 32}, types="s8,u8,s32", epilogue="zero_n+zero_m", ld_align=16, batch=None, stride_b=0),
+    warpgroups((70, 48, 203), {"CLUSTER": 2}, types="s8,u8,f32", layout="cc", epilogue="zero_b+row_amax+column_amax"),
     warpgroups(OPEN, {"BN": 64, "GROUP": 1}, types=TF32, ld_align=4, layout="rc", batch=None, pointer_align=4),
 )
 

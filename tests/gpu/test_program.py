@@ -55,6 +55,7 @@ PROBLEMS = {
     "any alignment": Problem(None, None, None, layout="cr", types="bf16", pointer_align=2, epilogue="bias+row_amax"),
     "a transposed copy": Problem(None, None, None, layout="rr", types="s8,s8,s32"),
     "tf32": Problem(None, None, None, layout="rr", types=Types.parse("f32", Compute.TF32), batch=3),
+    "pieces": Problem(None, 520, None, layout="rr", types=Types.parse("f32", Compute.BF16X6), batch=3),
     "fixed": Problem(4095, 4097, 1023, layout="rr", types="bf16"),
 }
 

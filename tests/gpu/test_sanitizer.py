@@ -14,6 +14,7 @@ from gemmgen.run.target import Target, open_target
 from gemmgen.support.files import Store
 from gemmgen.verification.bugs import BUGS, NAIVE_RR, Subject
 from gemmgen.verification.bugs.subjects import ASYNC, DOUBLE_VECTORS, SINGLE, SINGLE_FIXED
+from gemmgen.verification.lanes import Lanes
 from gemmgen.verification.sanitizers.tool import TOOLS, Tool, why_no_sanitizer
 from gemmgen.verification.selfcheck import check_kernels, correct_kernels, plant, rendered, try_bugs
 from gemmgen.verification.verifier import verify
@@ -84,10 +85,10 @@ def test_what_a_tool_alone_finds_fails_the_verdict(gpu: Target, watched: GpuExec
 
 
 def test_selfcheck_in_lanes(gpu: Target, tmp_path_factory: pytest.TempPathFactory) -> None:
-    store = Store(tmp_path_factory.mktemp("lanes"))
+    lanes = Lanes(gpu, Store(tmp_path_factory.mktemp("lanes")))
     names = ("alpha is dropped", "no barrier between stages", "a misaligned vector copy", "> for >= at the last row")
     bugs = [bug for bug in BUGS if bug.name in names]
-    outcomes = try_bugs(gpu, bugs, store, examples=40)
+    outcomes = try_bugs(lanes, bugs, examples=40)
     assert [outcome.trouble for outcome in outcomes] == [None] * len(bugs)
     assert [outcome.source for outcome in outcomes] == [plant(bug, gpu.spec.arch.limits) for bug in bugs]
-    assert check_kernels(gpu, list(correct_kernels(6, 0, gpu.spec.arch.limits)), store) == ()
+    assert check_kernels(lanes, list(correct_kernels(6, 0, gpu.spec.arch.limits))) == ()

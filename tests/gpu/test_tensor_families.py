@@ -28,6 +28,7 @@ SAYS = (
     {"layout": "rc", "types": "s8,s8,s32", "ld_align": 16},
     {"layout": "rc", "types": "u8,s8,bf16", "epilogue": "scale_m+scale_n+bias", "ld_align": 4},
     {"layout": "rc", "ld_align": 4, "types": Types.parse("f32", Compute.TF32)},
+    {"layout": "rr", "types": Types.parse("f32", Compute.BF16X6)},
     {"layout": "rc", "ld_align": 16, "types": Types.parse("e4m3,e5m2,bf16", Compute.PROMOTED)},
 )
 SMALL: tuple[tuple[Family, dict[str, int]], ...] = ((MMA, {**MMA.small, "SPLIT": 3}), (WGMMA, {**WGMMA.small}))

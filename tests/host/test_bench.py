@@ -90,6 +90,7 @@ def test_a_row_may_have_no_baseline(monkeypatch: pytest.MonkeyPatch, store: Stor
         ("bf16", 989, "tensor rate"),
         ("f16_f16acc", 989, "tensor rate"),
         ("f32_tf32", 495, "tensor rate"),
+        ("f32_bf16x6", 165, "tensor rate"),
         ("e4m3,e4m3,bf16_promoted", 1979, "tensor rate"),
         ("s8,s8,s32", 1979, "tensor rate"),
         ("f32", 66, "FFMA rate"),

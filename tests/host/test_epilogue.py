@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gemmgen.kernel.epilogue_text import epilogue_text
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, Epilogue, epilogue_of_token, parse_epilogue
-from gemmgen.problem.functions import FUNCTIONS
+from gemmgen.problem.functions import FUNCTIONS, Function
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.nodes import Binary, Call, Name, Negation, Number
 from gemmgen.problem.operands import OPERANDS, SCALARS
@@ -96,7 +96,7 @@ def test_tokens_of_forms_read_back_and_others_are_digits_of_their_own():
     [
         ("gelu(alpha*acc + bais)", r"'bais' is no name here: known are acc, .* \(character 18 of"),
         ("foo(acc)", r"'foo\(acc\)' is no function: known are .*relu, .*character 1 of"),
-        ("bias+swish", "'swish' is no name here: known are zero_m, zero_a, zero_n, zero_b, bias, "),
+        ("bias+swish", "'swish' is no name here: known are swiglu, geglu, zero_m, zero_a, zero_n, zero_b, bias, "),
         ("bias*gelu", "'bias \\* gelu' of 'bias\\*gelu' is no form"),
         ("acc/alpha", "'alpha' divides: only numbers"),
         ("acc/0", "'0' divides"),
@@ -144,9 +144,12 @@ def test_text_is_what_a_person_would_write():
     assert (double.statements[0].text, double.result) == ("fma(e.beta, c, e.alpha * acc) + bias_n", "tanh(x)")
 
 
-def test_functions_come_before_those_that_call_them_once():
-    text = epilogue_text(parse_epilogue("silu(silu(acc)) + sigmoid(acc)"), DType.F32, NAMES)
-    assert [function.name for function in text.functions] == ["sigmoid", "silu"]
+def test_functions_come_before_those_that_call_them_once(monkeypatch):
+    text = epilogue_text(parse_epilogue("gelu_tanh(gelu_tanh(acc)) + relu(acc)"), DType.F32, NAMES)
+    assert [function.name for function in text.functions] == ["gelu_tanh", "relu"]
+    monkeypatch.setitem(FUNCTIONS, "swish2", Function("swish2", ("x",), definition="x * sigmoid(x + x)"))
+    text = epilogue_text(parse_epilogue("swish2(swish2(acc)) + sigmoid(acc)"), DType.F32, NAMES)
+    assert [function.name for function in text.functions] == ["sigmoid", "swish2"]
 
 
 whole_leaves = st.one_of(
@@ -296,6 +299,21 @@ def test_gelu_of_f32_is_off_by_no_more_than_its_record_says():
     got = (np.maximum(x, 0) - t * np.exp2(p)).astype(np.float32)
     off = np.abs(got - FUNCTIONS["gelu"].reference(x.astype(np.float64))) / np.abs(x) / 2.0**-23
     assert len(fit) == 9 and off.max() < FUNCTIONS["gelu"].ulps - 1
+
+
+def test_silu_of_f32_is_off_by_no_more_than_its_record_says():
+    """exp2 and the reciprocal are off by 2^-22 and 2^-23 of their values besides: half a unit of x each at most."""
+    text = (TEMPLATES / FUNCTIONS["silu"].f32).read_text()
+    (factor,) = (np.float32(number) for number in re.findall(r"logistic_approx\((-[\d.]+)f", text))
+    rng = np.random.default_rng(7)
+    x = np.concatenate([rng.uniform(-20, 20, 100_000), 10.0 ** rng.uniform(-30, 30, 1000)]).astype(np.float32)
+    x = np.concatenate([x, -x])
+    with np.errstate(over="ignore"):
+        below = (1 + np.exp2((factor * x).astype(np.float64))).astype(np.float32)
+        got = x * (1 / below.astype(np.float64)).astype(np.float32)
+        wanted = FUNCTIONS["silu"].reference(x.astype(np.float64))
+    off = np.abs(got - wanted) / np.abs(x) / 2.0**-23
+    assert off.max() < FUNCTIONS["silu"].ulps - 1
 
 
 @pytest.mark.parametrize("dtype", SUMS)

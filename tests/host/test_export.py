@@ -9,9 +9,19 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.folder import export, interface_of, own_texts, require_exportable, shared_texts
+from gemmgen.artifacts.folder import (
+    export,
+    export_all,
+    folder_texts,
+    interface_of,
+    own_texts,
+    require_exportable,
+    shared_texts,
+)
 from gemmgen.artifacts.interface import Interface
+from gemmgen.artifacts.kernelfile import read_record
 from gemmgen.artifacts.selftest import SelfTest
+from gemmgen.artifacts.torchop import TorchOperator
 from gemmgen.kernel.epilogue_text import reference_text
 from gemmgen.kernel.families import FAMILIES, NAIVE
 from gemmgen.kernel.render import render
@@ -44,11 +54,15 @@ SAMPLES = {
 
 @pytest.mark.parametrize(
     ("name", "file"),
-    [(name, file) for name in SAMPLES for file in ("gemm.h", "gemm.cu", "gemm_selftest.cu")][:-1],
+    [
+        *[(name, file) for name in SAMPLES for file in ("gemm.h", "gemm.cu", "gemm_selftest.cu")][:-1],
+        ("plain", "gemm_torch.cpp"),
+        ("quantised", "gemm_torch.cpp"),
+    ],
 )
 def test_exported_text(name: str, file: str, golden: Callable[[str, str], None]) -> None:
     source = SAMPLES[name]
-    text = own_texts(source, "sm_90a" if source.launch.maps else "sm_90")[file]
+    text = own_texts(source, "sm_90a" if source.launch.maps else "sm_90", torch=True)[file]
     golden(f"export/{name}/{file}", text.replace(source.text, "// the kernel\n"))
 
 
@@ -95,6 +109,17 @@ def test_what_is_written_beside_c_is_described() -> None:
     assert "aux      float, M x N, row-major, ldc elements from one row to the next" in header
     assert "is written: alpha * acc + beta * C + bias_n" in header
     assert " * C, aux\n *           are written, and overlap no other operand" in header
+
+
+def test_the_header_says_what_a_compute_gives_up() -> None:
+    wgmma = FAMILIES["wgmma"]
+    for types, said in (("f32_bf16x6", "below 2^-110"), ("f32_tf32", "rounded to the 11 bits of tf32"), ("bf16", "")):
+        problem = Problem(None, None, None, types=types)  # type: ignore[arg-type]
+        source = render(problem, wgmma, wgmma.default(problem)).renamed("gemm")
+        texts = own_texts(source, "sm_90a")
+        lines = texts["gemm.h"].split("\n * As --compute ")
+        assert (len(lines) == 2) == bool(said) and said in lines[-1]
+        assert ("cut_off" in texts["gemm_selftest.cu"]) == (types != "f32_bf16x6")  # whose data has no tiny numbers
 
 
 def test_a_launch_sets_the_largest_magnitudes_to_zero() -> None:
@@ -204,3 +229,65 @@ def test_self_tests_allow_what_tensor_cores_cut_off(types: str, exact: int, allo
     assert f"LARGEST_EXACT = 1LL << {exact};" in text
     assert ("cut_off" in text) == (allowed is not None)
     assert allowed is None or allowed in text
+
+
+# Operators of torch
+
+RECORD = {"arch": "sm_90"}
+
+
+def test_operators_come_where_they_are_asked_for_and_stay(tmp_path: Path) -> None:
+    other = naive(types="bf16").renamed("other")
+    export_all([(naive(), RECORD)], tmp_path, torch=True)
+    export_all([(other, RECORD), (naive(), RECORD)], tmp_path)
+    assert [path.name for path in tmp_path.glob("*_torch.cpp")] == ["gemm_torch.cpp"]
+    build = (tmp_path / "CMakeLists.txt").read_text()
+    assert build.endswith("add_kernel(gemm 75)\nadd_kernel(other 80)\nadd_operators(gemm)\n")
+    assert "gemm_torch.cpp" in read_record(tmp_path / "gemm.certificate.json")["files"]
+    found = {path.name: path.read_text() for path in tmp_path.iterdir() if path.suffix != ".json"}
+    assert folder_texts(naive(), "sm_90", tmp_path).items() <= found.items()
+
+
+def test_a_folder_without_operators_says_nothing_of_them() -> None:
+    assert not any("torch" in text.lower() for text in shared_texts([interface_of(naive(), "sm_90")]).values())
+
+
+def test_arrays_of_pointers_have_no_operators(tmp_path: Path) -> None:
+    pointers = naive(types="bf16", batch=None, pointers=True, pointer_align=2)
+    with pytest.raises(InvalidInput, match="takes arrays of pointers, and tensors are none: export it without --torch"):
+        export(pointers, RECORD, tmp_path, torch=True)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("problem", "schemas"),
+    [
+        (
+            {},
+            ("Tensor B, *, float alpha=1) -> Tensor", "Tensor(a!) C, *, float alpha=1, float beta=0) -> ()"),
+        ),
+        (
+            {"epilogue": "acc"},
+            ("gemm(Tensor A, Tensor B) -> Tensor", "(Tensor A, Tensor B, Tensor(a!) C) -> ()"),
+        ),
+        (
+            {"types": "s8,s8,s32", "epilogue": "aux(alpha * (acc - zero_m)) + bias_n"},
+            (
+                "Tensor B, *, Tensor bias_n, Tensor zero_m, int alpha=1) -> (Tensor, Tensor)",
+                "*, Tensor bias_n, Tensor zero_m, Tensor(b!) aux, int alpha=1) -> ()",
+            ),
+        ),
+    ],
+)
+def test_schemas_name_what_the_epilogue_does(problem: dict[str, Any], schemas: tuple[str, str]) -> None:
+    op = TorchOperator(Interface(naive(**problem), "sm_90"))
+    assert op.schema.endswith(schemas[0]) and op.out_schema.endswith(schemas[1])
+
+
+def test_a_new_c_has_the_leading_dimension_that_the_kernel_is_built_for() -> None:
+    def made(**problem: Any) -> tuple[str, str]:
+        op = TorchOperator(Interface(naive(batch=None, **problem), "sm_90"))
+        return op.new_ld, op.new_stride
+
+    assert made() == ("N", "M * N")
+    assert made(types="bf16", ld_align=8) == ("(N + 7) / 8 * 8", "M * ((N + 7) / 8 * 8)")

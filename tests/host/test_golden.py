@@ -157,9 +157,25 @@ SAMPLES = {
     "wgmma_s8_direct": Sample(
         WGMMA, {"PERSISTENT": 0}, (512, 513, 1024), "rc", epilogue="scale_m+scale_n+bias", types="s8,s8,bf16"
     ),
+    "wgmma_gated_rc": Sample(WGMMA, {}, (None, 14336, 4096), "rc", dtype=DType.BF16, epilogue="swiglu"),
+    "wgmma_gated_cluster_rr_batch": Sample(
+        WGMMA,
+        {"CLUSTER": 2, "BK": 128, "BN": 64, "STAGES": 3},
+        (1024, 1024, 1024),
+        dtype=DType.BF16,
+        batch=8,
+        epilogue="geglu+residual",
+    ),
     "wgmma_tf32_rc": Sample(WGMMA, {}, (None, 512, 1024), "rc", compute=Compute.TF32, ld_align=4),
+    "wgmma_pieces_rr": Sample(WGMMA, {"CLUSTER": 2}, (None, 512, 1000), "rr", compute=Compute.BF16X6, batch=None),
     "wgmma_promoted_rc": Sample(
         WGMMA, {"CONSUMERS": 1, "BM": 64}, (512, 512, 1024), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED
+    ),
+    "wgmma_zero_points_u8_rr": Sample(
+        WGMMA, {"BN": 64}, (None, 512, 100), "rr", types="u8,s8,s8", epilogue="zero_m+zero_b+scale_m+scale_n+bias"
+    ),
+    "wgmma_zero_points_batch": Sample(
+        WGMMA, {"BN": 64}, (None, 512, None), "rc", types="s8,s8,s32", epilogue="zero_a+zero_n", batch=None, ld_align=16
     ),
     "wgmma_prepared_s8_rr": Sample(WGMMA, {"BN": 64}, (None, 513, 100), "rr", types="s8,s8,s32"),
     "wmma_rc": Sample(WMMA, layout="rc", dtype=DType.BF16),

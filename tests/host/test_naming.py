@@ -21,7 +21,7 @@ from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import SIZE_LIMIT
-from gemmgen.problem.types import Compute, Types
+from gemmgen.problem.types import Types
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.random_kernels import RandomKernel, points, schedules, simpler
 
@@ -41,7 +41,7 @@ def problems(draw: st.DrawFn) -> Problem:
         return draw(st.sampled_from(["dense", None, *longer]))
 
     known = map(Types.parse, ("f32", "f64", "bf16", "e4m3", "s8,s8,s32", "e4m3,e5m2,bf16", "u8"))
-    computes = Types.parse("f32", Compute.TF32), Types.parse("e4m3,e5m2,bf16", Compute.PROMOTED)
+    computes = (Types.parse(one) for one in ("f32_tf32", "f32_bf16x6", "e4m3,e5m2,bf16_promoted"))
     types = draw(st.sampled_from([*known, *computes]))
     least = min(dtype.size for dtype in types.operands)
     problem = Problem(

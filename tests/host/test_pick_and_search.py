@@ -65,14 +65,18 @@ def test_a_family_without_hope_is_not_searched() -> None:
         assert not search.hopeless(rival, problem)
 
 
-def test_the_first_round_tries_the_best_of_different_shapes(space: Space) -> None:
+def test_the_first_round_tries_the_best_and_several_shapes(space: Space) -> None:
+    """The more of a shape were tried, the better the next one of it must look."""
     search = Search([space], CARD)
     times = [entry.prediction.time_us for entry in search.ranked]
     assert times == sorted(times) and len(times) == len(space.accepted)
-    first = search.first(12)
-    shapes = {tuple(entry.config.values[name] for name in SHAPE) for entry in first}
-    assert len(shapes) == len(first) == 12
-    assert first[0] == search.ranked[0]
+    best, first = search.ranked[:12], search.first(12)
+    assert first[0] == best[0]
+    shapes, best_shapes = (
+        {tuple(entry.config.values[name] for name in SHAPE) for entry in entries} for entries in (first, best)
+    )
+    assert len(shapes) > len(best_shapes)
+    assert max(entry.prediction.time_us for entry in first) < 1.5 * times[0]
 
 
 def test_nothing_is_tried_twice_and_neighbours_are_near(space: Space) -> None:
@@ -186,6 +190,33 @@ def test_without_a_gpu_the_first_kernel_that_is_right_is_enough(space: Space, mo
     assert [trial.failure is None for trial in judged] == [False, True, True, True]
 
 
+def test_finalists_meet_in_one_run_before_the_fastest_is_verified(
+    space: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Timed for longer the second is the fastest, and wrong; the fourth comes next, and is right."""
+    plans = [SIMT.plan(PROBLEM, config) for config in space.accepted[:6]]
+    trials = [
+        Trial(render_plan(plan, "sm_90"), plan, predict(plan, CARD), timing=Timing((us,), {"protocol": "quick"}))
+        for plan, us in zip(plans, (10, 11, 12, 13, 14, 15), strict=True)
+    ]
+    final = [Timing((us,), {"protocol": "final"}) for us in (12, 9, 13, 10)]
+    wrong, tested = Failure("wrong", "", "verifier"), list[str]()
+
+    def verified(self: Tuner, trial: Trial) -> Trial:
+        tested.append(trial.source.name)
+        return replace(trial, failure=wrong) if trial.source is trials[1].source else trial
+
+    monkeypatch.setattr(Tuner, "_verified", verified)
+    monkeypatch.setattr(Tuner, "_time_together", lambda self, some, _: final)
+    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=object()), Store(), (SIMT,), 0, Silent())
+    judged = tuner.verify_fastest(tuner.compare(trials))
+    assert tested == [trials[1].source.name, trials[3].source.name]
+    assert [(trial.source, trial.failure) for trial in judged[:4]] == [
+        (trials[place].source, wrong if place == 1 else None) for place in (1, 3, 0, 2)
+    ]
+    assert [trial.failure.reason for trial in judged[4:] if trial.failure] == ["a faster one is right"] * 2
+
+
 def test_a_tuner_renders_a_kernel_once_whatever_its_configs_are_called(space: Space) -> None:
     """Threads meet in no bank as 8 for a line, so a team of 8 is the same kernel; FMA_ORDER 4 is another one."""
     start = next(config for config in space.accepted if config.values["TA"] == 1 and config.values["ASYNC"] == 1)
@@ -216,8 +247,9 @@ def test_families_share_the_first_round_and_the_fastest_leads_the_next(space: Sp
     some = tuple(one for one in space.accepted[::3] if first_rejection(SIMT, flat, one, CARD.arch.limits) is None)
     search = Search([Space(SIMT, flat, len(some), some, ()), explore(SKINNY, flat, CARD)], CARD)
     first = search.first(8)
-    assert [entry.family for entry in first] == [SKINNY, SIMT] * 4
-    fastest = first[1].config  # not of the family that was predicted to be faster
+    assert {entry.family for entry in first} == {SKINNY, SIMT}
+    rival = next(entry for entry in first if entry.family != first[0].family)  # was predicted to be slower
+    fastest = rival.config
     following = search.next(6, [(fastest, 1.0)])
-    assert {entry.family for entry in following} == {SIMT}
+    assert {entry.family for entry in following} == {rival.family}
     assert all(1 <= differences(fastest, entry.config) <= REACH for entry in following)

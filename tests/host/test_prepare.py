@@ -12,11 +12,13 @@ import pytest
 
 from gemmgen.artifacts.kernelfile import source_from_record
 from gemmgen.artifacts.records import kernel_document
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.families import NAIVE, WGMMA
+from gemmgen.kernel.families.base import first_rejection
+from gemmgen.kernel.prepare import LineSums, Prepare
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, parameters
 from gemmgen.kernel.tensor_map import TensorMap
+from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.arguments import arguments_of
 from gemmgen.run.gpu import arena
@@ -105,9 +107,49 @@ def test_what_nothing_prepares(operand: str, order: str, words: str) -> None:
         Prepare(operand, order)  # type: ignore[arg-type]
 
 
-def test_two_launches_do_not_prepare_one_operand() -> None:
-    with pytest.raises(InvalidInput, match="two launches prepare one operand: A, A"):
+def test_two_launches_do_not_copy_one_operand() -> None:
+    with pytest.raises(InvalidInput, match="two launches write one part of the workspace: prepared_a, prepared_a"):
         Launch(64, (("M", 8),), prepares=(A_BY_ROWS, Prepare("A", "c")))
+
+
+@pytest.mark.parametrize(
+    ("layout", "ld_align", "epilogue", "steps"),
+    [
+        ("rc", 16, "zero_a", (LineSums("B", copied=False),)),
+        ("rc", 16, "zero_m+zero_n", (LineSums("A", copied=False), LineSums("B", copied=False))),
+        ("rr", 16, "zero_n", (Prepare("B", "c"), LineSums("A", copied=False))),
+        ("rr", 16, "zero_a", (Prepare("B", "c"), LineSums("B", copied=True))),
+        ("rc", 1, "zero_b", (Prepare("A", "r"), Prepare("B", "c"), LineSums("A", copied=True))),
+        ("rc", 16, "alpha * (acc - zero_a * sum_n)", ()),
+    ],
+)
+def test_wgmma_has_those_lines_summed_that_zero_points_take(
+    layout: str, ld_align: int, epilogue: str, steps: tuple[Prepare | LineSums, ...]
+) -> None:
+    """From the copy where there is one, with lines along K; sums that are given take no launch."""
+    problem = Problem(None, None, None, layout=layout, types="u8,s8,s8", ld_align=ld_align, epilogue=epilogue)
+    source = render(problem, WGMMA, WGMMA.default(problem))
+    assert source.launch.prepares == steps
+    record = json.loads(json.dumps(kernel_document(source)))
+    assert source_from_record(record, Path("k.json")).program == tuple(replace(one, text="") for one in source.program)
+    renamed = source.renamed("mine")
+    assert all(f"\n{one.name}(" in renamed.text for one in renamed.program)
+    sums = [one.part for one in steps if isinstance(one, LineSums)]
+    case = problem.case(5, 72, 9, lda=32, ldb=80)
+    lengths = source.launch.workspace(case).lengths
+    assert [lengths[part] for part in sums] == [{"sums_a": 4 * 5, "sums_b": 4 * 72}[part] for part in sums]
+    assert [one.name for one in source.parameters if one.name.startswith("sums_")] == sums
+
+
+def test_sums_of_floats_are_no_zero_points_of_wgmma() -> None:
+    problem = Problem(64, 64, 64, layout="rc", types="bf16", epilogue="zero_m")
+    rejected = first_rejection(WGMMA, problem, WGMMA.default(problem), ARCHS["sm_90"].limits)
+    assert rejected is not None and "zero points are of s8 and u8" in str(rejected)
+
+
+def test_what_is_summed_is_the_copy_where_there_is_one() -> None:
+    with pytest.raises(InvalidInput, match="prepared_a is summed, and A is not copied"):
+        Launch(64, (("M", 8),), prepares=(LineSums("A", copied=True),))
 
 
 def test_matrices_behind_pointers_are_not_prepared() -> None:

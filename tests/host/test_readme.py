@@ -9,6 +9,7 @@ import mypy.api
 import pytest
 
 from gemmgen.artifacts.library.spec import read_spec
+from gemmgen.benchmark.scores import Summary, scores_in, summaries
 from gemmgen.cli import COMMANDS
 from gemmgen.kernel.families import FAMILIES
 
@@ -89,6 +90,28 @@ def test_the_kernel_stands_on_file_as_it_is_shown(request: pytest.FixtureRequest
         README.write_text(text.replace(shown, main_loop(path)).replace(link, str(path.relative_to(ROOT))))
         return
     assert shown == main_loop(ROOT / link), "pytest --update-golden tests/host/test_readme.py"
+
+
+def test_the_results_are_those_on_file(request: pytest.FixtureRequest) -> None:
+    """`pytest --update-golden` takes the table of what is on file now."""
+    page = ROOT / "docs" / "results.md"
+    text = page.read_text()
+    (shown,) = re.findall(r"^(\|---\|---:\|.*\n(?:\|.*\n)*)", text, re.MULTILINE)
+    made = summaries(scores_in(ROOT / "generated" / "sm_90"))
+    rows = "|---|---:|---:|---|---:|\n" + "".join(map(row_of, made))
+    if request.config.getoption("--update-golden"):
+        page.write_text(text.replace(shown, rows))
+        return
+    assert shown == rows, "pytest --update-golden tests/host/test_readme.py"
+
+
+def row_of(group: Summary) -> str:
+    """Of the table of results."""
+    if group.geomean is None:
+        return f"| {group.group} | 0 of {len(group.missing)} | | | |\n"
+    measured = f"{group.rows} of {group.rows + len(group.missing)}" if group.missing else str(group.rows)
+    least = f"{group.minimum:.3f}x: {group.lowest}"
+    return f"| {group.group} | {measured} | {group.geomean:.3f}x | {least} | {group.below} |\n"
 
 
 def main_loop(path: Path) -> str:

@@ -43,6 +43,7 @@ def test_each_problem_of_the_suite_is_in_its_group() -> None:
         (Problem(64, 64, 64, types=Types.parse("e4m3,e5m2,bf16", Compute.PROMOTED)), "fp8", 1.05),
         (Problem(64, 64, 64, types=Types.parse("e4m3,e4m3,f32", Compute.FAST)), "fp8 fast", 1.02),
         (Problem(64, 64, 64, types=Types.parse("f32", Compute.TF32)), "tf32", None),
+        (Problem(64, 64, 64, types=Types.parse("f32", Compute.BF16X6)), "f32 by bf16x6", 2.0),
         (Problem(64, 64, 64, types="s8,s8,s32"), "s8", 1.02),
         (Problem(64, 64, 64, types="s8,s8,bf16", epilogue="scale_m+scale_n"), "fused", 1.2),
         (Problem(64, 64, 64, types="bf16", epilogue="bias+silu"), "fused", 1.3),

@@ -2,7 +2,7 @@
 //% from "device/convert.cu" import element_types
 //% from "prepare/prepare.cu" import prepare
 ${ element_types(reads_c=false) }
-${ prepare(prepares) }
+${ prepare(copies) }
 extern "C" __global__ void __launch_bounds__(64)
 k(
 //% for p in parameters

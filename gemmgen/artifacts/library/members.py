@@ -124,7 +124,7 @@ class Member:
     def _dense(self) -> dict[str, int | None]:
         """Distances that are fixed, as they are where nothing lies between lines and matrices."""
         problem = self.problem
-        lines = {matrix.ld: problem.sizes[matrix.line] for matrix in problem.matrices}
+        lines = {matrix.ld: matrix.extent(matrix.line, problem.sizes) for matrix in problem.matrices}
         strides = {matrix.stride: matrix.dense_stride({**problem.sizes, **lines}) for matrix in problem.matrices}
         return {**lines, **strides}
 
@@ -158,4 +158,4 @@ def case_of(product: Product, sizes: Sizes, given: Needs) -> Case:
 def _odd_lines(product: Product, sizes: Sizes) -> dict[str, int]:
     """Leading dimensions that no vector divides: a line's length where that is odd, else one more."""
     by_name = dict(zip("MNK", sizes, strict=True))
-    return {name: by_name[line] | 1 for name, line in product.general.line_sizes.items()}
+    return {one.ld: (one.extent(one.line, by_name) or 0) | 1 for one in product.general.matrices}

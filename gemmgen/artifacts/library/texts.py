@@ -38,7 +38,7 @@ def product_interface(library: str, product: Product, arch: str) -> ProductInter
     problem, launch = product.general, Launch(1, (("M", 1), ("N", 1)))
     function = f"{library}_{product.name}"
     source = KernelSource(function, "", problem, "", {}, launch, parameters(problem, launch))
-    return ProductInterface(source, arch, function)
+    return ProductInterface(source, arch, function=function)
 
 
 @dataclass(frozen=True)

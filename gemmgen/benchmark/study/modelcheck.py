@@ -29,8 +29,9 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
 from gemmgen.problem.types import Types
-from gemmgen.run.compile import compiler_processes, compiler_version
+from gemmgen.run.compile import compiler_processes
 from gemmgen.run.gpu.timing import QUICK
+from gemmgen.run.nvrtc import compiler_version
 from gemmgen.run.target import Target
 from gemmgen.search.order import Ranked, Search
 from gemmgen.search.space import explore
@@ -48,7 +49,7 @@ TOP = 16  # where in the model's order the fastest should be
 PER_PROBLEM = 48  # configs to measure
 FROM_THE_TOP = 3  # one of so many is the model's own choice, the others are drawn
 WITHIN = 2.0  # times the least predicted time: configs beyond it are not measured
-DETAILED = 6  # of the fastest: those are measured with all details, too
+DETAILED = 3  # of the fastest: those are measured with all details, too
 
 
 @dataclass(frozen=True)
@@ -289,10 +290,11 @@ def measure_times(
     with crew(compiler_processes()) as compilers:
         for problem, _ in known.problems:
             tuner = Tuner(problem, target, store, (known.family,), seed, progress or Silent(), compilers)
-            search = _search(tuner)
-            tried = candidates(search, budget or PER_PROBLEM, random.Random(seed))
+            search, rng = _search(tuner), random.Random(seed)
+            tried = candidates(search, budget or PER_PROBLEM, rng)
             trials = tuner.measure(tuner.compile(tuner.render(tried)))
             trials += tuner.compile(tuner.render(detailed(search, trials)))
+            rng.shuffle(trials)  # among kernels that take as much power as it does, one is slower
             trials = tuner.measure_together(trials)
             problems.append((problem, tuple(sorted(filter(None, map(_timed, trials)), key=lambda row: row.us))))
     if not any(rows for _, rows in problems):
@@ -320,7 +322,7 @@ def _provenance(target: Target, command: str) -> dict[str, str]:
         "gemmgen": gemmgen_version(),
         "card": target.executor.description,
         "compiler": compiler_version(),
-        "protocol": f"{QUICK.name}: median of {QUICK.samples} rounds in which the configs of a problem took turns",
+        "protocol": f"{QUICK.name}: median of {QUICK.samples} rounds of a problem's configs, in one random order",
         "command": command,
     }
 

@@ -14,9 +14,9 @@ from gemmgen.run.gpu.lt_epilogue import baseline_words
 def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
     """The table, then what it was measured on and against."""
     columns = ("<problem", "ours, us", "TFLOPS", "GB/s", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm")
-    made = table(
-        *columns, "ratio", "of the limit", "<limit", "bytes alone, us", title="measured, medians of interleaved rounds"
-    )
+    errors = ("error", "cuBLASLt's error") if any(row.accuracy for row in rows) else ()
+    last = "ratio", "of the limit", "<limit", "bytes alone, us", *errors
+    made = table(*columns, *last, title="measured, medians of interleaved rounds")
     for row in rows:
         made.add_row(
             str(row.kernel.source.problem),
@@ -28,6 +28,7 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
             percent(row.timing.tflops(row.case) / row.roof.tflops),
             row.roof.limit,
             figure(row.moving.median_us) if row.moving and row.roof.memory_bound else NONE,
+            *(_errors(row) if errors else ()),
         )
     show_table(console, made)
     limits = rows[0].limits
@@ -45,7 +46,15 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
         "allows less"
     )
     console.print("bytes alone: a kernel that reads A and B, writes C and computes nothing, in the same run")
+    if errors:
+        console.print("error: the largest over the sum of an element's products' magnitudes, in units of 2^-24")
     console.print(bold("\nkernels"), *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)
+
+
+def _errors(row: BenchRow) -> tuple[str, str]:
+    if row.accuracy is None:
+        return NONE, NONE
+    return figure(row.accuracy.ours), figure(row.accuracy.baseline)
 
 
 def _baseline(row: BenchRow) -> tuple[str, str, str, str]:

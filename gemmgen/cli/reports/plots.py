@@ -9,12 +9,15 @@ import io
 import textwrap
 from collections.abc import Sequence
 from importlib.util import find_spec
+from statistics import median
 from typing import Any
 
 from gemmgen.benchmark.study import StudyResult, StudyRow
 from gemmgen.benchmark.study.modelcheck import ModelCheck
 from gemmgen.benchmark.study.points import REPORTED_CARD, REPORTED_DTYPE
 from gemmgen.benchmark.study.reasons import number
+from gemmgen.benchmark.tuners import NEAR, Contest, tuners_of
+from gemmgen.benchmark.tuners import OURS as OUR_SEARCH
 from gemmgen.cli.reports.words import figure, percent
 from gemmgen.kernel.model import MODEL_ERROR
 from gemmgen.problem.device import MAX_REGISTERS, device_named
@@ -27,6 +30,10 @@ OURS, SPILLED, LIBRARY = "#0072B2", "#D55E00", "#009E73"
 INK, FAINT, GRID, GROUND = "#222222", "#6B6B6B", "#DDDDDD", "#FFFFFF"
 FORMATS = ("svg", "png")
 WIDTH, ROW_HEIGHT, FRAME_HEIGHT, DPI = 11.0, 0.36, 2.0, 160  # inches; dots an inch of the PNG
+CONTEST_HEIGHT = 2.6  # inches of a row of panels
+MOST_LOST = 0.25  # relative, of the axis of what searches lose
+# Ours, then others; of the same palette.
+TUNERS = (OURS, "#6B6B6B", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#B8A900", "#222222", "#999999")
 CHECK_SIZE = 7.0  # inches, either way
 ROOM = 1.16  # of the rate's axis, where 1 is the limit
 FIGURE_ROOM = 0.22  # of the same, that a bar's figure takes
@@ -100,6 +107,47 @@ def _times(panel: Any, check: ModelCheck) -> None:
     panel.set_ylabel("predicted, us")
     panel.spines[["top", "right"]].set_visible(False)
     panel.legend(loc="upper left", frameon=False)
+
+
+def draw_contests(contests: Sequence[Contest], title: str) -> dict[str, bytes]:
+    """What searches lose, by their budget, a panel a space, in each of FORMATS. Raises ImportError."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **SETTINGS}):
+        across = min(3, len(contests))
+        down = -(-len(contests) // across)
+        size = (WIDTH, CONTEST_HEIGHT * down + FRAME_HEIGHT / 2)
+        picture = Figure(figsize=size, facecolor=GROUND, layout="constrained")
+        panels = picture.subplots(down, across, sharey=True, squeeze=False).flat
+        for panel, contest in zip(panels, contests, strict=False):
+            _losses(panel, contest)
+        for panel in list(panels)[len(contests) :]:
+            panel.set_axis_off()
+        handles = panels[0].get_legend_handles_labels()
+        picture.legend(*handles, loc="outside lower center", ncols=5, frameon=False)
+        picture.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        return {kind: _saved(picture, kind) for kind in FORMATS}
+
+
+def _losses(panel: Any, contest: Contest) -> None:
+    """A line a tuner: the median of its searches."""
+    panel.axhspan(0, 100 * NEAR, color=GRID, alpha=0.6, linewidth=0)
+    for tuner, colour in zip(tuners_of([contest]), TUNERS, strict=False):
+        outcomes = contest.of(tuner)
+        lost = [100 * median(one.lost) for one in outcomes]
+        ours = tuner == OUR_SEARCH
+        style = {"linewidth": 2.4, "zorder": 5} if ours else {"linewidth": 1.1}
+        panel.plot([one.budget for one in outcomes], lost, color=colour, label=tuner, **style)
+    budgets = sorted({one.budget for one in contest.outcomes})
+    panel.set_xscale("log", base=2)
+    panel.set_xticks(budgets, [str(budget) for budget in budgets])
+    panel.minorticks_off()
+    panel.set_ylim(0, 100 * MOST_LOST)
+    panel.set_title(f"{contest.recorded.problem}, {contest.recorded.family.name}", fontsize=9)
+    panel.set_xlabel("runs")
+    panel.set_ylabel("slower than the fastest, %")
+    panel.spines[["top", "right"]].set_visible(False)
 
 
 def _saved(picture: Any, kind: str) -> bytes:

@@ -99,7 +99,7 @@ def _show_who_finds(console: Console, result: SelfCheck) -> None:
 
 
 def _show_kills(console: Console, result: SelfCheck) -> None:
-    made = table("#", "<bug", "<breaks", "<kernel", "<skeleton", "<found", "after", "<smallest situation", "<diagnosis")
+    made = table("#", "<bug", "<breaks", "<kernel", "<skeleton", "<found", "after", "<situation", "<diagnosis")
     for number, outcome in enumerate(result.outcomes, 1):
         bug, verdict = outcome.bug, outcome.verdict
         made.add_row(
@@ -114,7 +114,9 @@ def _show_kills(console: Console, result: SelfCheck) -> None:
             _diagnosis(outcome),
         )
     show_table(console, made)
-    console.print("after: situations until the first that fails; a few more shrink it\n")
+    console.print(
+        "after: situations until the first that fails; it is shrunk where its diagnosis is not the one expected\n"
+    )
 
 
 def _found(outcome: BugOutcome) -> str | Text:

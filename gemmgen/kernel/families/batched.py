@@ -18,6 +18,7 @@ from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import (
     CONVERTS,
     CUDA_CORES,
+    ONE_PRODUCT,
     Family,
     Side,
     constants,
@@ -54,6 +55,7 @@ class BatchedConfig(Config):
 
 CONSTRAINTS = (
     CONVERTS,
+    ONE_PRODUCT,
     CUDA_CORES,
     Constraint("BATCH != 1", "it serves batches only", False),
     Constraint("M >= 1 and N >= 1 and K >= 1", "sizes must be fixed: matrices lie whole in shared memory", False),

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
-from gemmgen.kernel.families.base import CONVERTS, Family, Side, constants, launch_of, sides, sizes_of
+from gemmgen.kernel.families.base import CONVERTS, ONE_PRODUCT, Family, Side, constants, launch_of, sides, sizes_of
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WIDEST_ACCESS
@@ -44,6 +44,7 @@ CONSTRAINTS = (
     Constraint("BATCH != 1", "it serves batches only", False),
     Constraint("SUMMED == 0", "it sums neither rows of A nor columns of B", False),
     CONVERTS,
+    ONE_PRODUCT,
     Constraint("WARPS >= 1 and BK >= 1", "counts start at one", False),
     Constraint("WARPS <= 32", "the architecture bounds the threads of a block", False),
     Constraint(f"M >= 1 and M % {MMA_M} == 0", f"an instruction multiplies {MMA_M} rows", False),

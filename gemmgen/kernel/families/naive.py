@@ -47,15 +47,16 @@ class Naive(Family):
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         value = constants(self, problem, config)
+        products, types = problem.products, problem.types
         work = Work(
-            outputs=1,
+            outputs=products,
             depth=1,
             shared_reads=0,
             read_bytes=0,
             wavefronts=0,
-            copies=2,
+            copies=1 + products,
             copy_wavefronts=0,
-            global_bytes=value["THREADS"] * (problem.types.a.size + problem.types.b.size),
+            global_bytes=value["THREADS"] * (types.a.size + products * types.b.size),
             prefetch=0,
         )
         tile = value["BM"], value["BN"]

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd
+from textwrap import wrap
 from types import MappingProxyType
 from typing import cast
 
@@ -40,13 +41,18 @@ from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.device import BANK_BYTES, MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.types import Compute
+from gemmgen.problem.pieces import Pieces
+from gemmgen.problem.types import PROMOTION, Compute
 from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
 PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
+NOTE_WIDTH = 110  # characters of a line of a kernel's header
+SPARED_SHARE = 0.5  # of the bytes that L2 need not read again for a cluster, as far as times show it (H200)
+BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: fewer are slow,
+BESIDE_TOTALS = 40  # but not where half of the sums are touched once in many k tiles (as compiled, without a spill)
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,9 @@ class WgmmaView:
     a, b         operands
     wgmma        the instruction
     halves       a register holds two sums of f16
-    promoted     sums are added up in f32 after each k tile
+    promoted     sums are added up in f32 after each k tile, or after some of each pair of pieces
+    pieces       how operands are split; None: they are not
+    whole_intervals  whether K is some of those over which pairs of pieces are summed
     staged       C leaves through shared memory by TMA, else from registers
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"
@@ -73,6 +81,8 @@ class WgmmaView:
     wgmma: Wgmma
     halves: bool
     promoted: bool
+    pieces: Pieces | None
+    whole_intervals: bool
     staged: bool
     cluster: int
     along: str
@@ -96,27 +106,29 @@ class WgmmaFamily(Family):
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),
-        *("f32_tf32", "f16_f16acc", "e4m3,e4m3,bf16_promoted", "e5m2,e4m3,f16_fast"),
+        *("f32_tf32", "f32_bf16x6", "f16_f16acc", "e4m3,e4m3,bf16_promoted", "e5m2,e4m3,f16_fast"),
     )
     arch_specific = True
 
     def default(self, problem: Problem) -> Config:
-        wide = PROMOTED_COLUMNS if problem.types.compute is Compute.PROMOTED else WgmmaConfig.BN
-        flying = int(problem.types.compute is not Compute.PROMOTED)
-        return WgmmaConfig(BN=wide, BK=LINE_BYTES // problem.types.a.size, IN_FLIGHT=flying)
+        promotes, size = problem.types.compute.promotes, problem.types.factors[0].size
+        wide = PROMOTED_COLUMNS if promotes else WgmmaConfig.BN
+        return WgmmaConfig(BN=wide // problem.products, BK=LINE_BYTES // size, IN_FLIGHT=int(not promotes))
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = taken(problem)
-        types = problem.types
+        types, (factor_a, factor_b) = problem.types, problem.types.factors
         return {
             **sizes_of(problem),
-            "A_BYTES": types.a.size,
-            "B_BYTES": types.b.size,
+            "A_BYTES": factor_a.size,
+            "B_BYTES": factor_b.size,
             "C_BYTES": types.c.size,
             "A_ALONG_K": int(a.along_k),
             "B_ALONG_K": int(b.along_k),
-            "PROMOTED": int(types.compute is Compute.PROMOTED),
+            "PROMOTED": int(types.compute.promotes),
+            "PIECES": types.compute.pieces.count if types.compute.pieces else 0,
             "INTEGER": int(types.accumulator is DType.S32),
+            "BESIDE_SUMS": BESIDE_TOTALS if types.compute.pieces else BESIDE_SUMS,
             "HAS_WGMMA": int(sums_type(types) is not None),
             "POINTERS": int(problem.pointers),
         }
@@ -124,13 +136,17 @@ class WgmmaFamily(Family):
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         one = cast(WgmmaConfig, config)
         a, b = operands(problem, one)
+        elements = "elements" if problem.types.compute.pieces else elements_of(problem)
         return (
-            *_tiling(K_BYTES // problem.types.a.size),
-            *_registers(one.CONSUMERS, problem.types.compute is Compute.F16),
-            *_lines(a, elements_of(problem)),
-            *_lines(b, elements_of(problem)),
+            *_tiling(K_BYTES // problem.types.factors[0].size),
+            *_registers(one.CONSUMERS, problem.types.compute is Compute.F16, problem.products),
+            *_lines(a, elements),
+            *_lines(b, elements),
             *_clusters(a if a.shared else b),
-            *_results(piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc"))),
+            *_pieces(problem.types.compute.pieces),
+            *_results(
+                piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc")), problem.products
+            ),
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
@@ -145,7 +161,9 @@ class WgmmaFamily(Family):
             prepares=prepares(problem),
         )
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
-        sums = SumOrder(mma, one.BK, promotion=one.BK * value["PROMOTED"], tf32="even")  # by TMA
+        pieces = problem.types.compute.pieces
+        promotion = PROMOTION if pieces else one.BK * value["PROMOTED"]
+        sums = SumOrder(mma, one.BK, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 
     def template(self, config: Config) -> str:
@@ -156,6 +174,8 @@ class WgmmaFamily(Family):
         one = cast(WgmmaConfig, plan.config)
         if not donates(one):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
+        if not plan.problem.batched:
+            names |= {"PIECES"}
         if plan.launch.cluster == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
@@ -170,7 +190,9 @@ class WgmmaFamily(Family):
             b=b,
             wgmma=plan.mma,
             halves=plan.mma.c_shared == 2,
-            promoted=problem.types.compute is Compute.PROMOTED,
+            promoted=problem.types.compute.promotes,
+            pieces=problem.types.compute.pieces,
+            whole_intervals=problem.k is not None and problem.k % PROMOTION == 0,
             staged=staged(problem),
             cluster=one.CLUSTER,
             along="n" if one.ACROSS else "m",
@@ -200,10 +222,15 @@ class WgmmaFamily(Family):
             f"        consumers, {one.CONSUMERS} others: {rows} x {one.BN} each by {plural(steps, 'wgmma')} of "
             f"64 x {mma.n} x {mma.k} a k tile",
         ]
+        if plan.problem.products > 1:
+            lines.append(f"Sums    {one.BN} columns of each product: those of B2 follow those of B1 in shared memory")
         if plan.problem.types.compute is Compute.PROMOTED:
             lines.append(
                 f"Sums    those of {one.BK} products by tensor cores, which keep 13 bits of them; these in f32"
             )
+        compute = plan.problem.types.compute
+        if compute.pieces is not None:
+            lines += _pieces_prose(compute, compute.pieces)
         if one.CLUSTER > 1:
             lines.append(
                 f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
@@ -235,13 +262,15 @@ def _granted(registers: int) -> int:
 
 
 def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
-    size_a, size_b = problem.types.a.size, problem.types.b.size
+    size_a, size_b = (dtype.size for dtype in problem.types.factors)
+    pieces = problem.types.compute.pieces
+    columns = problem.products * config.BN  # of B
     threads, rows = WARPGROUP * config.CONSUMERS, config.BM // config.CONSUMERS  # that compute; of each warpgroup
-    moved = (config.BM * size_a + config.BN * size_b) * config.BK
+    moved = (config.BM * size_a + columns * size_b) * config.BK
     tile = _cluster_tile(config)
-    brought = (config.BM * config.BN * (size_a / tile["BN"] + size_b / tile["BM"])) * config.BK
-    read = config.CONSUMERS * (rows * size_a + rows // M * config.BN * size_b)  # bytes of the block, for each k
-    outputs = config.BM * config.BN // threads
+    spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
+    read = config.CONSUMERS * (rows * size_a + rows // M * columns * size_b)  # bytes of the block, for each k
+    outputs = config.BM * columns // threads
     held = _start_registers(config.CONSUMERS) if donates(config) else 0
     return Work(
         outputs=outputs,
@@ -251,13 +280,19 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         wavefronts=read / BANK_BYTES / (threads // WARP),
         copies=1,
         copy_wavefronts=moved / BANK_BYTES,
-        global_bytes=brought,
+        global_bytes=moved - spared * SPARED_SHARE,
         prefetch=config.STAGES - 1,
-        products=M * config.BN * (K_BYTES // size_a) // WARPGROUP,
+        products=M * columns * (K_BYTES // size_a) // WARPGROUP,
         other_registers=max(OTHER_REGISTERS, held - outputs),
         fragment_registers=1,
         producers=WARPGROUP,
+        pairs=len(pieces.pairs) if pieces else 1,
     )
+
+
+def _times(products: int) -> str:
+    """Of a factor BN, where it counts the columns of B."""
+    return f" * {products}" if products > 1 else ""
 
 
 @cache
@@ -271,11 +306,15 @@ def _tiling(step: int) -> tuple[Derived, ...]:
 
 
 @cache
-def _registers(consumers: int, halves: bool) -> tuple[Derived, ...]:
+def _registers(consumers: int, halves: bool, products: int) -> tuple[Derived, ...]:
     lines = (
         ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "that a thread of the producer keeps"),
         ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "that a consumer's thread has then"),
-        ("SUM_REGISTERS", f"MMAS_M * BN / {4 if halves else 2} * (1 + PROMOTED)", "of a consumer's thread, for sums"),
+        (
+            "SUM_REGISTERS",
+            f"MMAS_M * BN{_times(products)} / {4 if halves else 2} * (1 + PROMOTED)",
+            "of a consumer's thread, for sums",
+        ),
     )
     return tuple(Derived(*line, group="Registers") for line in lines)
 
@@ -313,7 +352,27 @@ def _clusters(shared: Operand) -> tuple[Derived, ...]:
 
 
 @cache
-def _results(piece: int, buffers: bool, store: int) -> tuple[Derived, ...]:
+def _pieces(pieces: Pieces | None) -> tuple[Derived, ...]:
+    if pieces is None:
+        return ()
+    lines = (
+        ("INTERVAL", str(PROMOTION), "k of which sums are added up in f32"),
+        ("PIECES", str(pieces.count), "of each operand"),
+        ("PAIRS", str(len(pieces.pairs)), "of pieces whose products count"),
+    )
+    return tuple(Derived(*line, group="Pieces") for line in lines)
+
+
+def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
+    return (
+        f"Pieces  A and B are each split into {pieces.count} of {pieces.dtype.label}: for {PROMOTION} of K at a time",
+        f"        {len(pieces.pairs)} pairs of them are multiplied, small products first; sums are added in f32",
+        *wrap(f"Error   {compute.note}", NOTE_WIDTH, subsequent_indent=" " * 8),
+    )
+
+
+@cache
+def _results(piece: int, buffers: bool, store: int, products: int) -> tuple[Derived, ...]:
     """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
     staged = "C_STAGES * CONSUMERS * 64 * CN * C_BYTES" if buffers else "0"
     lines = (
@@ -331,7 +390,7 @@ def _results(piece: int, buffers: bool, store: int) -> tuple[Derived, ...]:
         ("STEP_N", "8", "columns from one pair to the next"),
         ("VC", str(store), "elements of an access to C"),
     )
-    b = "STAGES * BK * BN * B_BYTES"
+    b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
     b = f"({b} + 1023) / 1024 * 1024" if buffers else b  # C's pieces begin at a pattern of a swizzle
     total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
     return (

@@ -37,7 +37,8 @@ CONSTRAINTS = (
     Constraint("HAS_WGMMA == 1", "no wgmma multiplies these types as exactly as --compute says", False),
     Constraint("ARCH == 90", "wgmma is of sm_90a alone", False),
     Constraint("POINTERS == 0", "a tensor map has one address: matrices behind pointers are for mma", False),
-    Constraint("SUMMED == 0", "sums of A and B, for zero points, are for mma", False),
+    Constraint("SUMMED == 0 or INTEGER == 1", "zero points are of s8 and u8", False),
+    Constraint("SUMMED == 0 or PRODUCTS == 1", "lines of one matrix B are summed", False),
     CONVERTS,
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
     Constraint("CONSUMERS >= 1 and GROUP >= 1", "counts start at one", False),
@@ -47,6 +48,7 @@ CONSTRAINTS = (
     Constraint(f"BM % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} rows at once"),
     Constraint("BM <= 256", "a box of TMA has 256 lines at most"),
     Constraint(f"BN % 8 == 0 and BN <= {MOST_N}", f"wgmma multiplies multiples of 8 columns, up to {MOST_N}"),
+    Constraint(f"PRODUCTS * BN <= {MOST_N}", "an instruction multiplies the columns of both products", False),
     Constraint("INTEGER == 0 or BN <= 32 or BN % 16 == 0", "wgmma of integers has multiples of 16 columns", False),
     Constraint("B_ALONG_K == 1 or BN % 16 == 0", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("BK % K_STEP == 0", "a k tile is a whole number of instructions"),
@@ -66,9 +68,12 @@ CONSTRAINTS = (
     Constraint("IN_FLIGHT < STAGES", "stages that products still read cannot be filled"),
     Constraint("IN_FLIGHT <= 1", "one k tile's products suffice to keep the tensor cores busy", False),
     Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
+    Constraint(f"PIECES == 0 or {PROMOTION} % BK == 0", "or after some, of each pair of pieces", False),
     Constraint("PROMOTED == 0 or IN_FLIGHT == 0", "sums are added up when their products are done", False),
     Constraint(
-        "SUM_REGISTERS + 64 <= CONSUMER_REGISTERS", "sums, and what goes on beside them, fit the registers", False
+        "SUM_REGISTERS + BESIDE_SUMS <= CONSUMER_REGISTERS",
+        "sums, and what goes on beside them, fit the registers",
+        False,
     ),
     GRID_FITS,
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
@@ -76,12 +81,13 @@ CONSTRAINTS = (
 
 PRUNING = (
     Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
-    Constraint("BK * A_BYTES <= 128 or BM * BN <= 16384", "stages of large tiles are long enough"),
-    Constraint("BM == 64 * CONSUMERS or BN <= 128", "a wide warpgroup tile reads less shared memory"),
-    Constraint("CONSUMERS >= 2 or BM * BN <= 16384", "two warpgroups keep the tensor cores busier than one"),
-    Constraint("STAGES * BK * A_BYTES <= 1024 or BM * BN <= 4096", "further ahead than global memory takes"),
+    Constraint("BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384", "stages of large tiles are long enough"),
+    Constraint("BM == 64 * CONSUMERS or PRODUCTS * BN <= 128", "a wide warpgroup tile reads less shared memory"),
+    Constraint("CONSUMERS >= 2 or BM * BN * PRODUCTS <= 16384", "two warpgroups keep the tensor cores busier than one"),
+    Constraint("STAGES * BK * A_BYTES <= 1024 or BM * BN * PRODUCTS <= 4096", "further ahead than global memory takes"),
     Constraint(
-        "STAGES * (BM * BK * A_BYTES + BN * BK * B_BYTES) >= 65536", "memory's latency hides behind more stages"
+        "STAGES * (BM * BK * A_BYTES + PRODUCTS * BN * BK * B_BYTES) >= 65536",
+        "memory's latency hides behind more stages",
     ),
     Constraint("IN_FLIGHT == 1 - PROMOTED", "a detail, tried last, of the fastest"),
     Constraint("GROUP == 8", "likewise"),

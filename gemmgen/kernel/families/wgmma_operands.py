@@ -8,7 +8,7 @@ from math import gcd
 
 from gemmgen.kernel.families.base import Side, sides
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
-from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.prepare import SUMMED, LineSums, Prepare, Step
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT, TensorMap
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -32,6 +32,7 @@ class Operand(Side):
     lines    of a box
     limited  whether these are fewer than the tile's: the matrix has no more, and TMA takes its time for zeros, too
     shared   whether the blocks of a cluster each bring a part of these lines to all
+    beside   matrices side by side, of each of which a k tile has as many such boxes, one matrix after the other
     """
 
     line: int
@@ -39,6 +40,7 @@ class Operand(Side):
     lines: int
     limited: bool
     shared: bool
+    beside: int = 1
 
 
 def staged(problem: Problem) -> bool:
@@ -48,9 +50,11 @@ def staged(problem: Problem) -> bool:
 
 
 @lru_cache(maxsize=64)  # the space asks for each config
-def prepares(problem: Problem) -> tuple[Prepare, ...]:
+def copies(problem: Problem) -> tuple[Prepare, ...]:
     """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
-    alone."""
+    alone. And the pieces of operands that are split."""
+    if problem.types.compute.pieces and not problem.pointers:
+        return Prepare("A", problem.layout.a), Prepare("B", problem.layout.b)
     needed = []
     for side in sides(problem) if not problem.pointers else ():
         size = problem.dtype_of(side.X).size
@@ -61,23 +65,28 @@ def prepares(problem: Problem) -> tuple[Prepare, ...]:
     return tuple(needed)
 
 
+def prepares(problem: Problem) -> tuple[Step, ...]:
+    """These copies, and the sums of lines that the epilogue takes: wgmma leaves no element of A and B in registers."""
+    copied = {one.operand for one in copies(problem)}
+    summed = (part[-1].upper() for part, name in SUMMED.items() if name in problem.epilogue.sums)
+    return (*copies(problem), *(LineSums(operand, operand in copied) for operand in summed))
+
+
 @lru_cache(maxsize=64)
 def taken(problem: Problem) -> tuple[Side, Side]:
     """A and B as TMA takes them: themselves, or their copies."""
-    copied = {one.operand for one in prepares(problem)}
-    a, b = (
-        replace(side, along_k=side.along_k or (side.X in copied and problem.dtype_of(side.X).size != TRANSPOSED_BYTES))
-        for side in sides(problem)
-    )
-    return a, b
+    orders: dict[str, Order] = {one.operand: one.order for one in copies(problem)}
+    a, b = sides(problem)
+    order_a, order_b = orders.get("A", problem.layout.a), orders.get("B", problem.layout.b)
+    return replace(a, along_k=order_a == "r"), replace(b, along_k=order_b == "c")
 
 
 def sums_type(types: Types) -> DType | None:
     """The type in which wgmma sums a product of `types` as exactly as their compute promises, or None."""
     sums = DType.F16 if types.compute is Compute.F16 else types.accumulator
-    if sums not in FACTORS.get((types.a, types.b), ()):
+    if sums not in FACTORS.get(types.factors, ()):
         return None
-    tf32, fp8 = types.a is DType.F32, types.a in (DType.E4M3, DType.E5M2)
+    tf32, fp8 = types.factors[0] is DType.F32, types.a in (DType.E4M3, DType.E5M2)
     cut = (Compute.PROMOTED, Compute.FAST)
     return sums if tf32 == (types.compute is Compute.TF32) and fp8 == (types.compute in cut) else None
 
@@ -87,16 +96,16 @@ def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
     types, (a, b) = problem.types, taken(problem)
     sums = sums_type(types)
     assert sums is not None, "constraints ask for one"
-    return Wgmma(config.BN, types.a, types.b, sums, trans_a=not a.along_k, trans_b=not b.along_k)
+    return Wgmma(config.BN * problem.products, *types.factors, sums, trans_a=not a.along_k, trans_b=not b.along_k)
 
 
 def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     """A and B, or their copies, as boxes of TMA."""
-    a, b = (
-        _operand(config, side, problem.dtype_of(side.X).size, problem.m if side.x == "a" else problem.n)
-        for side in taken(problem)
-    )
-    return a, b
+    (a, b), (type_a, type_b) = taken(problem), problem.types.factors
+    pieces = problem.types.compute.pieces
+    rows, columns = (None, None) if pieces else (problem.m, problem.n)  # a large product's tile is seldom too large
+    of_b = replace(_operand(config, b, type_b.size, columns), beside=problem.products)
+    return _operand(config, a, type_a.size, rows), of_b
 
 
 def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size) -> Operand:
@@ -123,11 +132,12 @@ def piece_columns(problem: Problem, config: WgmmaConfig) -> int:
 def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
     """Of A and B, and of C where TMA stores it."""
     matrix = (1,) if problem.batched else ()
+    piece = (1,) if problem.types.compute.pieces else matrix
     maps = []
-    for x in operands(problem, config):
+    for x, dtype in zip(operands(problem, config), problem.types.factors, strict=True):
         lines = x.lines // config.CLUSTER if x.shared else x.lines
-        span, rounds = x.line * problem.dtype_of(x.X).size, problem.types.compute is Compute.TF32
-        maps.append(TensorMap(x.X, (x.line, lines, *matrix), span, PROMOTION_BYTES, rounds))
+        span, rounds = x.line * dtype.size, problem.types.compute is Compute.TF32
+        maps.append(TensorMap(x.X, (x.line, lines, *piece), span, PROMOTION_BYTES, rounds))
     if staged(problem):
         columns = piece_columns(problem, config)
         span = columns * problem.types.c.size

@@ -18,6 +18,7 @@ from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import (
     CONVERTS,
     GRID_FITS,
+    ONE_PRODUCT,
     Family,
     Side,
     constants,
@@ -77,6 +78,7 @@ class WmmaFamily(Family):
         Constraint(f"WM % {SIDE} == 0 and WN % {SIDE} == 0", f"a fragment has {SIDE} rows and columns"),
         Constraint(f"BK % {SIDE} == 0", f"an instruction sums over {SIDE} k"),
         CONVERTS,
+        ONE_PRODUCT,
         GRID_FITS,
         Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
         Constraint(f"SHARED_BYTES <= {STATIC_SHARED_BYTES}", "static arrays hold no more", False),

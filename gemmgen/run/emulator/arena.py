@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.kernel.prepare import dtype_of_part
 from gemmgen.kernel.source import OPERANDS, SEMAPHORE_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.case import Case
-from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD
+from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD, DType
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
 from gemmgen.problem.sizes import POINTER_BYTES
@@ -156,9 +157,10 @@ class ArenaLayout:
     before: Mapping[str, int] = field(default_factory=dict)  # behind so many bytes that have no memory
     far_pointers: tuple[Numbers, ...] = ()  # elements from the first of a scattered operand to each product's matrix
     sum_bytes: int = 0  # of an element of partials
-    prepared: Mapping[str, Segment] = field(default_factory=dict)  # the workspace's copies of operands, by name
+    prepared: Mapping[str, Segment] = field(default_factory=dict)  # copies and sums of operands, by the part's name
     unset: frozenset[str] = frozenset()  # of these what a kernel may not read before it has written it
     extra: dict[str, Segment] = field(default_factory=dict)  # the epilogue's operands by name
+    copied: Mapping[str, DType] = field(default_factory=dict)  # what these hold
 
     @property
     def workspace(self) -> dict[str, Segment]:
@@ -176,7 +178,8 @@ class ArenaLayout:
     @property
     def element_bytes(self) -> int:
         """The least that shared memory may hold: of an operand, or a sum."""
-        return min(self.sum_bytes, *(matrix.dtype.size for matrix in self.tensors.values()))
+        dtypes = *(matrix.dtype for matrix in self.tensors.values()), *self.copied.values()
+        return min(self.sum_bytes, *(dtype.size for dtype in dtypes))
 
     @property
     def placements(self) -> tuple[Placement, ...]:
@@ -187,7 +190,7 @@ class ArenaLayout:
             *(self._placement(name, segment, name == "C", bool(self.scattered)) for name, segment in operands),
             *(Placement(name, segment, size, True, before=self.before.get(name, 0)) for name, segment, size in sums),
             *(self._placement(name, segment, EPILOGUE_OPERANDS[name].written) for name, segment in self.extra.items()),
-            *(Placement(name, segment, self._prepared_bytes(name), False) for name, segment in self.prepared.items()),
+            *(Placement(name, segment, self.copied[name].size, False) for name, segment in self.prepared.items()),
         )
 
     def preparing(self, part: str) -> tuple[Placement, ...]:
@@ -196,9 +199,6 @@ class ArenaLayout:
             replace(one, written=one.name == part, holds_values=one.name != part and one.holds_values)
             for one in self.placements
         )
-
-    def _prepared_bytes(self, part: str) -> int:
-        return self.tensors[part.removeprefix("prepared_").upper()].dtype.size
 
     def _placement(self, name: str, segment: Segment, written: bool, array: bool = False) -> Placement:
         matrix = self.tensors[name]
@@ -250,8 +250,10 @@ class ArenaLayout:
         tensors, before = _seen(case, case if apart is None else apart)
         before |= {name: length - workspace.lengths[name] for name, length in (whole or workspace).lengths.items()}
         pointers = tuple(one.offsets for one in one_after_another(apart)) if apart is not None and scattered else ()
+        copied = {part: dtype_of_part(case.problem, part) for part in prepared}
+        unset = _unset(case)
         return cls(
-            *segments, scattered, tensors, case.tensors, before, pointers, sum_bytes, prepared, _unset(case), extra
+            *segments, scattered, tensors, case.tensors, before, pointers, sum_bytes, prepared, unset, extra, copied
         )
 
 

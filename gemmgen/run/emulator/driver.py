@@ -37,6 +37,7 @@ THREAD_SECONDS = 2e-5  # that a launch may take beside for each of its threads,
 FLOP_SECONDS = 4e-9  # for each FLOP of its tiles, with those beyond the edges of C,
 STILL_RUNS = " still runs"  # behind block and thread in what faults.hpp says of one that hangs
 COPY_SECONDS = 1e-7  # and for each byte that is prepared,
+SUM_SECONDS = 1e-5  # or line that is summed,
 WATCHED_FLOP_SECONDS = 3e-8  # and where it is watched: on a slow machine it takes a quarter of these
 
 
@@ -218,8 +219,9 @@ class EmulatedKernel:
     def _prepare(self, server: Server, layout: ArenaLayout, case: Case, seed: int, quiet: bool) -> None:
         """The launches before the kernel's own, by few blocks: any number computes the same."""
         *steps, kernel = self.source.program
-        copied = sum(length for _, length in kernel.launch.workspace(case).prepared)
-        how = {"seed": seed, "workers": 1, "timeout": self._timeout + round(copied * COPY_SECONDS, 1), "quiet": quiet}
+        seconds = COPY_SECONDS * sum(length for _, length in kernel.launch.workspace(case).prepared)
+        seconds += SUM_SECONDS * sum(one.elements(case) for one in kernel.launch.sums)
+        how = {"seed": seed, "workers": 1, "timeout": self._timeout + round(seconds, 1), "quiet": quiet}
         for entry, (step, prepare) in enumerate(zip(steps, kernel.launch.prepares, strict=True), 1):
             grid = min(step.launch.blocks(case), 1 + seed % MOST_TILES)
             if grid == 0:  # with K = 0 there is nothing to copy

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
-from gemmgen.run.compile import CompiledKernel, compile_kernel, compiler_version, flags_for
+from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.executor import Floats, Operands, Products
 from gemmgen.run.gpu import why_no_gpu
@@ -33,6 +33,7 @@ from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.timing import QUICK, InterleavedTimings, Protocol, Timing
+from gemmgen.run.nvrtc import compiler_version, flags_for
 from gemmgen.support.child import Child, ChildDied
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
@@ -206,7 +207,7 @@ class GpuExecutor:
                 return self._request(MULTIPLY_TIMEOUT, "multiply", *request)
 
             count = _with_image(key, operands, multiply_with)
-            shape = (-1, *((case.batch,) if case.problem.batched else ()), case.m, case.n)
+            shape = (-1, *((case.batch,) if case.problem.batched else ()), case.m, case.b.cols)
             products = results.read(count, DType.F64).reshape(shape)
         except CandidateFailed:  # for want of memory, say: it is not the candidate that failed
             return None
@@ -328,7 +329,7 @@ def _multiplies(case: Case) -> bool:
     """Whether a reference's product is large enough to come from the card, and of numbers that multiply.cu reads."""
     types = case.problem.types
     readable = all(dtype.storage_bits >= 8 and dtype is not DType.S32 for dtype in (types.a, types.b))
-    fits = case.n <= MULTIPLY_COLUMNS
+    fits = case.b.cols <= MULTIPLY_COLUMNS
     return readable and fits and not case.problem.pointers and case.flops >= MULTIPLY_FLOPS
 
 

@@ -27,18 +27,18 @@ class Multiplier:
         self._tables: dict[DType, Any] = {}
 
     def multiply(self, case: Case, addresses: Mapping[str, int], *, magnitudes: bool) -> Any:
-        """Device memory with the product of A and B, which lie at `addresses`, or of their `magnitudes`.
+        """Device memory with the product of A and all columns of B, which lie at `addresses`, or of their `magnitudes`.
 
         Raises CandidateFailed (launch) where memory is short.
         """
         a = self._decoded(case.a, addresses["A"], case, magnitudes, by_rows=True)
         b = self._decoded(case.b, addresses["B"], case, magnitudes, by_rows=False)
-        product = allocate(DType.F64.size * case.m * case.n * case.batch)
+        product = allocate(DType.F64.size * case.m * case.b.cols * case.batch)
         accurate = case.problem.types.accumulator is DType.F64 and not magnitudes
         function = self._module.get_function("multiply_accurately" if accurate else "multiply")
-        grid = -(-case.m // TILE), -(-case.n // TILE), min(case.batch, MOST_MATRICES)
+        grid = -(-case.m // TILE), -(-case.b.cols // TILE), min(case.batch, MOST_MATRICES)
         pointers = (np.uintp(int(memory)) for memory in (a, b, product))
-        sizes = np.int32(case.m), np.int32(case.n), np.int32(case.k)
+        sizes = np.int32(case.m), np.int32(case.b.cols), np.int32(case.k)
         function(*pointers, *sizes, np.int64(case.batch), grid=grid, block=(THREADS, 1, 1))
         cuda.Context.synchronize()
         return product

@@ -31,11 +31,12 @@ from gemmgen.run.gpu.cublas import BatchedPlan, Cublas
 from gemmgen.run.gpu.cublaslt import Cublaslt, LtPlan
 from gemmgen.run.gpu.images import Images
 from gemmgen.run.gpu.launching import Pointers, launch, load_program
+from gemmgen.run.gpu.lt_epilogue import LEFT, product_before
 from gemmgen.run.gpu.multiplier import Multiplier
 from gemmgen.run.gpu.plain import THREADS
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
-from gemmgen.run.gpu.timing import FINAL, QUICK, Baseline, InterleavedTimings, Protocol, Timing
+from gemmgen.run.gpu.timing import FINAL, GEMM_BATCHED, QUICK, Baseline, InterleavedTimings, Protocol, Timing
 from gemmgen.support.child import FatalFailure
 from gemmgen.support.errors import CandidateFailed, Failure, NoBaseline
 
@@ -50,16 +51,17 @@ Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 
 
 class FollowedPlan:
-    """A library's product, and behind each launch of it another kernel's."""
+    """A library's product, and behind each launch of it another kernel's. It goes to C, or to memory `between`."""
 
-    def __init__(self, product: LtPlan | BatchedPlan, follow: Enqueue) -> None:
-        self._product, self._follow = product, follow
+    def __init__(self, product: LtPlan | BatchedPlan, follow: Enqueue, between: Any = None) -> None:
+        self._product, self._follow, self._between = product, follow, between
         self.offered = product.offered
 
     def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
         """Put both on `stream`. Raises CandidateFailed (launch)."""
-        self._product.enqueue(algorithm, pointers, stream)
-        self._follow(pointers, stream)
+        to = pointers["C"] if self._between is None else int(self._between)
+        self._product.enqueue(algorithm, {**pointers, "C": to}, stream)
+        self._follow({**pointers, LEFT: to}, stream)
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ class Worker:
             self._with_room(partial(self._multiplier.multiply, case, addresses, magnitudes=magnitudes), spare=key)
             for magnitudes in kinds
         ]
-        elements = case.m * case.n * case.batch
+        elements = case.m * case.b.cols * case.batch
         for index, memory in enumerate(made):
             self._copy_out(int(memory), DType.F64.size * elements, results, index)
         return len(made) * elements
@@ -451,8 +453,12 @@ class Worker:
         """The library's product, and behind it `apart`, which finds A * B in C."""
         if apart is None:
             return self._library(case).plan(case)
-        product = self._library(case).plan(replace(case, alpha=1.0, beta=0.0))
-        return FollowedPlan(product, self._launcher(apart, replace(case, beta=0.0)))
+        if case.problem.products > 1 and case.problem.pointers:
+            raise NoBaseline(f"{GEMM_BATCHED} multiplies no two matrices B side by side", "cublas")
+        before = product_before(case)
+        product = self._library(case).plan(before)
+        between = None if case.problem.products == 1 else self._with_room(lambda: allocate(before.c.bytes))
+        return FollowedPlan(product, self._launcher(apart, replace(case, beta=0.0)), between)
 
     def _moving(self, case: Case, sets: InputSets, cubin: bytes) -> Timing | None:
         """What the bytes of a set take alone; None where they do not lie in a row."""

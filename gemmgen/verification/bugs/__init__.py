@@ -16,9 +16,11 @@ from gemmgen.verification.bugs.data import DATA_BUGS
 from gemmgen.verification.bugs.epilogues import EPILOGUE_BUGS
 from gemmgen.verification.bugs.extents import EXTENT_BUGS
 from gemmgen.verification.bugs.f64 import F64_BUGS
+from gemmgen.verification.bugs.gated import GATED_BUGS
 from gemmgen.verification.bugs.grids import GRID_BUGS
 from gemmgen.verification.bugs.mma import MMA_BUGS
 from gemmgen.verification.bugs.naive import NAIVE_BUGS
+from gemmgen.verification.bugs.pieces import PIECES_BUGS
 from gemmgen.verification.bugs.pointers import POINTER_BUGS
 from gemmgen.verification.bugs.simt import AHEAD_BUGS, ASYNC_BUGS, DOUBLE_BUGS, SINGLE_BUGS, SLICED_BUGS, TURN_BUGS
 from gemmgen.verification.bugs.skinny import SKINNY_BUGS
@@ -32,10 +34,10 @@ from gemmgen.verification.bugs.wmma import WMMA_BUGS
 FOUND_LATE = (*ACCESS_BUGS, *EXTENT_BUGS, *GRID_BUGS)
 BUGS: tuple[Bug, ...] = (
     *FOUND_LATE,
-    *MMA_BUGS, *WGMMA_BUGS, *CLUSTER_BUGS, *WMMA_BUGS, *BATCHED_MMA_BUGS,
+    *MMA_BUGS, *WGMMA_BUGS, *PIECES_BUGS, *CLUSTER_BUGS, *WMMA_BUGS, *BATCHED_MMA_BUGS,
     *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS, *SKINNY_BUGS,
     *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
-    *EPILOGUE_BUGS, *TYPE_BUGS, *DATA_BUGS, *BRANCH_BUGS,
+    *EPILOGUE_BUGS, *TYPE_BUGS, *DATA_BUGS, *BRANCH_BUGS, *GATED_BUGS,
 )  # fmt: skip
 SUBJECTS: tuple[Subject, ...] = tuple(dict.fromkeys(bug.subject for bug in (*BUGS[len(FOUND_LATE) :], *FOUND_LATE)))
 

@@ -165,6 +165,22 @@ WARP_PRODUCTS_CC = Subject(
     (("BK", 32),), BATCHED_MMA,
 )  # fmt: skip
 WGMMA_PREPARED = Subject("wgmma s8 rr, of copies", _typed("s8,s8,s32", "rr"), (("STAGES", 2),), WGMMA)
+WGMMA_ZERO_POINTS = Subject(
+    "wgmma zero points, u8 and s8, of copies",
+    replace(_typed("u8,s8,bf16", "rr"), epilogue=parse_epilogue("zero_m+zero_n+scale_m+scale_n+bias")),
+    (("BN", 128), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
+WGMMA_ZERO_POINTS_BATCH = Subject(
+    "wgmma zero points, s8 and u8, a batch",
+    Problem(
+        None, 72, None, batch=3, stride_a=None, stride_b=None, stride_c=None, types=Types.parse("s8,u8,s8"),
+        layout=Layout("r", "c"), ld_align=16, epilogue=parse_epilogue("zero_a+zero_b+scale_a+scale_n"),
+    ),
+    (("STAGES", 2),), WGMMA,
+)  # fmt: skip
+WGMMA_PIECES = Subject(
+    "wgmma f32 rc, pieces of bf16", replace(_typed("f32_bf16x6", "rc"), ld_align=4), (("BN", 32), ("STAGES", 2)), WGMMA
+)
 WMMA_RC = Subject("wmma bf16 rc", _typed("bf16", "rc"), (("BM", 32), ("WN", 32)), WMMA)
 WMMA_CR = Subject("wmma f16 cr", _typed("f16,f16,f32", "cr"), (("BN", 64), ("WN", 32)), WMMA)
 DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))
@@ -259,4 +275,15 @@ BATCHED_FUSED_F16 = Subject(
     "batched f16, silu and residual",
     Problem(8, 12, 16, batch=None, types=Types.parse("f16"), epilogue=parse_epilogue("silu+residual")),
     (("MB", 4),), BATCHED,
+)  # fmt: skip
+NAIVE_GATED = Subject("naive gated", replace(_runtime("rr"), epilogue=parse_epilogue("swiglu")), family=NAIVE)
+WGMMA_GATED = Subject(
+    "wgmma gated, bf16 rc",
+    Problem(None, 40, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8, epilogue="swiglu"),
+    (("STAGES", 2),),
+    WGMMA,
+)
+WGMMA_GATED_RR = Subject(
+    "wgmma gated, f16 rr, a batch", Problem(70, 72, 136, types=Types.parse("f16"), batch=3, epilogue="geglu"),
+    (("BN", 96), ("STAGES", 2)), WGMMA,
 )  # fmt: skip

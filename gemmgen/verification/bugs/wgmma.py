@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import OUT_OF_ARRAY, POISON, VALUE, Bug, Diagnosis
-from gemmgen.verification.bugs.subjects import WGMMA_CR, WGMMA_PREPARED, WGMMA_PROMOTED, WGMMA_RC
+from gemmgen.verification.bugs.base import MISALIGNED, OUT_OF_ARRAY, POISON, READS, UNWRITTEN, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.subjects import (
+    WGMMA_CR,
+    WGMMA_PREPARED,
+    WGMMA_PROMOTED,
+    WGMMA_RC,
+    WGMMA_ZERO_POINTS,
+    WGMMA_ZERO_POINTS_BATCH,
+)
 
 UNDER_WAY = Diagnosis("race", "which may still be under way|by the async proxy|data race")
 DEADLOCK = Diagnosis("crash", "deadlock")
@@ -19,6 +26,8 @@ TOO_SOON = Diagnosis("race", "before it has waited for the kernel ahead on the s
 NOT_AWAITED = Diagnosis("crash", "TMA load that no thread has waited for")
 
 COPIED = Diagnosis("race", "data race on prepared_")
+SUMMED = Diagnosis("race", "data race on sums_")
+BESIDE = Diagnosis("crash", "of sums_|beside sums_|of A|of B|of zero_|prepared_")  # an access outside
 TRANSPOSED = Diagnosis("race", "data race on shared memory.* of transposed")
 
 WGMMA_BUGS = (
@@ -85,7 +94,7 @@ WGMMA_BUGS = (
     Bug("sums are not added up", "missing product", WGMMA_PROMOTED, "totals[i][r] += acc[i][r]",
         "totals[i][r] = acc[i][r]",
         (VALUE,)),
-    Bug("sums are added up again", "duplicated product", WGMMA_PROMOTED, "            acc[i][r] = 0.0f;\n", "",
+    Bug("sums are added up again", "duplicated product", WGMMA_PROMOTED, ", k > 0)", ", true)",
         (VALUE,)),
     # C
     Bug("no proxy fence before C's store", "fence", WGMMA_RC, "                fence_proxy_async();\n", "",
@@ -134,4 +143,38 @@ WGMMA_BUGS = (
         "        __syncthreads();  // and may be overwritten\n", "", (TRANSPOSED,)),
     Bug("a chunk transposed at its line's start", "swapped index", WGMMA_PREPARED, "to * chunks + first / 16 + chunk",
         "to * chunks + chunk", (VALUE, COPIED)),
+    # Zero points
+    Bug("sums reach behind a line's end", "zero point", WGMMA_ZERO_POINTS_BATCH, "if (k + 16 > end)",
+        "if (k > end)", (VALUE, POISON, READS, BESIDE), count=2),
+    Bug("what a line has behind its last chunk is not summed", "zero point", WGMMA_ZERO_POINTS_BATCH,
+        "for (int i = k; i < end; ++i) sum += static_cast<unsigned>(from[i]);", "", (VALUE,), count=2),
+    Bug("bytes of s8 are summed as u8", "zero point", WGMMA_ZERO_POINTS_BATCH,
+        "sum += static_cast<unsigned>(chunk.at[i])", "sum += static_cast<unsigned char>(chunk.at[i])", (VALUE,),
+        count=2),
+    Bug("the first lane's part is the sum", "zero point", WGMMA_ZERO_POINTS_BATCH, "int distance = 4;",
+        "int distance = 0;", (VALUE,), count=2),
+    Bug("a tile's last line is not summed", "guard", WGMMA_ZERO_POINTS, "line < lines ? length : 0",
+        "line < lines - 1 ? length : 0", (VALUE,), count=2),
+    Bug("sums of lines past the last", "guard", WGMMA_ZERO_POINTS, "lane == 0 && line < lines",
+        "lane == 0", (BESIDE, SUMMED, VALUE), count=2),
+    Bug("lines of a copy lie K apart", "stride", WGMMA_ZERO_POINTS, "prepared_a + line * ld;",
+        "prepared_a + line * length;", (VALUE, MISALIGNED, BESIDE)),
+    Bug("one product's lines are summed", "batch", WGMMA_ZERO_POINTS_BATCH, "count = static_cast<long long>(lines) * 3",
+        "count = lines", (VALUE, UNWRITTEN), count=2),
+    Bug("the first matrix is summed for all", "batch", WGMMA_ZERO_POINTS_BATCH, "A + line / lines * stride_a +", "A +",
+        (VALUE,)),
+    Bug("the sums of B's columns as those of A's rows", "zero point", WGMMA_ZERO_POINTS, "load_row_sums(sums_a + m",
+        "load_row_sums(sums_b + m", (VALUE, READS, BESIDE, UNWRITTEN)),
+    Bug("sums of a tile's first columns for all of its pieces", "zero point", WGMMA_ZERO_POINTS,
+        "load_column_sums(sums_b + n", "load_column_sums(sums_b + tile.n", (VALUE,)),
+    Bug("zero points trade places", "zero point", WGMMA_ZERO_POINTS_BATCH,
+        "multiply_subtract(row_sum, zero_b, multiply_subtract(zero_a, multiply_subtract(s.K, zero_b,",
+        "multiply_subtract(row_sum, zero_a, multiply_subtract(zero_b, multiply_subtract(s.K, zero_a,",
+        (VALUE,)),
+    Bug("zero points do not meet, by wgmma", "zero point", WGMMA_ZERO_POINTS,
+        "multiply_subtract(s.K, zero_n, column_sum)", "column_sum", (VALUE,)),
+    Bug("zero points meet with the wrong sign", "sign", WGMMA_ZERO_POINTS, "multiply_subtract(s.K, zero_n,",
+        "multiply_subtract(-s.K, zero_n,", (VALUE,)),
+    Bug("K with the padding of a copy", "zero point", WGMMA_ZERO_POINTS, "multiply_subtract(s.K, zero_n,",
+        "multiply_subtract((s.K + 15) / 16 * 16, zero_n,", (VALUE,)),
 )  # fmt: skip

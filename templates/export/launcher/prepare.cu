@@ -1,31 +1,21 @@
 /*# NAME_prepare_a and NAME_prepare_b, for `operand`. #*/
-//% set copy = out.copied.get(operand)
+//% set steps = out.prepared | selectattr("operand", "eq", operand) | list
 //% set zeroes = operand == "B" and out.adds_up
-extern "C" cudaError_t ${ out.name }_prepare_${ operand | lower }(const ${ out.name }_plan* plan, cudaStream_t${ " stream" if copy or zeroes })
+extern "C" cudaError_t ${ out.name }_prepare_${ operand | lower }(const ${ out.name }_plan* plan, cudaStream_t${ " stream" if steps or zeroes })
 {
-//% if copy or zeroes
+//% if steps or zeroes
 //% include "export/launcher/unfold.cu"
 //% else
     return begin(plan);  // ${ operand } is read as it lies
 //% endif
-//% if zeroes and copy
+//% if zeroes and steps
     const cudaError_t zeroed = cudaMemsetAsync(semaphores, 0, ${ out.parts[-2].bytes }, stream);  // once: each launch leaves them zero
     if (zeroed != cudaSuccess) return zeroed;
 //% elif zeroes
     return cudaMemsetAsync(semaphores, 0, ${ out.parts[-2].bytes }, stream);  // once: each launch leaves them zero
 //% endif
-//% if copy
-    const std::size_t tiles =
-//%- for size, tile in copy.grid
- ${ "* " if not loop.first }tiles_of(${ size }, ${ tile })
-//%- endfor
-;
-    if (tiles == 0) return cudaSuccess;  // K = 0: ${ operand } has no elements
-    cudaLaunchConfig_t config = {};
-    config.gridDim = static_cast<unsigned>(tiles);
-    config.blockDim = ${ copy.threads };
-    config.stream = stream;
-    return cudaLaunchKernelEx(&config, ${ copy.entry },
-        ${ copy.passed | join(", ") });
+//% if operand == "B" and out.packed
+    if (packed) return cudaSuccess;
 //% endif
+//% include "export/launcher/steps.cu"
 }

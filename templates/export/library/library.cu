@@ -136,11 +136,11 @@ cudaError_t complete_${ p.name }(Args& a)
     if (a.${ size } < 0 || a.${ size } > SIZE_LIMIT) return refuse(cudaErrorInvalidValue, "${ size } = %d is not in 0 to %d", a.${ size }, SIZE_LIMIT);
 //% endfor
 //% for ld in p.out.runtime_lds
-    if (a.${ ld.name } == 0) a.${ ld.name } = std::max(1, a.${ ld.line });
-    if (a.${ ld.name } < a.${ ld.line }) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is less than %d", a.${ ld.name }, a.${ ld.line });
+    if (a.${ ld.name } == 0) a.${ ld.name } = std::max(1, ${ ld.line_of("a") });
+    if (a.${ ld.name } < ${ ld.line_of("a") }) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is less than %d", a.${ ld.name }, ${ ld.line_of("a") });
 //% endfor
 //% for x in p.out.runtime_strides
-    const long long least_${ x.name } = (a.${ x.lines } - 1LL) * a.${ x.ld } + a.${ x.line };
+    const long long least_${ x.name } = (${ x.lines_of("a") } - 1LL) * a.${ x.ld } + ${ x.line_of("a") };
     if (${ "a." ~ x.name ~ " != 0 && " if x.may_be_zero }a.${ x.name } < least_${ x.name }) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is less than %lld", a.${ x.name }, least_${ x.name });
 //% endfor
     if (${ p.out.may_be_empty | map("replace", "", "a.", 1) | join(" == 0 || ") } == 0) return cudaSuccess;  // C has no elements
@@ -174,10 +174,10 @@ a.${ name }${ " | " if not loop.last }
 ) % ${ p.unit } == 0;
     const bool dense =
 //%- for ld in p.out.runtime_lds
- a.${ ld.name } == std::max(1, a.${ ld.line })${ " &&" if not loop.last or p.out.runtime_strides }
+ a.${ ld.name } == std::max(1, ${ ld.line_of("a") })${ " &&" if not loop.last or p.out.runtime_strides }
 //%- endfor
 //%- for x in p.out.runtime_strides
- a.${ x.name } == (long long)a.${ x.lines } * a.${ x.ld }${ " &&" if not loop.last }
+ a.${ x.name } == (long long)${ x.lines_of("a") } * a.${ x.ld }${ " &&" if not loop.last }
 //%- endfor
 ;
     return (aligned ? ALIGNED : ANY) | (dense ? DENSE : ANY);

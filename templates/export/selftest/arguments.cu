@@ -61,7 +61,7 @@ address<${ out.ctypes[name] }>(somewhere)${ ", " if not loop.last }
     passed &= answers("${ size } = 0", with(&Shape::${ size }, 0), {}, cudaSuccess);
 //% endfor
 //% for ld in out.runtime_lds
-    passed &= answers("${ ld.name } shorter than a line", with(&Shape::${ ld.name }, ${ "good." ~ ld.line if ld.line in out.runtime_sizes else ld.line } - 1), tensors, cudaErrorInvalidValue);
+    passed &= answers("${ ld.name } shorter than a line", with(&Shape::${ ld.name }, ${ ld.line_of("good") } - 1), tensors, cudaErrorInvalidValue);
 //% if ld.unit > 1
     passed &= answers("${ ld.name } no multiple of ${ ld.unit }", with(&Shape::${ ld.name }, good.${ ld.name } + 1), tensors, cudaErrorInvalidValue);
 //% endif

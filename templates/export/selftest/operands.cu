@@ -31,6 +31,7 @@ int reach_of(const Check& check)
 ${ out.element.scalar } into_range(int K) { return std::exp2(std::round(std::log2(${ c } / (2 * ${ a } * ${ b } * std::sqrt(K + 1.0))))); }
 
 //% endif
+//% set columns = "2 * s.N" if out.problem.products > 1 else "s.N"
 Operands make_operands(const Check& check)
 {
     const Shape& s = check.shape;
@@ -76,7 +77,7 @@ Operands make_operands(const Check& check)
     // 0 lies around largest magnitudes: what raises it shows, and NaN cannot be raised.
 //% endif
     return {Storage<${ out.element.A }>(s.batch, s.M, s.K, [&](int p, int m, int k) { return at_A(s, p, m, k); }, ${ "sparse" if test.sparse else test.draws.A }),
-            Storage<${ out.element.B }>(s.batch, s.K, s.N, [&](int p, int k, int n) { return at_B(s, p, k, n); }, ${ test.draws.B }),
+            Storage<${ out.element.B }>(s.batch, s.K, ${ columns }, [&](int p, int k, int n) { return at_B(s, p, k, n); }, ${ test.draws.B }),
             Storage<${ out.element.C }>(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_C(s, p, m, n); }, ${ test.draws.C })
 //%- for x in out.epilogue.operands
 ,

@@ -46,11 +46,12 @@ ColumnSums column_sums(const Operands& x, const Shape& s, int p)
 }
 
 //% endif
+//% set columns = "2 * s.N" if out.problem.products > 1 else "s.N"
 // Row m of product p, in ${ test.wide } arithmetic${ ", which holds sums of integers exactly until they wrap around" if integers }.
 Row reference_row(const Check& check, const Operands& x, ${ "const ColumnSums& columns, " if "column_sum" in sums }int p, int m)
 {
     const Shape& s = check.shape;
-    std::vector<${ test.wide }> row_of_a(s.K), sum(s.N)${ ", magnitude(s.N)" if not integers }${ ", largest(s.N)" if spread };
+    std::vector<${ test.wide }> row_of_a(s.K), sum(${ columns })${ ", magnitude(%s)" | format(columns) if not integers }${ ", largest(%s)" | format(columns) if spread };
     for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A[at_A(s, p, m, k)]);
 //% if test.sparse
     std::vector<int> depths;  // at which A is not 0
@@ -61,8 +62,8 @@ Row reference_row(const Check& check, const Operands& x, ${ "const ColumnSums& c
     ${ test.wide } row = 0${ ", row_magnitude = 0" if not integers };
     for (const ${ test.wide } a : row_of_a) row += a${ ", row_magnitude += std::fabs(a)" if not integers };
 //% endif
-//% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
-    ${ "    " * loop.index0 }for (${ "int k : depths" if line == "k" and test.sparse else "int %s = 0; %s < s.%s; ++%s" | format(line, line, end, line) })${ " {" if loop.last }
+//% for line, end in ([("k", "s.K"), ("n", columns)] if out.layout.b == "r" else [("n", columns), ("k", "s.K")])
+    ${ "    " * loop.index0 }for (${ "int k : depths" if line == "k" and test.sparse else "int %s = 0; %s < %s; ++%s" | format(line, line, end, line) })${ " {" if loop.last }
 //% endfor
             const ${ test.wide } product = row_of_a[k] * decode(x.B[at_B(s, p, k, n)]);
             sum[n] += product;
@@ -84,16 +85,18 @@ std::vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "In
 //%- endfor
 };
     for (int n = 0; n < s.N; ++n) {
+//% for acc, at in [("acc", "n"), ("acc2", "s.N + n")][:out.problem.products]
 //% if integers
-        const Integer acc(sum[n]);
+        const Integer ${ acc }(sum[${ at }]);
 //% else
 //% if t
-        const double beyond = check.data == Data::exact ? 0.0 : cut_off(s, sum[n]${ ", magnitude[n], largest[n]" if spread });
-        const Bounded acc = {sum[n], random_walk * magnitude[n] + beyond};
+        const double ${ "beyond" if loop.first else "beyond2" } = check.data == Data::exact ? 0.0 : cut_off(s, sum[${ at }]${ ", magnitude[%s], largest[%s]" | format(at, at) if spread });
+        const Bounded ${ acc } = {sum[${ at }], random_walk * magnitude[${ at }] + ${ "beyond" if loop.first else "beyond2" }};
 //% else
-        const Bounded acc = {sum[n], random_walk * double(magnitude[n])};
+        const Bounded ${ acc } = {sum[${ at }], random_walk * double(magnitude[${ at }])};
 //% endif
 //% endif
+//% endfor
 //% for name in sums
 //% set value, magnitude = {"row_sum": ("row", "row_magnitude"), "column_sum": ("columns.sum[n]", "columns.magnitude[n]")}[name]
 //% if integers

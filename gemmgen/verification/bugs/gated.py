@@ -1,0 +1,30 @@
+"""Bugs of gated epilogues: which columns of B the second product takes, and which sums are gated by which."""
+
+from __future__ import annotations
+
+from gemmgen.verification.bugs.base import POISON, READS, UNWRITTEN, VALUE, Bug
+from gemmgen.verification.bugs.subjects import NAIVE_GATED, WGMMA_GATED, WGMMA_GATED_RR
+from gemmgen.verification.bugs.wgmma import BYTES, DEADLOCK, PATTERN, UNDER_WAY
+
+GATED_BUGS = (
+    Bug("gate and value change places", "gated", WGMMA_GATED, "sums, sums2, e)", "sums2, sums, e)", (VALUE,)),
+    Bug("the gate's sums twice", "gated", WGMMA_GATED, "BN / CN + piece, sums2", "piece, sums2", (VALUE,)),
+    Bug("the value is activated, too", "gated", WGMMA_GATED, "return silu(acc) * acc2;",
+        "return silu(acc) * silu(acc2);", (VALUE,)),
+    Bug("the value is not gated", "gated", WGMMA_GATED_RR, "return gelu(acc) * acc2;", "return gelu(acc) + acc2;",
+        (VALUE,)),
+    Bug("both boxes of the first matrix", "gated", WGMMA_GATED, "full, k, s.N + tile.n", "full, k, tile.n", (VALUE,)),
+    Bug("the second box beside the first, not N further on", "gated", WGMMA_GATED, "full, k, s.N + tile.n",
+        "full, k, BN + tile.n", (VALUE,)),
+    Bug("the second box of the first tile", "gated", WGMMA_GATED, "s.N + tile.n", "s.N", (VALUE,)),
+    Bug("the second box over the first", "gated", WGMMA_GATED, "shared.b[stage] + BN * LINE_B, map_b",
+        "shared.b[stage], map_b", (VALUE, POISON, UNWRITTEN, UNDER_WAY)),
+    Bug("boxes of the second matrix amid those of the first", "gated", WGMMA_GATED_RR,
+        "shared.b[stage] + BN * BK + at * BK", "shared.b[stage] + BN + at * BK",
+        (VALUE, POISON, UNWRITTEN, UNDER_WAY, PATTERN)),
+    Bug("the bytes of one box of B", "gated", WGMMA_GATED_RR, "+ sizeof(shared.b[0]))", "+ sizeof(shared.b[0]) / 2)",
+        (BYTES, UNDER_WAY, DEADLOCK)),
+    Bug("the second matrix begins in the middle of a line", "gated", NAIVE_GATED, "s.ldb + s.N + n",
+        "s.ldb + s.ldb / 2 + n", (VALUE, POISON, READS)),
+    Bug("the first matrix twice", "gated", NAIVE_GATED, "fmaf(a, b2, acc2)", "fmaf(a, b, acc2)", (VALUE,)),
+)  # fmt: skip

@@ -1,0 +1,184 @@
+/*# NAME_torch.cpp: operators of torch over the launcher. Host code only. #*/
+//% set problem, batched = out.problem, out.batched
+// torch.ops.${ out.name }: gemm makes C${ " and what is written beside it" if op.written }, gemm_out writes to a given one. Nothing is copied: strides say how tensors lie.
+//
+//     ${ op.schema }
+//     ${ op.out_schema }
+
+#include "${ out.name }.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+/*% if op.written %*/
+#include <tuple>
+/*% endif %*/
+
+namespace {
+
+using at::Tensor;
+
+int as_int(const char* name, int64_t value)
+{
+    TORCH_CHECK(value <= INT_MAX, name, " = ", value, " is more than ", INT_MAX);
+    return static_cast<int>(value);
+}
+
+void require_like(const char* name, const Tensor& x, const Tensor& a, at::ScalarType type)
+{
+    TORCH_CHECK(x.device() == a.device(), name, " is on ", x.device(), ", and A on ", a.device());
+    TORCH_CHECK(x.scalar_type() == type, name, " is of ", x.scalar_type(), ": this kernel takes ", type);
+}
+
+void require_matrices(const Tensor& A, const Tensor& B)
+{
+//% if batched
+    const auto dims = [](const Tensor& x) { return x.dim() == 2 || x.dim() == 3; };
+    TORCH_CHECK(dims(A) && dims(B) && A.dim() + B.dim() > 4, "A is ", A.sizes(), " and B ", B.sizes(), ": this kernel takes a batch of matrices, of which A or B may be one for all");
+//% else
+    TORCH_CHECK(A.dim() == 2 && B.dim() == 2, "A is ", A.sizes(), " and B ", B.sizes(), ": this kernel takes matrices");
+//% endif
+}
+
+// A matrix as the kernel takes it; `ld`${ " and `stride`" if batched } of -1 ${ "are" if batched else "is" } left to run time, `unit` elements dividing ${ "them" if batched else "it" }.
+struct Matrix {
+    const char* name;
+    at::ScalarType type;
+    int64_t rows, cols;
+    bool by_rows;
+    int64_t ld, unit;
+//% if batched
+    int64_t batch, stride;
+    bool may_be_shared;
+//% endif
+};
+
+// Elements from one line of it to the next${ ", and from one matrix to the next" if batched }.
+struct Place {
+    int64_t ld${ ", stride" if batched };
+};
+
+Place place_of(const Matrix& m, const Tensor& x, const Tensor& a)
+{
+    require_like(m.name, x, a, m.type);
+//% if batched
+    const bool shared = m.may_be_shared && x.dim() == 2;
+    const bool fits = (shared || (x.dim() == 3 && x.size(0) == m.batch)) && x.size(-2) == m.rows && x.size(-1) == m.cols;
+    TORCH_CHECK(fits, m.name, " is ", x.sizes(), ": this launch takes [", m.batch, ", ", m.rows, ", ", m.cols, "]");
+//% else
+    const bool fits = x.dim() == 2 && x.size(0) == m.rows && x.size(1) == m.cols;
+    TORCH_CHECK(fits, m.name, " is ", x.sizes(), ": this launch takes [", m.rows, ", ", m.cols, "]");
+//% endif
+    const int64_t length = m.by_rows ? m.cols : m.rows, lines = m.by_rows ? m.rows : m.cols;
+    const int64_t along = x.stride(m.by_rows ? -1 : -2), across = x.stride(m.by_rows ? -2 : -1);
+    TORCH_CHECK(length <= 1 || lines == 0 || along == 1, m.name, " has strides ", x.strides(), ": this kernel reads it ", m.by_rows ? "row" : "column", "-major");
+    // Strides of a dimension of one element say nothing.
+    const int64_t least = (std::max<int64_t>(1, length) + m.unit - 1) / m.unit * m.unit;
+    const int64_t ld = lines > 1 && length > 0 ? across : m.ld >= 0 ? m.ld : least;
+    TORCH_CHECK(m.ld < 0 || ld == m.ld, m.name, " has strides ", x.strides(), ": this kernel is built for lines ", m.ld, " elements apart");
+//% if batched
+    const bool single = m.batch <= 1 || length == 0 || lines == 0;
+    const int64_t stride = shared ? 0 : !single ? x.stride(0) : m.stride >= 0 ? m.stride : lines * ld;
+    TORCH_CHECK(m.stride < 0 || stride == m.stride, m.name, " has strides ", x.strides(), ": this kernel is built for matrices ", m.stride, " elements apart");
+    return {ld, stride};
+//% else
+    return {ld};
+//% endif
+}
+/*% if op.vectors %*/
+
+void require_elements(const char* name, const Tensor& x, const Tensor& a, at::ScalarType type, at::IntArrayRef sizes)
+{
+    require_like(name, x, a, type);
+    TORCH_CHECK(x.sizes() == sizes || (sizes.empty() && x.numel() == 1), name, " is ", x.sizes(), ": this launch takes ", sizes);
+    TORCH_CHECK(x.is_contiguous(), name, " has strides ", x.strides(), ": its elements have to follow each other");
+}
+/*% endif %*/
+
+void gemm_out(${ op.out_parameters | map("join", " ") | join(", ") })
+{
+    require_matrices(A, B);
+    const int64_t M = A.size(-2), N = B.size(-1)${ " / 2" if problem.products > 1 }, K = A.size(-1)${ ", batch = (A.dim() == 3 ? A : B).size(0)" if batched };
+//% for name in ("M", "N", "K", "batch") if name in problem.sizes and op.fixed(name)
+    TORCH_CHECK(${ name } == ${ op.fixed(name) }, "${ name } = ", ${ name }, ": this kernel is built for ${ op.fixed(name) }");
+//% endfor
+//% for m in op.matrices
+    ${ "[[maybe_unused]] " if op.fixed(m.ld) is not none }const Place place_of_${ m.name } = place_of({"${ m.name }", ${ op.type(m.name) }, ${ m.rows }, ${ op.columns(m) }, ${ (m.order == "r") | lower }, ${ -1 if op.fixed(m.ld) is none else op.fixed(m.ld) }, ${ op.units(m) }${ ", batch, %s, %s" | format(-1 if op.fixed(m.stride) is none else op.fixed(m.stride), (m.stride != "stride_c") | lower) if batched }}, ${ m.name }, A);
+//% endfor
+//% for m in op.matrices if m.name in op.written
+    const bool ${ m.name }_fits = place_of_${ m.name }.ld == place_of_C.ld${ " && place_of_%s.stride == place_of_C.stride" | format(m.name) if batched };
+    TORCH_CHECK(${ m.name }_fits, "${ m.name } has strides ", ${ m.name }.strides(), ", and C ", C.strides(), ": they lie alike");
+//% endfor
+//% for v in op.vectors
+    require_elements("${ v.name }", ${ v.name }, A, ${ op.type(v.name) }, {${ "batch, " if batched and v.is_amax }${ v.size or "" }});
+/*% endfor %*/
+
+    const c10::cuda::CUDAGuard device(A.device());
+//% if out.parts
+    const size_t bytes = ${ out.name }_workspace_bytes(
+//%- for name in out.runtime_sizes
+as_int("${ name }", ${ name })${ ", " if not loop.last }
+//%- endfor
+);
+    const Tensor workspace = at::empty({static_cast<int64_t>(bytes)}, A.options().dtype(at::kByte));
+//% endif
+    const cudaError_t status = ${ out.name }_launch(
+//% for argument in op.passed
+        ${ argument },
+//% endfor
+        ${ "workspace.data_ptr(), bytes" if out.parts else "nullptr, 0" }, c10::cuda::getCurrentCUDAStream());
+    const char* const refusal = ${ out.name }_refusal();
+    TORCH_CHECK(status == cudaSuccess, "${ out.name }: ", *refusal != '\0' ? refusal : cudaGetErrorString(status));
+}
+
+//% set made = "std::tuple<%s>" | format((["Tensor"] * op.outputs | length) | join(", ")) if op.written else "Tensor"
+// What `gemm` writes to.
+${ made } make(const Tensor& A, const Tensor& B)
+{
+    require_matrices(A, B);
+    const c10::SymInt M = A.sym_size(-2), N = B.sym_size(-1)${ " / 2" if problem.products > 1 }${ ", batch = (A.dim() == 3 ? A : B).sym_size(0)" if batched };
+//% for name in op.outputs if name not in out.amaxes
+    Tensor ${ name } = at::empty_strided_symint({${ "batch, " if batched }M, N}, {${ op.new_stride ~ ", " if batched }${ op.new_ld }, 1}, A.options().dtype(${ op.type(name) }));
+//% endfor
+//% for v in op.vectors if v.is_amax
+    Tensor ${ v.name } = at::empty_symint({${ "batch, " if batched }${ v.size }}, A.options().dtype(${ op.type(v.name) }));
+//% endfor
+    return ${ "{%s}" | format(op.outputs | join(", ")) if op.written else "C" };
+}
+
+${ made } gemm(${ op.parameters | map("join", " ") | join(", ") })
+{
+    auto ${ "[%s]" | format(op.outputs | join(", ")) if op.written else "C" } = make(A, B);
+    gemm_out(${ op.out_arguments | join(", ") });
+    return ${ "{%s}" | format(op.outputs | join(", ")) if op.written else "C" };
+}
+
+// For tensors without data, as torch.compile has them.
+${ made } gemm_shape(const Tensor& A, const Tensor& B${ op.parameters[2:] | map("first") | map("replace", "", ", ", 1) | join }) { return make(A, B); }
+
+void gemm_out_shape(${ op.out_parameters | map("first") | join(", ") }) {}
+
+}  // namespace
+
+TORCH_LIBRARY(${ out.name }, library)
+{
+    library.def("${ op.schema }");
+    library.def("${ op.out_schema }");
+}
+
+TORCH_LIBRARY_IMPL(${ out.name }, CUDA, library)
+{
+    library.impl("gemm", gemm);
+    library.impl("gemm_out", gemm_out);
+}
+
+TORCH_LIBRARY_IMPL(${ out.name }, Meta, library)
+{
+    library.impl("gemm", gemm_shape);
+    library.impl("gemm_out", gemm_out_shape);
+}

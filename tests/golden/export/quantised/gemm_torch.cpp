@@ -1,0 +1,152 @@
+// torch.ops.gemm: gemm makes C and what is written beside it, gemm_out writes to a given one. Nothing is copied: strides say how tensors lie.
+//
+//     gemm(Tensor A, Tensor B, *, Tensor scale_n, Tensor zero_a, Tensor residual, float alpha=1) -> (Tensor, Tensor)
+//     gemm_out(Tensor A, Tensor B, Tensor(a!) C, *, Tensor scale_n, Tensor zero_a, Tensor residual, Tensor(b!) aux, float alpha=1, float beta=0) -> ()
+
+#include "gemm.h"
+
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <tuple>
+
+namespace {
+
+using at::Tensor;
+
+int as_int(const char* name, int64_t value)
+{
+    TORCH_CHECK(value <= INT_MAX, name, " = ", value, " is more than ", INT_MAX);
+    return static_cast<int>(value);
+}
+
+void require_like(const char* name, const Tensor& x, const Tensor& a, at::ScalarType type)
+{
+    TORCH_CHECK(x.device() == a.device(), name, " is on ", x.device(), ", and A on ", a.device());
+    TORCH_CHECK(x.scalar_type() == type, name, " is of ", x.scalar_type(), ": this kernel takes ", type);
+}
+
+void require_matrices(const Tensor& A, const Tensor& B)
+{
+    TORCH_CHECK(A.dim() == 2 && B.dim() == 2, "A is ", A.sizes(), " and B ", B.sizes(), ": this kernel takes matrices");
+}
+
+// A matrix as the kernel takes it; `ld` of -1 is left to run time, `unit` elements dividing it.
+struct Matrix {
+    const char* name;
+    at::ScalarType type;
+    int64_t rows, cols;
+    bool by_rows;
+    int64_t ld, unit;
+};
+
+// Elements from one line of it to the next.
+struct Place {
+    int64_t ld;
+};
+
+Place place_of(const Matrix& m, const Tensor& x, const Tensor& a)
+{
+    require_like(m.name, x, a, m.type);
+    const bool fits = x.dim() == 2 && x.size(0) == m.rows && x.size(1) == m.cols;
+    TORCH_CHECK(fits, m.name, " is ", x.sizes(), ": this launch takes [", m.rows, ", ", m.cols, "]");
+    const int64_t length = m.by_rows ? m.cols : m.rows, lines = m.by_rows ? m.rows : m.cols;
+    const int64_t along = x.stride(m.by_rows ? -1 : -2), across = x.stride(m.by_rows ? -2 : -1);
+    TORCH_CHECK(length <= 1 || lines == 0 || along == 1, m.name, " has strides ", x.strides(), ": this kernel reads it ", m.by_rows ? "row" : "column", "-major");
+    // Strides of a dimension of one element say nothing.
+    const int64_t least = (std::max<int64_t>(1, length) + m.unit - 1) / m.unit * m.unit;
+    const int64_t ld = lines > 1 && length > 0 ? across : m.ld >= 0 ? m.ld : least;
+    TORCH_CHECK(m.ld < 0 || ld == m.ld, m.name, " has strides ", x.strides(), ": this kernel is built for lines ", m.ld, " elements apart");
+    return {ld};
+}
+
+void require_elements(const char* name, const Tensor& x, const Tensor& a, at::ScalarType type, at::IntArrayRef sizes)
+{
+    require_like(name, x, a, type);
+    TORCH_CHECK(x.sizes() == sizes || (sizes.empty() && x.numel() == 1), name, " is ", x.sizes(), ": this launch takes ", sizes);
+    TORCH_CHECK(x.is_contiguous(), name, " has strides ", x.strides(), ": its elements have to follow each other");
+}
+
+void gemm_out(const Tensor& A, const Tensor& B, Tensor& C, const Tensor& scale_n, const Tensor& zero_a, const Tensor& residual, Tensor& aux, double alpha, double beta)
+{
+    require_matrices(A, B);
+    const int64_t M = A.size(-2), N = B.size(-1), K = A.size(-1);
+    const Place place_of_A = place_of({"A", at::kByte, M, K, true, -1, 1}, A, A);
+    const Place place_of_B = place_of({"B", at::kChar, K, N, true, -1, 1}, B, A);
+    const Place place_of_C = place_of({"C", at::kBFloat16, M, N, true, -1, 1}, C, A);
+    const Place place_of_residual = place_of({"residual", at::kFloat, M, N, true, -1, 1}, residual, A);
+    const Place place_of_aux = place_of({"aux", at::kFloat, M, N, true, -1, 1}, aux, A);
+    const bool aux_fits = place_of_aux.ld == place_of_C.ld;
+    TORCH_CHECK(aux_fits, "aux has strides ", aux.strides(), ", and C ", C.strides(), ": they lie alike");
+    require_elements("scale_n", scale_n, A, at::kFloat, {N});
+    require_elements("zero_a", zero_a, A, at::kInt, {});
+
+    const c10::cuda::CUDAGuard device(A.device());
+    const cudaError_t status = gemm_launch(
+        static_cast<const uint8_t*>(A.const_data_ptr()),
+        static_cast<const int8_t*>(B.const_data_ptr()),
+        static_cast<__nv_bfloat16*>(C.data_ptr()),
+        static_cast<const float*>(scale_n.const_data_ptr()),
+        static_cast<const int32_t*>(zero_a.const_data_ptr()),
+        static_cast<const float*>(residual.const_data_ptr()),
+        static_cast<float*>(aux.data_ptr()),
+        as_int("M", M),
+        as_int("N", N),
+        as_int("K", K),
+        as_int("lda", place_of_A.ld),
+        as_int("ldb", place_of_B.ld),
+        as_int("ldc", place_of_C.ld),
+        as_int("ld_residual", place_of_residual.ld),
+        static_cast<float>(alpha),
+        static_cast<float>(beta),
+        nullptr, 0, c10::cuda::getCurrentCUDAStream());
+    const char* const refusal = gemm_refusal();
+    TORCH_CHECK(status == cudaSuccess, "gemm: ", *refusal != '\0' ? refusal : cudaGetErrorString(status));
+}
+
+// What `gemm` writes to.
+std::tuple<Tensor, Tensor> make(const Tensor& A, const Tensor& B)
+{
+    require_matrices(A, B);
+    const c10::SymInt M = A.sym_size(-2), N = B.sym_size(-1);
+    Tensor C = at::empty_strided_symint({M, N}, {N, 1}, A.options().dtype(at::kBFloat16));
+    Tensor aux = at::empty_strided_symint({M, N}, {N, 1}, A.options().dtype(at::kFloat));
+    return {C, aux};
+}
+
+std::tuple<Tensor, Tensor> gemm(const Tensor& A, const Tensor& B, const Tensor& scale_n, const Tensor& zero_a, const Tensor& residual, double alpha)
+{
+    auto [C, aux] = make(A, B);
+    gemm_out(A, B, C, scale_n, zero_a, residual, aux, alpha, 0);
+    return {C, aux};
+}
+
+// For tensors without data, as torch.compile has them.
+std::tuple<Tensor, Tensor> gemm_shape(const Tensor& A, const Tensor& B, const Tensor&, const Tensor&, const Tensor&, double) { return make(A, B); }
+
+void gemm_out_shape(const Tensor&, const Tensor&, Tensor&, const Tensor&, const Tensor&, const Tensor&, Tensor&, double, double) {}
+
+}  // namespace
+
+TORCH_LIBRARY(gemm, library)
+{
+    library.def("gemm(Tensor A, Tensor B, *, Tensor scale_n, Tensor zero_a, Tensor residual, float alpha=1) -> (Tensor, Tensor)");
+    library.def("gemm_out(Tensor A, Tensor B, Tensor(a!) C, *, Tensor scale_n, Tensor zero_a, Tensor residual, Tensor(b!) aux, float alpha=1, float beta=0) -> ()");
+}
+
+TORCH_LIBRARY_IMPL(gemm, CUDA, library)
+{
+    library.impl("gemm", gemm);
+    library.impl("gemm_out", gemm_out);
+}
+
+TORCH_LIBRARY_IMPL(gemm, Meta, library)
+{
+    library.impl("gemm", gemm_shape);
+    library.impl("gemm_out", gemm_out_shape);
+}

@@ -1,0 +1,180 @@
+"""Gated epilogues: two products of A, with matrices that lie side by side in B, and what becomes of both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gemmgen.artifacts.kernelfile import problem_from
+from gemmgen.artifacts.records import problem_document
+from gemmgen.kernel.families import FAMILIES, NAIVE, WGMMA
+from gemmgen.kernel.families.base import check, first_rejection
+from gemmgen.kernel.naming import full_name, parse_name
+from gemmgen.kernel.render import render
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import parse_epilogue
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.problem.types import Types
+from gemmgen.run.gpu.lt_epilogue import LEFT, baseline_words, epilogue_apart, product_before
+from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.multiplied import products_by
+from gemmgen.verification.products import all_products, of_each_matrix
+from gemmgen.verification.reference import expected
+from gemmgen.verification.roundings import Bounded, apply_epilogue
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.window import Window
+
+SWIGLU = Problem(None, None, None, "bf16", "rc", epilogue="swiglu")
+LIMITS = ARCHS["sm_90"].limits
+
+
+def silu(x):
+    return x / (1 + np.exp(np.minimum(-x, 700.0)))
+
+
+@pytest.mark.parametrize(
+    ("forms", "expression"),
+    [
+        ("swiglu", "silu(acc) * acc2"),
+        ("geglu", "gelu(acc) * acc2"),
+        ("swiglu+residual", "silu(acc) * acc2 + residual"),
+        ("geglu+aux+relu", "relu(aux(gelu(acc) * acc2))"),
+    ],
+)
+def test_forms_and_expressions_are_the_same(forms, expression):
+    epilogue = parse_epilogue(forms)
+    assert epilogue == parse_epilogue(expression)
+    assert (epilogue.token, epilogue.products) == (forms.replace("+", "_"), 2)
+    problem = replace(SWIGLU, epilogue=epilogue)
+    assert parse_name(full_name(problem, WGMMA, WGMMA.default(problem)))[0] == problem
+    assert problem_from(problem_document(problem)) == problem
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bias+swiglu", "swiglu stands behind others in 'bias\\+swiglu', and it begins"),
+        ("silu(acc2)", "leaves out acc, the product of A and B"),
+        ("acc * acc2 - row_sum", "takes row_sum, which go with one product, and acc2"),
+    ],
+)
+def test_what_is_no_gated_epilogue_is_told(text, message):
+    with pytest.raises(InvalidInput, match=message):
+        parse_epilogue(text)
+
+
+def test_b_has_twice_the_columns_of_c():
+    rows, lines = (Problem(32, 48, 64, "bf16", layout, epilogue="swiglu") for layout in ("rr", "rc"))
+    assert [(one.sizes["ldb"], one.case().b.lines, one.case().b.cols) for one in (rows, lines)] == [
+        (96, 64, 96),
+        (64, 96, 96),
+    ]
+    plain = replace(rows, epilogue=parse_epilogue("silu"))
+    assert rows.case().flops == 2 * plain.case().flops
+    assert rows.case().bytes_moved - plain.case().bytes_moved == 64 * 48 * 2
+    batch = replace(rows, batch=3).case()
+    assert batch.stride_b == 64 * 96
+    with pytest.raises(InvalidInput, match="ldb = 95 is shorter than a line of 96 elements"):
+        replace(rows, ldb=95)
+    with pytest.raises(InvalidInput, match=f"B has {2 * (SIZE_LIMIT // 2 + 1)} columns, which exceeds {SIZE_LIMIT}"):
+        Problem(1, SIZE_LIMIT // 2 + 1, 1, "bf16", "rc", epilogue="swiglu")
+
+
+def test_families_compute_it_or_say_why_not():
+    for name, family in FAMILIES.items():
+        problem = replace(SWIGLU, batch=None, m=16, n=16, k=16) if family.small_batches else SWIGLU
+        if family in (NAIVE, WGMMA):
+            check(family, problem, family.default(problem), LIMITS)
+            continue
+        with pytest.raises(InvalidInput, match="acc2, the sums of a second product, are for wgmma and naive"):
+            check(family, problem, family.default(problem), LIMITS)
+        plain = replace(problem, epilogue=parse_epilogue("silu"))
+        rejection = first_rejection(family, plain, family.default(plain), LIMITS)
+        assert rejection is None or "PRODUCTS" not in str(rejection), name
+
+
+def test_an_instruction_has_the_columns_of_both_products():
+    with pytest.raises(InvalidInput, match="an instruction multiplies the columns of both products"):
+        check(WGMMA, SWIGLU, WGMMA.default(SWIGLU).with_values(BN=256), LIMITS)
+    plan = WGMMA.plan(SWIGLU, WGMMA.default(SWIGLU))
+    assert (plan.tile, plan.mma.n) == ((128, 128), 256)
+    plain = replace(SWIGLU, epilogue=parse_epilogue("silu"))
+    other = WGMMA.plan(plain, WGMMA.default(plain))
+    assert (plan.work.outputs, plan.shared_bytes) == (other.work.outputs, other.shared_bytes)
+
+
+@pytest.mark.parametrize("types", ["f32", "bf16", "f64", "s8,s8,bf16"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_the_reference_gates_one_product_by_the_other(types, batch):
+    case = Problem(9, 7, 20, layout="rc", types=Types.parse(types), batch=batch, epilogue="swiglu").case()
+    situation = Situation(case, "random", 5)
+    operands = make_operands(situation)
+    a, b = case.a.dtype.decode(case.a.view(operands.a)), case.b.dtype.decode(case.b.view(operands.b))
+    gate, up = a @ b[..., :7], a @ b[..., 7:]
+    whole, bound = expected(situation, Window.whole(case))
+    assert (np.abs(whole - silu(gate) * up) <= bound + 1e-12 * np.abs(whole)).all()
+    part = Window(2, 3, 8, 6, 0, None if batch == 1 else 1)
+    np.testing.assert_allclose(expected(situation, part)[0], whole[part.index], rtol=1e-12)
+    wrong = [silu(up) * gate, silu(gate) * gate, silu(gate) * silu(up), silu(gate) + up]
+    assert all((np.abs(whole - other) > bound).any() for other in wrong)
+
+
+def test_products_of_an_executor_are_divided_among_the_matrices():
+    case = Problem(9, 7, 33, "bf16", "rr", batch=2, epilogue="geglu").case()
+    situation = Situation(case, "random", 5)
+
+    def multiply(case, operands, *, seed, sizes):
+        a, b = (one.dtype.decode(one.view(flat)) for one, flat in ((case.a, operands.a), (case.b, operands.b)))
+        return a @ b, np.abs(a) @ np.abs(b)
+
+    made = of_each_matrix(case, products_by(multiply, situation))
+    wanted = all_products(case, "random", 5, Window.whole(case))
+    assert len(made) == len(wanted) == 2
+    for ours, theirs in zip(made, wanted, strict=True):
+        for one, other in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_infinity_times_a_gate_that_may_vanish_is_in_doubt():
+    """In f32 sigmoid(-200) is 0, and 0 times infinity NaN; in float64 it is not."""
+    acc = Bounded(np.array([-200.0, 3.0, -np.inf, 2.0]), np.zeros(4))
+    acc2 = Bounded.exact(np.array([np.inf, np.inf, 1.0, np.nan]))
+    result = apply_epilogue(parse_epilogue("swiglu+residual"), {
+        "acc": acc, "acc2": acc2, "residual": Bounded.exact(1.0)
+    }, DType.F32).c  # fmt: skip
+    np.testing.assert_array_equal(result.doubtful, [True, False, False, False])
+    np.testing.assert_array_equal(result.value[1:], [np.inf, np.nan, np.nan])
+
+
+def test_what_may_overflow_leaves_gelu_in_doubt():
+    near = Bounded(np.array([-3e38, -3.0, 3e38]), np.array([1e38, 0.1, 0.0]))
+    most = apply_epilogue(parse_epilogue("acc + acc"), {"acc": near}, DType.F32).c
+    np.testing.assert_array_equal(most.may_overflow | np.isinf(most.value), [True, False, True])
+    maybe = Bounded(np.array([-3e38, -3.0]), np.array([np.inf, 0.1]))
+    for text in ("gelu(acc)", "acc * residual", "acc - acc"):
+        result = apply_epilogue(parse_epilogue(text), {"acc": maybe, "residual": Bounded.exact(0.0)}, DType.F32).c
+        np.testing.assert_array_equal(result.doubtful, [True, False])
+    assert not apply_epilogue(parse_epilogue("relu(acc) * 2"), {"acc": maybe}, DType.F32).c.doubtful.any()
+
+
+def test_the_baseline_is_one_product_of_all_columns_and_a_kernel_behind_it():
+    problem = Problem(64, 48, 32, "bf16", "rc", ldb=40, batch=3, epilogue="swiglu")
+    before = product_before(problem.case())
+    assert (before.m, before.n, before.k, before.ldb, before.ldc) == (64, 96, 32, 40, 96)
+    assert before.problem.epilogue.is_linear and before.stride_b == problem.case().stride_b
+    assert baseline_words(problem) == " and a kernel behind it"
+    source = epilogue_apart(problem)
+    assert [one.name for one in source.parameters] == ["A", "B", "C", LEFT]
+    assert "left[0], acc2 = left[s.N]" in source.text
+
+
+def test_a_plain_kernel_says_nothing_of_a_second_product():
+    for family in (NAIVE, WGMMA):
+        plain = replace(SWIGLU, epilogue=parse_epilogue("silu"))
+        text = render(plain, family, family.default(plain)).text
+        assert "acc2" not in text and "sums2" not in text
