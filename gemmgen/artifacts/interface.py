@@ -503,6 +503,44 @@ class Interface:
         prepared = sorted(self.prepared, key=lambda one: one.operand, reverse=True)
         return (*(Part(f"{one.element}*", one.part, one.bytes) for one in prepared), *self._sums)
 
+    @cached_property
+    def packed(self) -> tuple[Part, ...]:
+        """Of these the ones that are made of B, which launches may share: they come first."""
+        made = {one.part for one in self.prepared if one.operand == "B"}
+        return tuple(part for part in self.parts if part.name in made)
+
+    @property
+    def packed_end(self) -> str:
+        """What begins behind them: another part's name, or all "bytes"."""
+        behind = self.parts[len(self.packed) :]
+        return behind[0].name if behind else "bytes"
+
+    @property
+    def packing(self) -> tuple[Argument, ...]:
+        """What says where B is and how it lies, as the launcher's arguments do."""
+        b = next(matrix for matrix in self.problem.matrices if matrix.name == "B")
+        names = ("B", b.rows, b.cols, b.ld, "batch", b.stride)
+        return tuple(argument for argument in self.arguments if argument.text in names)
+
+    @property
+    def packed_sizes(self) -> tuple[str, ...]:
+        """Of `runtime_sizes` those that the parts made of B depend on."""
+        used = {name for one in self.prepared if one.operand == "B" for name in one.sized_by}
+        return tuple(name for name in self.runtime_sizes if name in used)
+
+    @property
+    def by_packed(self) -> tuple[Argument, ...]:
+        """The launcher's arguments where `packed` stands for B, and for how B lies."""
+        packed = Argument("const void*", "packed", "packed")
+        lies = ("ldb", "stride_b")
+        return tuple(packed if one.text == "B" else one for one in self.arguments if one.text not in lies)
+
+    @property
+    def by_packed_passed(self) -> tuple[str, ...]:
+        """What stands for the launcher's arguments there."""
+        other = {"B": "nullptr", "stride_b": "0"}
+        return tuple(other.get(argument.text, argument.text) for argument in self.arguments)
+
     @property
     def _sums(self) -> tuple[Part, ...]:
         """What blocks that share tiles take."""

@@ -169,6 +169,9 @@ typedef struct ${ out.name }_plan {
     ${ part.ctype } ${ part.name };
 //% endfor
     unsigned blocks;
+//% if out.packed
+    int packed;
+//% endif
 } ${ out.name }_plan;
 
 /* What ${ out.name }_launch does before it starts anything: same arguments, same errors. Where it fails, `plan` stays as it was. */
@@ -191,6 +194,29 @@ cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t strea
 cudaError_t ${ out.name }_prepare_a(const ${ out.name }_plan* plan, cudaStream_t stream);
 cudaError_t ${ out.name }_prepare_b(const ${ out.name }_plan* plan, cudaStream_t stream);
 cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* plan, cudaStream_t stream);
+/*% if out.packed %*/
+
+/* Weights apart from a workspace, for several products at once: what prepare_b would make of B, in memory of its own. Kernels
+ * of the same problem that read B as it lies have none of this.
+ *
+ * packed_bytes      of that memory, on the device, at an address divisible by ${ out.workspace_align }
+ * pack_b            ${ out.made_of["B"] }, to `packed`; arguments are those of the launcher
+ * make_packed_plan  as make_plan, with `packed` in place of B, which any number of plans on any stream may share while nobody
+ *                   writes there. The workspace has packed_bytes less: where nothing is left it may be null
+ */
+#define ${ out.name }_PACKS_B 1
+size_t ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "int ", 1) | join(", ") or "void" });
+cudaError_t ${ out.name }_pack_b(
+//% for p in out.packing
+    ${ p.ctype } ${ p.text },
+//% endfor
+    void* packed, cudaStream_t stream);
+cudaError_t ${ out.name }_make_packed_plan(
+    ${ out.name }_plan* plan,
+//% for p in out.by_packed
+    ${ p.ctype } ${ p.text }${ ");" if loop.last else "," }
+/*% endfor %*/
+/*% endif %*/
 
 #ifdef __cplusplus
 }

@@ -68,6 +68,10 @@ int${ " " ~ size if size in out.workspace_sizes }${ ", " if not loop.last }
 extern "C" const char* ${ out.name }_refusal(void) { return reason; }
 
 /*% include "export/launcher/make_plan.cu" %*/
+/*% if out.packed %*/
+
+/*% include "export/launcher/packed.cu" %*/
+/*% endif %*/
 
 /*% for operand in ("A", "B") %*/
 /*% include "export/launcher/prepare.cu" %*/

@@ -22,7 +22,7 @@ import pytest
 from gemmgen.artifacts.folder import export, export_all
 from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.together import write_together
-from gemmgen.kernel.families import FAMILIES
+from gemmgen.kernel.families import FAMILIES, WGMMA
 from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
@@ -606,6 +606,49 @@ def test_the_map_of_an_operand_that_is_prepared_is_its_copy_s(tmp_path: Path, ke
         assert library.k_run(made, None) == 0 and launched[1] == 384
 
 
+@needs_gcc
+def test_plans_share_a_weight_that_is_packed_once(tmp_path: Path) -> None:
+    """What is made of B, its sums too, lies apart from the workspace, which has as much less. No plan makes it."""
+    epilogue = "zero_m+zero_n+scale_n+bias"
+    problem = Problem(None, 200, None, types="u8,s8,s8", layout="rr", epilogue=epilogue, ldb=None, ld_align=8)
+    source = render(problem, WGMMA, WGMMA.default(problem)).renamed("zp")
+    library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
+    sizes = library.zp_packed_bytes, library.zp_workspace_bytes
+    for size in sizes:
+        size.restype = ctypes.c_size_t
+    device = (ctypes.c_int * 3).in_dll(library, "device_is")
+    device[:] = [9, 0, 132]
+    launched = (ctypes.c_uint * 3).in_dll(library, "launched")
+    packed, b = ctypes.c_void_p(1 << 20), ctypes.c_void_p(1 << 16)
+    # Lines of whole chunks, 200 * 112 bytes, then 200 sums: each in whole multiples of 256 bytes.
+    assert library.zp_packed_bytes(100) == 22528 + 1024
+    assert library.zp_pack_b(b, 100, 208, packed, None) == 0 and launched[0] == 200 // 32 + 1
+    for at, k, ldb, to, status in (
+        (1 << 16, 100, 192, 1 << 20, 1),
+        (1 << 16, 100, 204, 1 << 20, 1),
+        (1 << 16, 100, 208, 0, 1),
+        (1 << 16, 100, 208, 128, 716),
+        (0, 100, 208, 1 << 20, 1),
+        (1 << 16, -1, 208, 1 << 20, 1),
+    ):
+        assert library.zp_pack_b(ctypes.c_void_p(at), k, ldb, ctypes.c_void_p(to), None) == status
+        assert library.zp_refusal() != b""
+    for m in (7, 300):
+        made = (ctypes.c_ulonglong * 96)()
+        left = library.zp_workspace_bytes(m, 100) - library.zp_packed_bytes(100)
+        others = (ctypes.c_void_p(1 << bit) for bit in range(30, 31 + len(problem.epilogue.operands)))  # C's first
+        numbers = (m, 100, 104, ctypes.c_float(1), ctypes.c_float(0))
+        arguments = made, ctypes.c_void_p(1 << 17), packed, *others, *numbers
+        memory = ctypes.c_void_p(1 << 22)
+        assert library.zp_make_packed_plan(*arguments, memory, ctypes.c_size_t(left - 1)) == 1
+        assert library.zp_make_packed_plan(*arguments, memory, ctypes.c_size_t(left)) == 0
+        maps = [made[first] for first in (1, 17)]
+        assert maps == [1 << 22, packed.value], "the copy of A begins the workspace, that of B lies apart"
+        launched[:] = [0, 0, 0]
+        assert library.zp_prepare_b(made, None) == 0 and launched[0] == 0
+        assert library.zp_run(made, None) == 0 and launched[1] == 384
+
+
 @needs_nvcc
 @pytest.mark.parametrize(
     ("right", "wrong"), [("", ""), pytest.param("line >= lines ||", "line >= lines - 1 ||", marks=pytest.mark.soak)]
@@ -913,7 +956,8 @@ def exported_on_the_host(
     starts = re.compile(rf"return cudaLaunchKernelEx\(&config, ({source.name}\w*),([^;]*)\);")
     here = r"run_threads(config.gridDim.x, config.blockDim.x, [&] { \1(\2); }); return cudaSuccess;"
     called, count = starts.subn(here, exported)
-    assert count == len(source.program) and right in source.text
+    packs = source.launch.prepared("B") is not None  # by an entry point of its own, too
+    assert count == len(source.program) + packs and right in source.text
     kernel = source.text.replace(right, wrong) if right else source.text
     kernel = f"#undef __CUDACC__\n{kernel}\n#define __CUDACC__\n"
     (folder / "kernel.cpp").write_text(

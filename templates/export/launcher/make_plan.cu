@@ -1,10 +1,17 @@
-/*# NAME_make_plan: checks the arguments, and encodes tensor maps. #*/
+/*# NAME_make_plan: checks the arguments, and encodes tensor maps. With `packed` the plan reads what was made of B there. #*/
 //% set major, minor = out.capability
+//% if out.packed
+static cudaError_t plan_of(
+//% else
 extern "C" cudaError_t ${ out.name }_make_plan(
+//% endif
     ${ out.name }_plan* plan,
 //% for p in out.arguments
-    ${ p.ctype }${ " " ~ p.text if out.parts or not p.is_workspace }${ ")" if loop.last else "," }
+    ${ p.ctype }${ " " ~ p.text if out.parts or not p.is_workspace }${ ")" if loop.last and not out.packed else "," }
 //% endfor
+//% if out.packed
+    const void* packed)
+//% endif
 {
     const cudaError_t begun = begin(plan);
     if (begun != cudaSuccess) return begun;
@@ -53,10 +60,10 @@ extern "C" cudaError_t ${ out.name }_make_plan(
 //% endif
     } pointers[] = {
 //%- for name, align in out.aligns.items()
-{"${ name }", ${ name }, ${ align }${ ", K == 0" if name in out.may_be_null else ", false" if out.may_be_null }}${ ", " if not loop.last or out.parts }
+{"${ name }", ${ "packed != nullptr ? packed : B" if name == "B" and out.packed else name }, ${ align }${ ", K == 0" if name in out.may_be_null else ", false" if out.may_be_null }}${ ", " if not loop.last or out.parts }
 //%- endfor
 //%- if out.parts
-{"workspace", workspace, ${ out.workspace_align }${ ", false" if out.may_be_null }}
+{"workspace", ${ "packed != nullptr ? packed : workspace" if out.packed_end == "bytes" and out.packed else "workspace" }, ${ out.workspace_align }${ ", false" if out.may_be_null }}
 //%- endif
 };
     for (const auto& [name, address, align${ ", may_be_null" if out.may_be_null }] : pointers) {
@@ -66,11 +73,19 @@ extern "C" cudaError_t ${ out.name }_make_plan(
     }
 //% if out.parts
     const Workspace at = workspace_of(${ out.workspace_sizes | join(", ") });
+//% if out.packed
+    const std::size_t begin = packed != nullptr ? at.${ out.packed_end } : 0;  // the workspace then has no part of B's
+    if (workspace_bytes < at.bytes - begin)
+        return refuse(cudaErrorInvalidValue, "workspace_bytes = %zu is less than %zu", workspace_bytes, at.bytes - begin);
+    char* const memory = static_cast<char*>(workspace) - begin;
+    char* const of_b = packed != nullptr ? static_cast<char*>(const_cast<void*>(packed)) : memory;
+//% else
     if (workspace_bytes < at.bytes)
         return refuse(cudaErrorInvalidValue, "workspace_bytes = %zu is less than %zu", workspace_bytes, at.bytes);
     char* const memory = static_cast<char*>(workspace);
+//% endif
 //% for part in out.parts
-    ${ part.ctype } const ${ part.name } = reinterpret_cast<${ part.ctype }>(memory + at.${ part.name });
+    ${ part.ctype } const ${ part.name } = reinterpret_cast<${ part.ctype }>(${ "of_b" if part in out.packed else "memory" } + at.${ part.name });
 //% endfor
 //% endif
 
@@ -110,7 +125,7 @@ extern "C" cudaError_t ${ out.name }_make_plan(
     const std::size_t launched = (blocks + turns - 1) / turns;
 //% endif
 //% endif
-    ${ out.name }_plan made = {${ out.planned | join(", ") }, static_cast<unsigned>(${ "launched" if out.persistent else "blocks" })};
+    ${ out.name }_plan made = {${ out.planned | join(", ") }, static_cast<unsigned>(${ "launched" if out.persistent else "blocks" })${ ", packed != nullptr" if out.packed }};
 //% if out.maps.encoded
 //% if out.maps.encoded | selectattr("address", "in", out.may_be_null) | list
     // A map needs an address even where K = 0 and nothing is read.

@@ -14,32 +14,8 @@ extern "C" cudaError_t ${ out.name }_prepare_${ operand | lower }(const ${ out.n
 //% elif zeroes
     return cudaMemsetAsync(semaphores, 0, ${ out.parts[-2].bytes }, stream);  // once: each launch leaves them zero
 //% endif
-//% for step in steps
-    /*% if not loop.last %*/const std::size_t ${ step.part }_tiles =/*% else %*/const std::size_t tiles =/*% endif %*/
-//%- for size, tile in step.grid
- ${ "* " if not loop.first }tiles_of(${ size }, ${ tile })
-//%- endfor
-;
-//% if loop.last
-//% if loop.first
-    if (tiles == 0) return cudaSuccess;  // K = 0: ${ operand } has no elements
+//% if operand == "B" and out.packed
+    if (packed) return cudaSuccess;
 //% endif
-    cudaLaunchConfig_t config = {};
-    config.gridDim = static_cast<unsigned>(tiles);
-    config.blockDim = ${ step.threads };
-    config.stream = stream;
-    return cudaLaunchKernelEx(&config, ${ step.entry },
-        ${ step.passed | join(", ") });
-//% else
-    if (${ step.part }_tiles > 0) {  // with K = 0 ${ operand } has no elements, and its lines sums of 0
-        cudaLaunchConfig_t copying = {};
-        copying.gridDim = static_cast<unsigned>(${ step.part }_tiles);
-        copying.blockDim = ${ step.threads };
-        copying.stream = stream;
-        const cudaError_t copied = cudaLaunchKernelEx(&copying, ${ step.entry },
-            ${ step.passed | join(", ") });
-        if (copied != cudaSuccess) return copied;
-    }
-//% endif
-//% endfor
+//% include "export/launcher/steps.cu"
 }

@@ -1,7 +1,7 @@
 /*# The fields of a plan by their names; a plan without an element of C ends here. #*/
     const cudaError_t begun = begin(plan);
     if (begun != cudaSuccess) return begun;
-    [[maybe_unused]] const auto& [${ out.plan_fields | join(", ") }] = *plan;
+    [[maybe_unused]] const auto& [${ out.plan_fields | join(", ") }${ ", packed" if out.packed }] = *plan;
 //% if out.may_be_empty
     if (blocks == 0) return cudaSuccess;  // C has no elements
 //% endif

@@ -127,11 +127,17 @@ bool passes(const Check& check)
 //% if out.parts
     const std::size_t bytes = ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "s.", 1) | join(", ") });
 //% endif
+//% if out.packed
+    static bool packs = true;  // every other check, in a workspace that has no more than what is left
+    packs = !packs;
+    const std::size_t packed = ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "s.", 1) | join(", ") });
+    char* const memory = static_cast<char*>(workspace_of(bytes));
+//% endif
     const cudaError_t started = launch(s, {
 //%- for name, text in out.located.items()
 ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ text }.${ "array" if text != name else "matrix" }()${ ", " if not loop.last }
 //%- endfor
-}, check.scalars${ ", workspace_of(bytes), bytes" if out.parts });
+}, check.scalars${ ", packs ? memory + packed : memory, packs ? bytes - packed : bytes, packs ? memory : nullptr" if out.packed else ", workspace_of(bytes), bytes" if out.parts });
     if (started != cudaSuccess) std::puts(${ out.name }_refusal());
     must(describe(check).c_str(), started);
     must(describe(check).c_str(), cudaDeviceSynchronize());

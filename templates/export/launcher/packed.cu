@@ -1,0 +1,70 @@
+/*# NAME_pack_b and what takes its result: the parts that are made of B, apart from a workspace. #*/
+//% set operand, steps = "B", out.prepared | selectattr("operand", "eq", "B") | list
+//% set lds = out.runtime_lds | selectattr("name", "eq", "ldb") | list
+extern "C" std::size_t ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "int ", 1) | join(", ") })
+{
+    return workspace_of(
+//%- for size in out.workspace_sizes
+${ size if size in out.packed_sizes else "0" }${ ", " if not loop.last }
+//%- endfor
+).${ out.packed_end };
+}
+
+extern "C" cudaError_t ${ out.name }_pack_b(
+//% for p in out.packing
+    ${ p.ctype } ${ p.text },
+//% endfor
+    void* packed, cudaStream_t stream)
+{
+    reason[0] = '\0';
+//% for size in out.packed_sizes
+    if (${ size } < 0 || ${ size } > ${ out.size_limit }) return refuse(cudaErrorInvalidValue, "${ size } = %d is not in 0 to %d", ${ size }, ${ out.size_limit });
+//% endfor
+//% for ld in lds
+    if (ldb < ${ ld.line }) return refuse(cudaErrorInvalidValue, "ldb = %d is less than %d", ldb, ${ ld.line });
+//% if ld.unit > 1
+    if (ldb % ${ ld.unit } != 0) return refuse(cudaErrorInvalidValue, "ldb = %d is no multiple of %d elements", ldb, ${ ld.unit });
+//% endif
+//% endfor
+    if (B == nullptr${ " && K > 0" if "B" in out.may_be_null }) return refuse(cudaErrorInvalidValue, "%s is null", "B");
+    if (packed == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "packed");
+    if (reinterpret_cast<std::uintptr_t>(B) % ${ out.aligns["B"] } != 0)
+        return refuse(cudaErrorMisalignedAddress, "B = %p is no multiple of %d bytes", static_cast<const void*>(B), ${ out.aligns["B"] });
+    if (reinterpret_cast<std::uintptr_t>(packed) % ${ out.workspace_align } != 0)
+        return refuse(cudaErrorMisalignedAddress, "packed = %p is no multiple of %d bytes", packed, ${ out.workspace_align });
+    const Workspace at = workspace_of(
+//%- for size in out.workspace_sizes
+${ size if size in out.packed_sizes else "0" }${ ", " if not loop.last }
+//%- endfor
+);
+//% for part in out.packed
+    ${ part.ctype } const ${ part.name } = reinterpret_cast<${ part.ctype }>(static_cast<char*>(packed) + at.${ part.name });
+//% endfor
+//% include "export/launcher/steps.cu"
+}
+
+extern "C" cudaError_t ${ out.name }_make_plan(
+    ${ out.name }_plan* plan,
+//% for p in out.arguments
+    ${ p.ctype } ${ p.text }${ ")" if loop.last else "," }
+//% endfor
+{
+    return plan_of(plan, ${ out.arguments | map(attribute="text") | join(", ") }, nullptr);
+}
+
+extern "C" cudaError_t ${ out.name }_make_packed_plan(
+    ${ out.name }_plan* plan,
+//% for p in out.by_packed
+    ${ p.ctype } ${ p.text }${ ")" if loop.last else "," }
+//% endfor
+{
+    const cudaError_t begun = begin(plan);
+    if (begun != cudaSuccess) return begun;
+    if (packed == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "packed");
+    if (reinterpret_cast<std::uintptr_t>(packed) % ${ out.workspace_align } != 0)
+        return refuse(cudaErrorMisalignedAddress, "packed = %p is no multiple of %d bytes", packed, ${ out.workspace_align });
+//% for ld in lds
+    const int ldb = ${ "std::max(1, %s)" | format(ld.line) if ld.unit == 1 else "static_cast<int>(tiles_of(std::max(1, %s), %d) * %d)" | format(ld.line, ld.unit, ld.unit) };  // B itself is not read
+//% endfor
+    return plan_of(plan, ${ out.by_packed_passed | join(", ") }, packed);
+}
