@@ -28,10 +28,10 @@ from gemmgen.kernel.source import KernelSource, Launch, parameters
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.wgmma import wgmmas
-from gemmgen.run.compile import compiler_version
 from gemmgen.run.emulator.compiler import KIND as EMULATOR
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.gpu import why_no_gpu
+from gemmgen.run.nvrtc import compiler_version
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 

@@ -142,13 +142,13 @@ def load_recorded(paths: Iterable[Path] = RECORDED) -> tuple[Recorded, ...]:
     return found
 
 
-def spaces_of(times: Times) -> Iterator[Recorded]:
-    """Of each problem what its search's space has, if that is enough: details that it varies last are left out."""
+def spaces_of(times: Times, least: int = LEAST_CONFIGS) -> Iterator[Recorded]:
+    """Of each problem what its search's space has, `least` configs at least; not the details that it varies last."""
     for problem, rows in times.problems:
         timed = {times.family.config_type(**row.values): row.us for row in rows}
-        accepted = explore(times.family, problem, times.device).accepted if len(timed) >= LEAST_CONFIGS else ()
+        accepted = explore(times.family, problem, times.device).accepted if len(timed) >= least else ()
         us = {config: timed[config] for config in accepted if config in timed}
-        if len(us) >= LEAST_CONFIGS:
+        if len(us) >= least:
             yield Recorded(problem, times.family, times.device, us)
 
 

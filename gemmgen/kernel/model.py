@@ -58,6 +58,7 @@ FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler
 WGMMA_SUSTAINED, MMA_SUSTAINED = 0.72, 0.8
 TENSOR_L2_BYTES = 40  # per SM and cycle, by cp.async to the tiles of tensor cores
 TMA_L2_BYTES = 50  # likewise by TMA
+CLUSTER_LOSS = 0.02  # share of its time that a kernel loses because blocks of a cluster wait for each other
 TMA_LATENCY = 1550  # cycles, from the start of a stage's copies to the products of its k tile
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
 BYTES_UNDER_WAY = 32 * 1024  # of an SM, that keep device memory busy
@@ -206,6 +207,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     if dram_us > compute_us:
         bound = "DRAM"
     both_us = _sharp_maximum((compute_us, dram_us))
+    both_us *= 1 + CLUSTER_LOSS * (launch.cluster > 1)
     return _prepare_us(case, plan, device) + both_us + _reduction_us(plan, blocks, device) + LAUNCH_US, bound
 
 

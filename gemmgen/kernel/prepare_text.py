@@ -158,6 +158,11 @@ class PrepareText(_StepText):
         return self.length.isdigit() and int(self.length) % self.chunk == 0
 
     @property
+    def reads_edge(self) -> bool:
+        """Whether accesses of several elements, which are split, may end beyond a line."""
+        return self.pieces > 1 and self.access > 1 and not self.whole
+
+    @property
     def order_word(self) -> str:
         return ORDER_WORDS[self.prepare.order]
 

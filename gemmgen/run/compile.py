@@ -1,39 +1,28 @@
 """KernelSource -> CompiledKernel with NVRTC, cached by content.
 
-NVRTC and the CUDA headers come from wheels: no toolkit, no GPU. A tiled kernel takes 0.3 s, a large register tile up
-to several seconds, so `compile_many` spreads them over the cores. It uses processes: threads scale as well (NVRTC holds
-no lock, and cuda-bindings lets go of the GIL), but a compiler that is killed in a process of its own costs one
-candidate and not the run.
+A tiled kernel takes 0.3 s, a large register tile up to several seconds, so `compile_many` spreads them over the cores.
+It uses processes: threads scale as well (NVRTC holds no lock, and cuda-bindings lets go of the GIL), but a compiler
+that is killed in a process of its own costs one candidate and not the run.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import struct
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.prepare import ENTRY
 from gemmgen.kernel.source import KernelSource
+from gemmgen.run.nvrtc import FLAGS, Program, compile_program, compiler_version, flags_for
 from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, ChildDied, crew, spread
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store, content_key, sha256
 from gemmgen.support.threads import cores
 
-# -v puts the resource usage into the log. NVRTC has a cache of its own where there is a driver, and a kernel that
-# it knows comes without that log: no-cache (NVRTC 12.9).
-FLAGS = ("--std=c++17", "--ptxas-options=-v", "--no-cache")
-LINES = "--generate-line-info"  # debuggers and sanitizers name lines; the machine code stays as it is
-PROGRAM = "kernel.cu"  # what they call the text
 KIND = "cubin"  # in the Store
 # Of an ELF64 file: offset of the section headers, their size, their number, and which of them has the sections' names.
 ELF_HEADER = (("<Q", 0x28), ("<H", 0x3A), ("<H", 0x3C), ("<H", 0x3E))
@@ -96,7 +85,7 @@ def compile_text(text: str, arch: str, store: Store, *options: str) -> CompiledK
     known = _fetch(text, arch, store, *options)
     if known is not None:
         return known
-    compiled = _run_nvrtc(text, arch, *options)
+    compiled = _compiled(text, arch, compile_program(text, arch, *options), *options)
     store.put(KIND, _key(text, arch, *options), _encode(compiled))
     return compiled
 
@@ -130,7 +119,7 @@ def compile_many(
 def compiler_processes(most: int | None = None) -> list[Child]:
     """Processes that compile, one a core and no more than `most`; each starts with its first kernel."""
     count = cores() if most is None else max(1, min(cores(), most))
-    return [Child(f"{__name__}:compiler_process") for _ in range(count)]
+    return [Child("gemmgen.run.nvrtc:compiler_process") for _ in range(count)]
 
 
 def _compile_in(child: Child, text: str, arch: str, store: Store, timeout: float) -> Compilation:
@@ -138,20 +127,13 @@ def _compile_in(child: Child, text: str, arch: str, store: Store, timeout: float
         known = _fetch(text, arch, store)
         if known is not None:
             return known
-        compiled: CompiledKernel = child.request((text, arch), timeout)
+        compiled = _compiled(text, arch, child.request((text, arch), timeout))
     except CandidateFailed as error:
         return error.failure
     except ChildDied as error:
         return Failure("compile", str(error), "nvrtc")
     store.put(KIND, _key(text, arch), _encode(compiled))
     return compiled
-
-
-def compiler_process() -> Callable[[tuple[str, str]], CompiledKernel]:
-    """What a child of `compile_many` answers with."""
-    with suppress(CandidateFailed):  # which each request meets
-        _nvrtc()
-    return lambda request: _run_nvrtc(*request)
 
 
 def machine_code(cubin: bytes) -> list[tuple[str, bytes]]:
@@ -201,92 +183,20 @@ def _decode(payload: bytes) -> CompiledKernel | None:
         return None
 
 
-# NVRTC
+# What NVRTC made
 
 
-def compiler_version() -> str:
-    """ "NVRTC 13.4". Raises CandidateFailed (unavailable) where there is no NVRTC."""
-    _, major, minor = _nvrtc().nvrtcVersion()
-    return f"NVRTC {major}.{minor}"
-
-
-def flags_for(arch: str, *options: str) -> tuple[str, ...]:
-    """What NVRTC is called with to compile for `arch`, include folders apart."""
-    return (*FLAGS, *options, f"--gpu-architecture={arch}")
-
-
-@cache
-def _nvrtc() -> Any:
-    """The binding, imported late: it costs 0.2 s and a cached answer to many commands needs none."""
-    try:
-        from cuda.bindings import nvrtc
-
-        nvrtc.nvrtcVersion()  # loads the library
-    except (ImportError, RuntimeError) as error:
-        hint = "pip install cuda-bindings nvidia-cuda-nvrtc"
-        reason = f"NVRTC is missing ({str(error).splitlines()[0]}): {hint}"
-        raise CandidateFailed(Failure("unavailable", reason, "nvrtc")) from error
-    return nvrtc
-
-
-def _run_nvrtc(text: str, arch: str, *options: str) -> CompiledKernel:
-    started = time.perf_counter()
-    _require_known(arch)
-    flags = flags_for(arch, *options)
-    cubin, log = _compile_program(text, flags)
+def _compiled(text: str, arch: str, program: Program, *options: str) -> CompiledKernel:
+    """Raises CandidateFailed: compile, where ptxas says nothing of resources."""
     return CompiledKernel(
         source=sha256(text.encode()),
         arch=arch,
-        cubin=cubin,
-        **_resources(log),
+        cubin=program.cubin,
+        **_resources(program.log),
         compiler=compiler_version(),
-        flags=flags,
-        seconds=time.perf_counter() - started,
+        flags=flags_for(arch, *options),
+        seconds=program.seconds,
     )
-
-
-def _require_known(arch: str) -> None:
-    reason = why_unknown(arch)
-    if reason is not None:
-        raise CandidateFailed(Failure("compile", reason, "nvrtc"))
-
-
-def why_unknown(arch: str) -> str | None:
-    """Why NVRTC does not compile for `arch`; None where it does. Raises CandidateFailed (unavailable)."""
-    number = re.fullmatch(r"sm_([0-9]+)[af]?", arch)
-    known = _nvrtc().nvrtcGetSupportedArchs()[-1]
-    if number is not None and int(number[1]) in known:
-        return None
-    names = ", ".join(f"sm_{entry}" for entry in known)
-    return f"unknown architecture {arch!r}: {compiler_version()} compiles for {names}"
-
-
-def _compile_program(text: str, flags: tuple[str, ...]) -> tuple[bytes, str]:
-    """(cubin, log). Raises CandidateFailed with the log's first error."""
-    nvrtc = _nvrtc()
-    headers = (f"--include-path={folder}" for folder in wheel_folders("include"))
-    options = [option.encode() for option in (*flags, *headers)]
-    _, program = nvrtc.nvrtcCreateProgram(text.encode(), PROGRAM.encode(), 0, [], [])
-    try:
-        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-        log = _output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0").decode()
-        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CandidateFailed(Failure("compile", _first_error(log) or status.name, "nvrtc"))
-        return _output(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program), log
-    finally:
-        nvrtc.nvrtcDestroyProgram(program)
-
-
-def _output(get_size: Callable[..., Any], get: Callable[..., Any], program: object) -> bytes:
-    _, size = get_size(program)
-    buffer = bytearray(size)
-    get(program, buffer)
-    return bytes(buffer)
-
-
-def _first_error(log: str) -> str | None:
-    line = re.search(r"^.*\berror\b.*$", log, re.MULTILINE)
-    return None if line is None else line[0].strip()
 
 
 def _resources(log: str) -> dict[str, int]:
@@ -308,10 +218,3 @@ def _resources(log: str) -> dict[str, int]:
         "stack_bytes": largest(r"(\d+) bytes stack frame"),
         "shared_bytes": largest(r"(\d+) bytes smem"),
     }
-
-
-def wheel_folders(name: str) -> list[Path]:
-    """Folders called `name` ("include", "bin") of the installed NVIDIA wheels, newest CUDA first."""
-    spec = importlib.util.find_spec("nvidia")
-    roots = [] if spec is None else list(spec.submodule_search_locations or ())
-    return sorted((folder for root in roots for folder in Path(root).glob(f"cu[0-9]*/{name}")), reverse=True)

@@ -18,7 +18,7 @@ from gemmgen.kernel.model import SCHEDULERS
 from gemmgen.kernel.plan import Work
 from gemmgen.problem.device import WARP, Arch
 from gemmgen.problem.dtype import DType
-from gemmgen.run.compile import wheel_folders
+from gemmgen.run.nvrtc import wheel_folders
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.scratch import scratch_folder
 

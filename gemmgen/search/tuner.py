@@ -59,7 +59,9 @@ TOO_SLOW = Failure("rejected", "a faster one is right", "tuner")
 
 
 class Progress(Protocol):
-    """Hears what `tune` does. `total` may grow while the search goes on."""
+    """Hears what `tune` does. `total` may grow while the search goes on; `about` says what the next stages are for."""
+
+    def about(self, what: str) -> None: ...
 
     def stage(self, name: Stage, total: int) -> None: ...
 
@@ -68,6 +70,9 @@ class Progress(Protocol):
 
 class Silent:
     """A Progress that nobody sees."""
+
+    def about(self, what: str) -> None:
+        pass
 
     def stage(self, name: Stage, total: int) -> None:
         pass
@@ -162,17 +167,19 @@ def tune(
     seed: int = 0,
     start: Sequence[tuple[Family, Config]] = (),
     progress: Progress | None = None,
+    verifies: bool = True,
 ) -> TuneResult:
     """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
 
     Families that accept no config for the problem are left out; the others share the budget. What was best
-    before may be a `start`: it comes first.
+    before may be a `start`: it comes first. A caller that shows itself that the winner is right needs none that
+    `verifies`.
 
     Raises GemmgenError where no config is accepted or none survives.
     """
     budget = budget or DEFAULT_BUDGET[target.executor.name]
     with crew(compiler_processes()) as compilers, thread_pool() as helpers:
-        tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, start, helpers)
+        tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, start, helpers, verifies)
         return tuner.learned(tuner.run(budget)) if target.gpu is not None else tuner.run(budget)
 
 
@@ -195,6 +202,7 @@ class Tuner:
     compilers: Sequence[Child] = ()
     start: Sequence[tuple[Family, Config]] = ()
     helpers: ThreadPoolExecutor | None = None
+    verifies: bool = True
     trials: list[Trial] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     experience: list[Ranked] = field(default_factory=list)
@@ -216,8 +224,9 @@ class Tuner:
             self.trials = self.rank(measured)
         with self._phase("compare"):
             self.trials = self.compare(self.trials)
-        with self._phase("verify"):
-            self.trials = self.verify_fastest(self.trials)
+        if self.verifies:
+            with self._phase("verify"):
+                self.trials = self.verify_fastest(self.trials)
         return self._result(search.spaces)
 
     def _explore(self) -> Search:

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.mma import MMAS, Mma
 from gemmgen.problem.wgmma import FACTORS, Wgmma
-from gemmgen.run.compile import compiler_version
 from gemmgen.run.executor import Executor
+from gemmgen.run.nvrtc import compiler_version
 from gemmgen.support.clock import today
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, require
 from gemmgen.support.files import write_atomic

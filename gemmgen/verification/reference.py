@@ -361,8 +361,14 @@ PRODUCTS = Recent(16, 2**26)
 def _wanted(situation: Situation, window: Window, output: str, multiply: Multiply) -> Wanted:
     if window != Window.whole(situation.case):
         return Wanted.of(*_expected(situation, window, output, on_host))
-    key = replace(situation, seed=data_seed(situation)), output
+    key = replace(situation, seed=data_seed(situation), case=_told_apart(situation.case)), output
     return EXPECTED.get(key, lambda: _wanted_whole(situation, output, multiply), lambda made: made.arrays)
+
+
+def _told_apart(case: Case) -> Case:
+    """`case`, the same for all scalars that its epilogue does not take."""
+    taken = case.problem.epilogue.scalars
+    return replace(case, alpha=case.alpha if "alpha" in taken else 1.0, beta=case.beta if "beta" in taken else 0.0)
 
 
 def _wanted_whole(situation: Situation, output: str, multiply: Multiply) -> Wanted:

@@ -8,7 +8,8 @@ Each value comes with a bound of its error. An operation on values that are off 
     rounding   u |value| + half the smallest denormal; nothing where exact operands have a result that the type holds
 
 Infinity times what may be 0, or of either sign, is in doubt: NaN or infinite, and right whatever it is. Such is
-silu(acc) * acc2 where acc is so far below 0 that sigmoid(acc) vanishes in a kernel and not in float64.
+silu(acc) * acc2 where acc is so far below 0 that sigmoid(acc) vanishes in a kernel and not in float64; and gelu(x)
+where x may overflow, or not.
 
 These are worst cases, no probabilities: an epilogue has few operations. A kernel that fuses a product and a sum rounds
 once less. What kernels compute in integers is exact, modulo 2^32, and rounded where it becomes a float.
@@ -16,7 +17,7 @@ once less. What kernels compute in integers is exact, modulo 2^32, and rounded w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -56,6 +57,11 @@ class Bounded:
     def may_vanish(self) -> Mask:
         """Where a kernel's may be 0, and another than this one."""
         return np.asarray((np.abs(self.value) <= self.bound) & (self.bound > 0))
+
+    @property
+    def may_overflow(self) -> Mask:
+        """Where a kernel's may be infinite, or not."""
+        return np.asarray(np.isfinite(self.value) & np.isinf(self.bound))
 
 
 def doubtful(value: Doubles, bound: Doubles) -> Mask:
@@ -133,10 +139,12 @@ class _Arithmetic:
                 return Bounded(-negated.value, negated.bound)
             case Call(name, arguments):
                 values = [self.value(argument, names) for argument in arguments]
-                return _doubting(self._call(name, values), *values)
+                times = name in FUNCTIONS and FUNCTIONS[name].of_x  # its value is x times what may vanish
+                doubt = values[0].may_overflow if times else np.zeros((), bool)
+                return _doubting(self._call(name, values), values, doubt)
             case Binary(operator, left, right):
                 a, b = self.value(left, names), self.value(right, names)
-                return _doubting(self._binary(operator, a, b), a, b, times=operator == "*")
+                return _doubting(self._binary(operator, a, b), [a, b], _opposed(operator, a, b))
 
     def _binary(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
         if operator == "+":
@@ -191,12 +199,20 @@ class _Arithmetic:
         return 2 if self.dtype == DType.F64 else 1
 
 
-def _doubting(result: Bounded, *of: Bounded, times: bool = False) -> Bounded:
-    """`result`, in doubt where what it is made of is; the product of two also where it is of infinity and maybe 0."""
-    doubt = np.logical_or.reduce(np.broadcast_arrays(*(part.doubtful for part in of)))
-    if times:
-        a, b = of
-        doubt = doubt | np.isinf(a.value) & b.may_vanish | np.isinf(b.value) & a.may_vanish
+def _opposed(operator: str, a: Bounded, b: Bounded) -> Mask:
+    """Where a kernel's operation may be one of infinity and 0, or of two infinities, which makes NaN, and may not."""
+    infinite = np.isinf(a.value), np.isinf(b.value)
+    if operator == "*":
+        ours = infinite[0] & b.may_vanish | a.may_overflow & (b.may_vanish | (b.value == 0))
+        return np.asarray(ours | infinite[1] & a.may_vanish | b.may_overflow & (a.may_vanish | (a.value == 0)))
+    if operator == "/":  # by a number
+        return np.zeros(a.value.shape, bool)
+    return np.asarray(a.may_overflow & (b.may_overflow | infinite[1]) | infinite[0] & b.may_overflow)
+
+
+def _doubting(result: Bounded, of: Sequence[Bounded], said: Mask) -> Bounded:
+    """`result`, in doubt where that is said, and where something that it is made `of` is."""
+    doubt: Mask = np.logical_or.reduce(np.broadcast_arrays(said, *(part.doubtful for part in of)))
     if not doubt.any():
         return result
     return Bounded(np.where(doubt, np.nan, result.value), np.where(doubt, np.inf, result.bound))

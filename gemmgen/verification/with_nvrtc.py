@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.run.compile import arch_for, compile_kernel, compiler_version, why_unknown
+from gemmgen.run.compile import arch_for, compile_kernel
 from gemmgen.run.launchable import why_not_launchable
+from gemmgen.run.nvrtc import compiler_version, why_unknown
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store

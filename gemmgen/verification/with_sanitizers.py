@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
-from gemmgen.run.compile import LINES, compile_kernel
+from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.plain import plain_cubin
+from gemmgen.run.nvrtc import LINES
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.verification.data import LARGE_EFFORT, effort
 from gemmgen.verification.sanitizers.tool import NAME, TIMEOUT, SanitizerResult, Tool, why_no_sanitizer

@@ -36,7 +36,7 @@ ${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves, adds=ker
 ${ shape(kernel, view.unread) }
 ${ tiling(kernel, "MN") }
 ${ vec() }
-//% if view.pieces and not (kernel.copies | map(attribute="whole") | min)
+//% if kernel.copies | selectattr("reads_edge") | list
 ${ load_edge() }
 //% endif
 //% set registers = ("BN / 2" if view.halves else "BN") if gated else ("BN / 4" if view.halves else "BN / 2")

@@ -56,6 +56,13 @@ ${ head(c) }
         const ${ c.ctype }* const from = ${ c.operand }${ " + matrix * %s" | format(c.stride) if c.batched } + static_cast<long long>(line) * ${ c.lead } + chunk * ${ c.chunk };
         Chunk<${ c.piece }> split_up[${ c.pieces }];
         #pragma unroll
+//% if c.access == 1
+        for (int i = 0; i < ${ c.chunk }; ++i) {
+            const Pieces pieces = split(${ "from[i]" if c.whole else "chunk * %d + i < length ? from[i] : 0.0f" | format(c.chunk) });
+            #pragma unroll
+            for (int p = 0; p < ${ c.pieces }; ++p) split_up[p].at[i] = pieces.at[p];
+        }
+//% else
         for (int i = 0; i < ${ c.chunk }; i += ${ c.access }) {
 //% if c.whole
             const auto read = load<${ c.access }>(from + i);
@@ -69,6 +76,7 @@ ${ head(c) }
                 for (int p = 0; p < ${ c.pieces }; ++p) split_up[p].at[i + j] = pieces.at[p];
             }
         }
+//% endif
         Chunk<${ c.piece }>* const to = reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part }) + ${ "(%d * matrix * lines + line)" | format(c.pieces) if c.batched else "static_cast<long long>(line)" } * chunks + chunk;
         #pragma unroll
         for (int p = 0; p < ${ c.pieces }; ++p) to[p * apart] = split_up[p];

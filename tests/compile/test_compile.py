@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,6 @@ from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.gemm import Problem
 from gemmgen.run import compile as compiler
 from gemmgen.run.compile import (
-    LINES,
     CompiledKernel,
     compile_kernel,
     compile_many,
@@ -23,6 +24,7 @@ from gemmgen.run.compile import (
     machine_code,
 )
 from gemmgen.run.gpu.plain import FOLDER, plain_path
+from gemmgen.run.nvrtc import LINES
 from gemmgen.run.sass import disassemble
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import CandidateFailed, Failure
@@ -97,7 +99,7 @@ def test_spills_and_stack_are_counted(store: Store) -> None:
 
 def test_second_compilation_comes_from_the_store(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     first = compile_kernel(source_of(NAIVE), "sm_90", store)
-    monkeypatch.setattr(compiler, "_run_nvrtc", lambda text, arch: pytest.fail("compiled again"))
+    monkeypatch.setattr(compiler, "compile_program", lambda text, arch: pytest.fail("compiled again"))
     assert compile_kernel(source_of(NAIVE), "sm_90", store) == first
     assert compile_many([source_of(NAIVE)], "sm_90", store) == [first]
 
@@ -135,7 +137,7 @@ def test_failure_has_the_first_error(store: Store, text: str, arch: str, reason:
 
 
 def test_log_without_resource_usage_is_no_success(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "FLAGS", ("--std=c++17",))
+    monkeypatch.setattr("gemmgen.run.nvrtc.FLAGS", ("--std=c++17",))
     with pytest.raises(CandidateFailed, match="no resource usage"):
         compile_kernel(source_of(NAIVE), "sm_90", store)
 
@@ -164,6 +166,14 @@ def test_compilers_serve_several_calls_and_end_together(store: Store) -> None:
             processes.append(compiler._process)
         assert processes[0] is processes[1] and compiler.running
     assert processes[0] is not None and processes[0].poll() is not None and not compiler.running
+
+
+def test_a_compiler_process_imports_next_to_nothing() -> None:
+    """As many start as there are cores, each time that something is tuned."""
+    factory, _, _ = compiler_processes(1)[0]._command[3].partition(":")
+    script = f"import sys, {factory}, gemmgen.support.child; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert factory in found and not {"numpy", "gemmgen.kernel.source", "gemmgen.problem.gemm"} & {*found}
 
 
 def test_killed_compiler_costs_one_candidate(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,8 @@ import pytest
 import gemmgen
 from gemmgen.artifacts.kernelfile import read_kernel
 from gemmgen.cli import main
-from gemmgen.run.compile import compiler_version
 from gemmgen.run.emulator.compiler import KIND, HostCompiler
+from gemmgen.run.nvrtc import compiler_version
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import CHECKSUM_BYTES, Store
 from gemmgen.support.words import figure

@@ -11,7 +11,7 @@ from gemmgen.benchmark.study import Study, StudyPoint, run_study
 from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER, SCALAR
 from gemmgen.cli.reports.study_files import write_study
 from gemmgen.problem.gemm import Problem
-from gemmgen.run.compile import compiler_version
+from gemmgen.run.nvrtc import compiler_version
 from gemmgen.run.sass import find_nvdisasm
 from gemmgen.run.target import open_card
 from gemmgen.support.errors import CandidateFailed

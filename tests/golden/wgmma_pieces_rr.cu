@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_9d556a30
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_e4d08179
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -19,8 +19,8 @@
 // Launch  up to ceil(M / 256) * ceil(N / 128) * batch * 2 blocks of 384 threads, 132096 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
-//         prepared_a: batch * 3 * M * 1000 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_9d556a30_prepare_a_kernel writes before,
-//         prepared_b: batch * 3 * 1000 * 512 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_9d556a30_prepare_b_kernel writes before,
+//         prepared_a: batch * 3 * M * 1000 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_e4d08179_prepare_a_kernel writes before,
+//         prepared_b: batch * 3 * 1000 * 512 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_e4d08179_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -516,7 +516,7 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1000 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_9d556a30_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_e4d08179_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -536,14 +536,10 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_9d556a30_prepare_a_kernel(
         const float* const from = A + matrix * stride_a + static_cast<long long>(line) * 1000 + chunk * 8;
         Chunk<BF16> split_up[3];
         #pragma unroll
-        for (int i = 0; i < 8; i += 1) {
-            const auto read = load<1>(from + i);
+        for (int i = 0; i < 8; ++i) {
+            const Pieces pieces = split(from[i]);
             #pragma unroll
-            for (int j = 0; j < 1; ++j) {
-                const Pieces pieces = split(read.at[j]);
-                #pragma unroll
-                for (int p = 0; p < 3; ++p) split_up[p].at[i + j] = pieces.at[p];
-            }
+            for (int p = 0; p < 3; ++p) split_up[p].at[i] = pieces.at[p];
         }
         Chunk<BF16>* const to = reinterpret_cast<Chunk<BF16>*>(prepared_a) + (3 * matrix * lines + line) * chunks + chunk;
         #pragma unroll
@@ -554,7 +550,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_9d556a30_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_9d556a30_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_e4d08179_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch)
@@ -588,7 +584,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_9d556a30_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_9d556a30(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_e4d08179(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     float* __restrict__ C,

@@ -151,6 +151,17 @@ def test_infinity_times_a_gate_that_may_vanish_is_in_doubt():
     np.testing.assert_array_equal(result.value[1:], [np.inf, np.nan, np.nan])
 
 
+def test_what_may_overflow_leaves_gelu_in_doubt():
+    near = Bounded(np.array([-3e38, -3.0, 3e38]), np.array([1e38, 0.1, 0.0]))
+    most = apply_epilogue(parse_epilogue("acc + acc"), {"acc": near}, DType.F32).c
+    np.testing.assert_array_equal(most.may_overflow | np.isinf(most.value), [True, False, True])
+    maybe = Bounded(np.array([-3e38, -3.0]), np.array([np.inf, 0.1]))
+    for text in ("gelu(acc)", "acc * residual", "acc - acc"):
+        result = apply_epilogue(parse_epilogue(text), {"acc": maybe, "residual": Bounded.exact(0.0)}, DType.F32).c
+        np.testing.assert_array_equal(result.doubtful, [True, False])
+    assert not apply_epilogue(parse_epilogue("relu(acc) * 2"), {"acc": maybe}, DType.F32).c.doubtful.any()
+
+
 def test_the_baseline_is_one_product_of_all_columns_and_a_kernel_behind_it():
     problem = Problem(64, 48, 32, "bf16", "rc", ldb=40, batch=3, epilogue="swiglu")
     before = product_before(problem.case())

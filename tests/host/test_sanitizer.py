@@ -284,9 +284,9 @@ def test_what_cuda_reports_is_a_failure_without_findings(program):
 def test_a_kernel_that_hangs_is_a_timeout_and_leaves_no_process(program, tmp_path):
     child = f"import os, subprocess; p = subprocess.Popen(['sleep', '60']); Path({str(tmp_path)!r}, 'pid')"
     program(CLEAN, then=f"{child}.write_text(str(p.pid)); time.sleep(60)")
-    result = sanitizer.sanitize(SOURCE, b"cubin", b"fill", SITUATIONS, "racecheck", timeout=8)
+    result = sanitizer.sanitize(SOURCE, b"cubin", b"fill", SITUATIONS, "racecheck", timeout=3)
     assert result.failure is not None and result.failure.kind == "timeout"
-    assert result.failure.reason == "no end in 8 s: it hangs, or is too slow to be watched" and not result.stopped
+    assert result.failure.reason == "no end in 3 s: it hangs, or is too slow to be watched" and not result.stopped
     pid = int((tmp_path / "pid").read_text())
     state = Path(f"/proc/{pid}/stat")
     assert not state.exists() or state.read_text().split()[2] == "Z"

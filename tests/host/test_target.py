@@ -13,9 +13,10 @@ from gemmgen.kernel.render import render
 from gemmgen.kernel.source import Launch
 from gemmgen.problem.gemm import Problem
 from gemmgen.run import target
-from gemmgen.run.compile import arch_for, flags_for
+from gemmgen.run.compile import arch_for
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.run.nvrtc import flags_for
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
 

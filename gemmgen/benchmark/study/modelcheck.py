@@ -29,8 +29,9 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
 from gemmgen.problem.types import Types
-from gemmgen.run.compile import compiler_processes, compiler_version
+from gemmgen.run.compile import compiler_processes
 from gemmgen.run.gpu.timing import QUICK
+from gemmgen.run.nvrtc import compiler_version
 from gemmgen.run.target import Target
 from gemmgen.search.order import Ranked, Search
 from gemmgen.search.space import explore

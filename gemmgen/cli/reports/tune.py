@@ -125,7 +125,8 @@ def _where(case: Case) -> str:
 
 
 def _why(result: TuneResult) -> str:
-    among = _among(result)
+    alive = sum(trial.failure is None for trial in result.trials)
+    among = f"least {result.winner.time_kind} time of {plural(alive, 'candidate')}, and correct"
     ties = [f"#{number}" for number, trial in enumerate(result.trials, 1) if _ties(trial, result)]
     if not ties:
         return among
@@ -133,14 +134,6 @@ def _why(result: TuneResult) -> str:
     if result.winner.timing is None:
         return f"{among}; {named} within {percent(MODEL_ERROR)}: closer than the model can tell, and not verified"
     return f"{among}; {named} tie{'s' if len(ties) == 1 else ''} with it, within {percent(TIE)}"
-
-
-def _among(result: TuneResult) -> str:
-    """What was chosen from: where times are predictions, one is right, and the others were not tested."""
-    alive = sum(trial.failure is None for trial in result.trials)
-    if result.winner.timing is None:
-        return f"least predicted time of {plural(alive, 'candidate')}, and correct"
-    return f"least measured time of {plural(alive, 'correct candidate')}"
 
 
 def _ties(trial: Trial, result: TuneResult) -> bool:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
-from gemmgen.run.compile import CompiledKernel, compile_kernel, compiler_version, flags_for
+from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.executor import Floats, Operands, Products
 from gemmgen.run.gpu import why_no_gpu
@@ -33,6 +33,7 @@ from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.timing import QUICK, InterleavedTimings, Protocol, Timing
+from gemmgen.run.nvrtc import compiler_version, flags_for
 from gemmgen.support.child import Child, ChildDied
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key

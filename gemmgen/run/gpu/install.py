@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import requires
 from pathlib import Path
 
-from gemmgen.run.compile import wheel_folders
 from gemmgen.run.gpu import DRIVER
+from gemmgen.run.nvrtc import wheel_folders
 from gemmgen.support.errors import GemmgenError
 from gemmgen.support.scratch import scratch_folder
 

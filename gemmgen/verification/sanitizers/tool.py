@@ -28,8 +28,8 @@ from typing import Literal
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
-from gemmgen.run.compile import PROGRAM
 from gemmgen.run.gpu import why_no_gpu
+from gemmgen.run.nvrtc import PROGRAM
 from gemmgen.support.child import child_environment
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.scratch import scratch_folder

@@ -1,0 +1,123 @@
+"""NVRTC itself: a text in, a cubin and what ptxas says of it out. Each compiler process imports this and little else.
+
+It and the CUDA headers come from wheels: no toolkit, no GPU.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gemmgen.support.errors import CandidateFailed, Failure
+
+# -v puts the resource usage into the log. NVRTC has a cache of its own where there is a driver, and a kernel that
+# it knows comes without that log: no-cache (NVRTC 12.9).
+FLAGS = ("--std=c++17", "--ptxas-options=-v", "--no-cache")
+LINES = "--generate-line-info"  # debuggers and sanitizers name lines; the machine code stays as it is
+PROGRAM = "kernel.cu"  # what they call the text
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled text: the cubin, ptxas' log, and the seconds that it took."""
+
+    cubin: bytes
+    log: str
+    seconds: float
+
+
+def compile_program(text: str, arch: str, *options: str) -> Program:
+    """Compile `text` for `arch` ("sm_90").
+
+    Raises CandidateFailed: compile (with the log's first error, or an `arch` that NVRTC does not know) or unavailable.
+    """
+    started = time.perf_counter()
+    reason = why_unknown(arch)
+    if reason is not None:
+        raise CandidateFailed(Failure("compile", reason, "nvrtc"))
+    cubin, log = _compile(text, flags_for(arch, *options))
+    return Program(cubin, log, time.perf_counter() - started)
+
+
+def compiler_process() -> Callable[[tuple[str, str]], Program]:
+    """What a child of `compile_many` answers with."""
+    with suppress(CandidateFailed):  # which each request meets
+        _nvrtc()
+    return lambda request: compile_program(*request)
+
+
+def compiler_version() -> str:
+    """ "NVRTC 13.4". Raises CandidateFailed (unavailable) where there is no NVRTC."""
+    _, major, minor = _nvrtc().nvrtcVersion()
+    return f"NVRTC {major}.{minor}"
+
+
+def flags_for(arch: str, *options: str) -> tuple[str, ...]:
+    """What NVRTC is called with to compile for `arch`, include folders apart."""
+    return (*FLAGS, *options, f"--gpu-architecture={arch}")
+
+
+def why_unknown(arch: str) -> str | None:
+    """Why NVRTC does not compile for `arch`; None where it does. Raises CandidateFailed (unavailable)."""
+    number = re.fullmatch(r"sm_([0-9]+)[af]?", arch)
+    known = _nvrtc().nvrtcGetSupportedArchs()[-1]
+    if number is not None and int(number[1]) in known:
+        return None
+    names = ", ".join(f"sm_{entry}" for entry in known)
+    return f"unknown architecture {arch!r}: {compiler_version()} compiles for {names}"
+
+
+def wheel_folders(name: str) -> list[Path]:
+    """Folders called `name` ("include", "bin") of the installed NVIDIA wheels, newest CUDA first."""
+    spec = importlib.util.find_spec("nvidia")
+    roots = [] if spec is None else list(spec.submodule_search_locations or ())
+    return sorted((folder for root in roots for folder in Path(root).glob(f"cu[0-9]*/{name}")), reverse=True)
+
+
+@cache
+def _nvrtc() -> Any:
+    """The binding, imported late: it costs 0.2 s and a cached answer to many commands needs none."""
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()  # loads the library
+    except (ImportError, RuntimeError) as error:
+        hint = "pip install cuda-bindings nvidia-cuda-nvrtc"
+        reason = f"NVRTC is missing ({str(error).splitlines()[0]}): {hint}"
+        raise CandidateFailed(Failure("unavailable", reason, "nvrtc")) from error
+    return nvrtc
+
+
+def _compile(text: str, flags: tuple[str, ...]) -> tuple[bytes, str]:
+    """(cubin, log). Raises CandidateFailed with the log's first error."""
+    nvrtc = _nvrtc()
+    headers = (f"--include-path={folder}" for folder in wheel_folders("include"))
+    options = [option.encode() for option in (*flags, *headers)]
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), PROGRAM.encode(), 0, [], [])
+    try:
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+        log = _output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0").decode()
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise CandidateFailed(Failure("compile", _first_error(log) or status.name, "nvrtc"))
+        return _output(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program), log
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _output(get_size: Callable[..., Any], get: Callable[..., Any], program: object) -> bytes:
+    _, size = get_size(program)
+    buffer = bytearray(size)
+    get(program, buffer)
+    return bytes(buffer)
+
+
+def _first_error(log: str) -> str | None:
+    line = re.search(r"^.*\berror\b.*$", log, re.MULTILINE)
+    return None if line is None else line[0].strip()
