@@ -132,15 +132,17 @@ def _why(result: TuneResult) -> str:
     named = ", ".join(ties) if len(ties) <= TIES_NAMED else f"{len(ties)} others"
     if result.winner.timing is None:
         return f"{among}; {named} within {percent(MODEL_ERROR)}: closer than the model can tell, and not verified"
-    return f"{among}; {named} tie{'s' if len(ties) == 1 else ''} with it, within {percent(TIE)}"
+    tie = "ties" if len(ties) == 1 else "tie"
+    return f"{among}; {named} {tie} with it, within {percent(TIE)}, not verified"
 
 
 def _among(result: TuneResult) -> str:
-    """What was chosen from: where times are predictions, one is right, and the others were not tested."""
-    alive = sum(trial.failure is None for trial in result.trials)
+    """What was chosen from: one is right, and the others were not tested."""
     if result.winner.timing is None:
+        alive = sum(trial.failure is None for trial in result.trials)
         return f"least predicted time of {plural(alive, 'candidate')}, and correct"
-    return f"least measured time of {plural(alive, 'correct candidate')}"
+    timed = sum(trial.timing is not None for trial in result.trials)
+    return f"least measured time of {plural(timed, 'candidate')}, and correct"
 
 
 def _ties(trial: Trial, result: TuneResult) -> bool:
