@@ -19,12 +19,13 @@ from gemmgen.run.gpu.timing import Timing
 from gemmgen.search.order import REACH, Search
 from gemmgen.search.pick import pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
-from gemmgen.search.tuner import Silent, Trial, Tuner
+from gemmgen.search.tuner import DEFAULT_BUDGET, WGMMA_BUDGET, Silent, Trial, Tuner, default_budget
 from gemmgen.support.errors import Failure
 from gemmgen.support.files import Store
 
 CARD = DEVICES["H200"]
 PROBLEM = Problem(512, 512, 512)
+KINDS = ((object(), "gpu"), (None, "emulator"))
 SHAPE = ("BM", "BN", "BK", "TM", "TN", "TA", "SLICES")
 
 
@@ -129,6 +130,15 @@ def test_what_was_best_before_comes_first_and_once(space: Space) -> None:
     assert search.moved("FMA_ORDER", 1, [(moved, 1.0)])[0].config == known.with_values(FMA_ORDER=1), (
         "but for what was tried"
     )
+
+
+def test_fewer_runs_are_the_default_where_wgmma_leads(space: Space) -> None:
+    gpu, emulator = (SimpleNamespace(gpu=one, executor=SimpleNamespace(name=name)) for one, name in KINDS)
+    problem = Problem(4096, 4096, 4096, types="bf16", layout="rc")
+    one = Space(WGMMA, problem, 1, (WGMMA.default(problem),), ())
+    fast, usual = Search([one], CARD), Search([space], CARD)
+    assert [default_budget(search, gpu) for search in (fast, usual)] == [WGMMA_BUDGET, DEFAULT_BUDGET["gpu"]]
+    assert {default_budget(search, emulator) for search in (fast, usual)} == {DEFAULT_BUDGET["emulator"]}
 
 
 def test_a_tuner_starts_with_what_it_is_given(space: Space) -> None:
