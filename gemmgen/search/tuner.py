@@ -167,8 +167,8 @@ def tune(
 ) -> TuneResult:
     """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
 
-    Nobody says how many: `default_budget`.     Families that accept no config for the problem are left out; the others share the budget. What was best
-    before may be a `start`: it comes first.
+    Where nobody says how many: `default_budget`. Families that accept no config for the problem are left out; the
+    others share the budget. What was best before may be a `start`: it comes first.
 
     Raises GemmgenError where no config is accepted or none survives.
     """
