@@ -337,8 +337,9 @@ def library(
     device    where kernels are verified and timed, as for `tune`; of other architectures than the GPU's they are
               verified in the emulator, and their times are predicted
     arch      what to compile for where the spec names no architectures; "auto" is the GPU's, else sm_90
-    budget    candidates of each search, as for `tune`
-    examples  situations to verify each kernel in, as for `export`
+    budget    candidates of each search (None: as for `tune`, and 2 without a GPU)
+    examples  situations to verify each kernel in (None: as for `export`, and in the emulator a sixth of that, where one
+              launch runs 3 times)
     seed      of all that is drawn
     points    sizes at which a product's kernels are timed, at most (None: 256 measured, 1024 predicted)
     fallback  "cublaslt" lets cuBLASLt serve sizes for which it was measured to be faster than all kernels, of products

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from gemmgen.artifacts.certificate import (
@@ -25,6 +26,7 @@ from gemmgen.search.tuner import Progress
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, GemmgenError
 from gemmgen.support.files import Store
+from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.host_memory import require_memory
 from gemmgen.verification.verifier import Verdict, verify
 
@@ -111,12 +113,12 @@ def show_on(
     examples: int,
     seed: int,
     progress: Progress,
+    runs: int = RUNS,
 ) -> Shown:
-    """Verify `source`, which was `compiled`, in `examples` situations on `target`."""
+    """Verify `source`, which was `compiled`, in `examples` situations on `target`, and one launch in so many `runs`."""
     progress.stage("verify", examples)
-    verdict = verify(
-        target.executor, source, examples=examples, seed=seed, on_example=lambda: progress.step("verify", None)
-    )
+    advance = partial(progress.step, "verify", None)
+    verdict = verify(target.executor, source, examples=examples, seed=seed, runs=runs, on_example=advance)
     return Shown(compiled, verdict, executor_document(target.executor))
 
 

@@ -505,8 +505,8 @@ class Interface:
 
     @cached_property
     def packed(self) -> tuple[Part, ...]:
-        """Of these the ones that are made of B, which launches may share: they come first."""
-        made = {one.part for one in self.prepared if one.operand == "B"}
+        """Of these the ones that are made of B, which plans may share: they come first. None where B itself is read."""
+        made = {one.part for one in self.prepared if one.operand == "B" and "B" in self.copied}
         return tuple(part for part in self.parts if part.name in made)
 
     @property

@@ -54,7 +54,7 @@ def facts_of(it: Explanation) -> dict[str, Facts]:
 
 
 def _traffic(it: Explanation) -> Iterator[tuple[str, str]]:
-    k, moved = it.case.k, it.traffic
+    k, moved = it.case.k * it.case.problem.products, it.traffic  # FMAs of an element of C
     yield "global memory", _per_fma(moved.global_bytes, k)
     if moved.shared_bytes:
         yield "shared memory", _per_fma(moved.shared_bytes, k)

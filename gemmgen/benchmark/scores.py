@@ -25,6 +25,8 @@ from gemmgen.support.files import write_atomic
 NONE = "-"
 FAILED = "failed_"  # begins the name of the JSON of a problem for which no kernel was found
 REASON_LENGTH = 300  # characters of it in a table
+ERRORS = " error | baseline's error |"
+ERRORS_MEANING = "error: the largest of an element over the sum of its products' magnitudes, in units of 2^-24."
 MEANING = (
     "Each row is one run, in which our kernel and the best of all algorithms that cuBLASLt offers are timed in",
     "turns: medians of the rounds, with inputs rotated over at least twice the size of the L2. The ratio is",
@@ -228,11 +230,13 @@ def _summary_table(made: Iterable[Summary]) -> Iterator[str]:
 
 
 def _rows(scores: Sequence[Score]) -> Iterator[str]:
+    """With errors where records have them."""
+    errors = any("error" in score.bench for score in scores)
     yield (
         "| problem | ours, us | TFLOPS | GB/s | baseline, us | TFLOPS | baseline | ratio | of the limit | limit "
-        "| of moving the bytes | verified | sanitizers | kernel |"
+        "| of moving the bytes | verified | sanitizers | kernel |" + ERRORS * errors
     )
-    yield "|---|---:|---:|---:|---:|---:|---|---:|---:|---|---:|---|---|---|"
+    yield "|---|---:|---:|---:|---:|---:|---|---:|---:|---|---:|---|---|---|" + "---:|---:|" * errors
     for score in scores:
         theirs, roof = score.bench.get("cublaslt") or {}, score.roof
         yield line(
@@ -249,7 +253,16 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
             _verified(score.record),
             _sanitized(score.record),
             link(score.kernel) if score.kernel else f"none: {_cell(score.failure or '')}",
+            *(_errors(score) if errors else ()),
         )
+    if errors:
+        yield from ("", ERRORS_MEANING)
+
+
+def _errors(score: Score) -> tuple[str, str]:
+    """Ours and the baseline's."""
+    found = score.bench.get("error") or {}
+    return number(found.get("ours"), "{:.2f}"), number(found.get("baseline"), "{:.2f}")
 
 
 def _baseline(score: Score) -> str:

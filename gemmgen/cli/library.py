@@ -22,9 +22,11 @@ from gemmgen.run.target import DeviceChoice
 @click.argument("spec", metavar="SPEC.toml", type=click.Path(path_type=Path))
 @click.option("--to", type=click.Path(path_type=Path), required=True, help="Folder for the library's files.")
 @device_option
-@click.option("--budget", type=Whole(1), help="Candidates of each search, as of `gemmgen tune`.")
+@click.option("--budget", type=Whole(1), help="Candidates of each search.  [default: as `tune`, without a GPU 2]")
 @click.option(
-    "--examples", type=Whole(0), help="Situations to verify each kernel in, 0 for none.  [default: as `export`]"
+    "--examples",
+    type=Whole(0),
+    help="Situations to verify each kernel in, 0 for none.  [default: as `export`; emulated a sixth of that]",
 )
 @click.option(
     "--points",

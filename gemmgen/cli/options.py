@@ -209,8 +209,9 @@ _PROBLEM = (
         default=str(LINEAR),
         show_default=True,
         metavar="FORMS|EXPRESSION",
-        help="What becomes of acc, an element of A * B: forms such as bias+gelu, scale_m+scale_n or clamp(-1,1), or an "
-        "expression such as 'gelu(alpha * acc + bias_n) + residual'. CONTRIBUTING.md lists what it may name.",
+        help="What becomes of acc, an element of A * B: forms such as bias+gelu, scale_m+scale_n, swiglu or "
+        "clamp(-1,1), or an expression such as 'gelu(alpha * acc + bias_n) + residual'. CONTRIBUTING.md lists what "
+        "it may name.",
     ),
     click.option(
         "--ld-residual",

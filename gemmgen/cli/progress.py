@@ -32,6 +32,8 @@ STAGES: dict[Stage, str] = {
 class Watch(Protocol):
     """A gemmgen.search.tuner.Progress that is switched on and off as a context manager."""
 
+    def about(self, what: str) -> None: ...
+
     def stage(self, name: Stage, total: int) -> None: ...
 
     def step(self, name: Stage, trial: Trial | None) -> None: ...
@@ -55,6 +57,9 @@ class Bars:
     def __init__(self, console: Console) -> None:
         self._progress = Progress(*_columns(), console=console, transient=True)
         self._tasks: dict[Stage, TaskID] = {}
+
+    def about(self, what: str) -> None:
+        self._progress.console.print(what, markup=False, highlight=False)
 
     def stage(self, name: Stage, total: int) -> None:
         if name not in self._tasks:
@@ -84,6 +89,10 @@ class Lines:
         self._console = console
         self._running = ExitStack()
         self._advance: Callable[[], None] = lambda: None
+
+    def about(self, what: str) -> None:
+        self._running.close()
+        self._console.print(what, markup=False, highlight=False)
 
     def stage(self, name: Stage, total: int) -> None:
         self._running.close()

@@ -72,6 +72,8 @@ _OPERANDS = (
     Operand("bias_n", "n", "added to each element of its column"),
     Operand("scale_m", "m", "a factor of each element of its row"),
     Operand("scale_n", "n", "a factor of each element of its column"),
+    Operand("bias_n2", "n", "a second bias by columns: of acc2, say"),
+    Operand("scale_n2", "n", "a second factor by columns: of acc2, say"),
     Operand("scale_a", "", "a factor of all elements: A's, say"),
     Operand("scale_b", "", "a factor of all elements: B's, say"),
     Operand("zero_m", "m", "the zero point of a row of A", summed=True),

@@ -17,6 +17,11 @@ class NotebookBars:
         self._display = display
         self._handle: Any = None
         self._stages: dict[Stage, list[int]] = {}  # steps done, and of how many
+        self._about = ""
+
+    def about(self, what: str) -> None:
+        self._about = what
+        self._show()
 
     def stage(self, name: Stage, total: int) -> None:
         self._stages.setdefault(name, [0, 0])[1] += total
@@ -29,7 +34,7 @@ class NotebookBars:
             self._show()
 
     def _repr_html_(self) -> str:
-        return render_html("cards/progress.html", stages=self._stages)
+        return render_html("cards/progress.html", about=self._about, stages=self._stages)
 
     def _show(self) -> None:
         if self._handle is None:

@@ -61,7 +61,9 @@ TOO_SLOW = Failure("rejected", "a faster one is right", "tuner")
 
 
 class Progress(Protocol):
-    """Hears what `tune` does. `total` may grow while the search goes on."""
+    """Hears what `tune` does. `total` may grow while the search goes on; `about` says what the next stages are for."""
+
+    def about(self, what: str) -> None: ...
 
     def stage(self, name: Stage, total: int) -> None: ...
 
@@ -70,6 +72,9 @@ class Progress(Protocol):
 
 class Silent:
     """A Progress that nobody sees."""
+
+    def about(self, what: str) -> None:
+        pass
 
     def stage(self, name: Stage, total: int) -> None:
         pass
@@ -164,16 +169,18 @@ def tune(
     seed: int = 0,
     start: Sequence[tuple[Family, Config]] = (),
     progress: Progress | None = None,
+    verifies: bool = True,
 ) -> TuneResult:
     """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
 
     Where nobody says how many: `default_budget`. Families that accept no config for the problem are left out; the
-    others share the budget. What was best before may be a `start`: it comes first.
+    others share the budget. What was best before may be a `start`: it comes first. A caller that shows itself that
+    the winner is right needs none that `verifies`.
 
     Raises GemmgenError where no config is accepted or none survives.
     """
     with crew(compiler_processes()) as compilers, thread_pool() as helpers:
-        tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, start, helpers)
+        tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, start, helpers, verifies)
         return tuner.learned(tuner.run(budget)) if target.gpu is not None else tuner.run(budget)
 
 
@@ -196,6 +203,7 @@ class Tuner:
     compilers: Sequence[Child] = ()
     start: Sequence[tuple[Family, Config]] = ()
     helpers: ThreadPoolExecutor | None = None
+    verifies: bool = True
     trials: list[Trial] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     experience: list[Ranked] = field(default_factory=list)
@@ -218,8 +226,9 @@ class Tuner:
             self.trials = self.rank(measured)
         with self._phase("compare"):
             self.trials = self.compare(self.trials)
-        with self._phase("verify"):
-            self.trials = self.verify_fastest(self.trials)
+        if self.verifies:
+            with self._phase("verify"):
+                self.trials = self.verify_fastest(self.trials)
         return self._result(search.spaces)
 
     def _explore(self) -> Search:
@@ -447,18 +456,22 @@ class Tuner:
         if not alive:
             reasons = "; ".join(f"{trial.config}: {trial.failure.reason}" for trial in out[:3] if trial.failure)
             raise GemmgenError(f"none of {len(out)} candidates survived: {reasons}")
+        finalists = alive
         if self.target.gpu is None:
-            pick = pick_predicted([trial.time_us for trial in alive])
-        else:
-            pick = pick_measured([trial.timing for trial in alive if trial.timing is not None])
+            pick = pick_predicted([trial.time_us for trial in finalists])
+        else:  # where all of them were wrong, the fastest that is right
+            finalists = [trial for trial in alive if _is_finalist(trial)] or alive[:1]
+            pick = pick_measured([trial.timing for trial in finalists if trial.timing is not None])
+        chosen = {id(trial) for trial in finalists}
+        others = [trial for trial in alive if id(trial) not in chosen]
         return TuneResult(
             self.problem,
             self.target.spec.name,
             self.target.arch,
             self.target.executor.name,
             tuple(sorted(spaces, key=lambda space: self.families.index(space.family))),
-            (*alive, *out),
-            tuple(alive),
+            (*finalists, *others, *out),
+            tuple(finalists),
             pick,
             {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
             tuple(entry.config for entry in self.experience),

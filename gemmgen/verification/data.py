@@ -22,7 +22,7 @@ from gemmgen.verification.scalars import EXACT_SCALARS
 from gemmgen.verification.situation import EXACT_KINDS, SIDES, DataKind, Side, Situation, side_of
 
 LARGEST_INTEGER = 8
-FACTORS = ("scale_m", "scale_n", "scale_a", "scale_b")  # of an epilogue's operands
+FACTORS = ("scale_m", "scale_n", "scale_n2", "scale_a", "scale_b")  # of an epilogue's operands
 ZEROS, SUMS = ("zero_m", "zero_n", "zero_a", "zero_b"), ("sum_m", "sum_n")  # likewise: integers
 LARGE_ZERO = 2**16
 EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)

@@ -2,9 +2,9 @@
 //% from "copy/access.cu" import limits
 //% from "device/cp_async.cu" import start_tile
 /*# Through registers: the first k tile. #*/
-//% macro first_tile(view)
-    Vec<${ of.A }VA> a_staged[A_ITERATIONS];
-    Vec<${ of.B }VB> b_staged[B_ITERATIONS];
+//% macro first_tile(view, staged_a="Vec<%sVA>" | format(of.A), staged_b="Vec<%sVB>" | format(of.B))
+    ${ staged_a } a_staged[A_ITERATIONS];
+    ${ staged_b } b_staged[B_ITERATIONS];
     if (${ view.K } > 0) {
         fetch_a(a_tile, s${ limits(view.a, depth=view.K) }, a_staged);
         fetch_b(b_tile, s${ limits(view.b, depth=view.K) }, b_staged);

@@ -42,6 +42,32 @@ __device__ __forceinline__ void store(${ T }* to, const Vec<N>& value)
 //% endif
 //% endmacro
 
+/*# Accesses through registers: of elements of 8 bits each byte would take a register of its own. #*/
+//% macro load_words(edge)
+// N elements of 8 bits as words.
+template <int N, typename E>
+__device__ __forceinline__ Vec<unsigned, N / 4> load_words(const E* from)
+{
+    return load<N / 4>(reinterpret_cast<const unsigned*>(from));
+}
+
+//% if edge
+// The first `valid` of them, the rest zero: one access where all exist, else one by one.
+template <int N, typename E>
+__device__ __forceinline__ Vec<unsigned, N / 4> load_edge_words(const E* from, int valid)
+{
+    if (valid >= N) return load_words<N>(from);
+    Vec<unsigned, N / 4> words = {};
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) words.at[i / 4] |= static_cast<unsigned>(reinterpret_cast<const unsigned char*>(from)[i]) << i % 4 * 8;
+    }
+    return words;
+}
+
+//% endif
+//% endmacro
+
 //% macro load_edge()
 //% if not types.uniform
 // The first `valid` of N elements, the rest zero: one access where all exist, else one by one.

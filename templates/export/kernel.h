@@ -174,7 +174,7 @@ typedef struct ${ out.name }_plan {
 //% endif
 } ${ out.name }_plan;
 
-/* What ${ out.name }_launch does before it starts anything: same arguments, same errors. Where it fails, `plan` stays as it was. */
+/* What the launch does before it starts anything: same arguments, same errors. Where it fails, `plan` stays as it was. */
 cudaError_t ${ out.name }_make_plan(
     ${ out.name }_plan* plan,
 //% for p in out.arguments

@@ -3,6 +3,8 @@
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
 namespace {
 
+using Plan = ${ out.name }_plan;
+
 thread_local char reason[200] = "";  // of the last refusal
 
 template <typename... Values>
@@ -55,17 +57,16 @@ Workspace workspace_of(${ out.workspace_sizes | map("replace", "", "int ", 1) | 
 
 }  // namespace
 
+extern "C" {
+
 //% set sizes = out.runtime_sizes | join(", ")
-extern "C" std::size_t ${ out.name }_workspace_bytes(
+std::size_t ${ out.name }_workspace_bytes(
 //%- for size in out.runtime_sizes
 int${ " " ~ size if size in out.workspace_sizes }${ ", " if not loop.last }
 //%- endfor
-)
-{
-    return ${ "workspace_of(%s).bytes" | format(out.workspace_sizes | join(", ")) if out.parts else "0" };
-}
+) { return ${ "workspace_of(%s).bytes" | format(out.workspace_sizes | join(", ")) if out.parts else "0" }; }
 
-extern "C" const char* ${ out.name }_refusal(void) { return reason; }
+const char* ${ out.name }_refusal(void) { return reason; }
 
 /*% include "export/launcher/make_plan.cu" %*/
 /*% if out.packed %*/
@@ -77,33 +78,34 @@ extern "C" const char* ${ out.name }_refusal(void) { return reason; }
 /*% include "export/launcher/prepare.cu" %*/
 
 /*% endfor %*/
-extern "C" cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* plan, cudaStream_t stream)
+cudaError_t ${ out.name }_run_prepared(const Plan* plan, cudaStream_t stream)
 {
 //% include "export/launcher/unfold.cu"
 //% include "export/launcher/start.cu"
 }
 
-extern "C" cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t stream)
-{
 //% if out.parts
+cudaError_t ${ out.name }_run(const Plan* plan, cudaStream_t stream)
+{
     cudaError_t status = ${ out.name }_prepare_a(plan, stream);
     if (status == cudaSuccess) status = ${ out.name }_prepare_b(plan, stream);
     return status == cudaSuccess ? ${ out.name }_run_prepared(plan, stream) : status;
-//% else
-    return ${ out.name }_run_prepared(plan, stream);
-//% endif
 }
+//% else
+cudaError_t ${ out.name }_run(const Plan* plan, cudaStream_t stream) { return ${ out.name }_run_prepared(plan, stream); }
+/*% endif %*/
 
-extern "C" cudaError_t ${ out.name }_launch(
+cudaError_t ${ out.name }_launch(
 //% for p in out.arguments
     ${ p.ctype } ${ p.text },
 //% endfor
     cudaStream_t stream)
 {
-    ${ out.name }_plan plan;
+    Plan plan;
     const cudaError_t status = ${ out.name }_make_plan(&plan, ${ out.arguments | map(attribute="text") | join(", ") });
     return status == cudaSuccess ? ${ out.name }_run(&plan, stream) : status;
 }
 
+}  // extern "C"
 }  // namespace ${ out.name }_impl
 #endif  // __CUDACC__ && !__CUDACC_RTC__

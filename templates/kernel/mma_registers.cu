@@ -3,14 +3,21 @@
 //% from "compute/tensor.cu" import summed
 //% from "copy/access.cu" import limits
 //% from "copy/first_tiles.cu" import first_tile
-//% from "device/vec.cu" import load_edge
+//% from "copy/staged_chunks.cu" import staged
+//% from "device/vec.cu" import load_edge, load_words
 //% block copies
-//% if view.a.at_edge or view.b.at_edge
+//% for x in [view.a, view.b] if x.at_edge and not x.words
+//% if loop.first
 ${ load_edge() }
+//% endif
+//% endfor
+//% if view.a.words or view.b.words
+${ load_words((view.a.words and view.a.at_edge) or (view.b.words and view.b.at_edge)) | trim("\n") }
+
 //% endif
 //% endblock
 //% block k_tiles
-${ first_tile(view) }
+${ first_tile(view, staged(view.a), staged(view.b)) }
     int stage = 0;
     for (int k = 0; k < ${ view.K }; k += BK) {
         const int depth = ${ view.K } - k - BK;  // of K behind this k tile

@@ -241,9 +241,18 @@ ${ signature(kernel) }{
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, i > 0, acc);
             wgmma_commit();
+//% if view.in_flight
+            wgmma_wait<1>();  // for those of the k tile before
+            if (i > 0) release_stage(shared, previous);
+            previous = ring.stage;
+        }
+        wgmma_wait<0>();
+        release_stage(shared, previous);
+//% else
             wgmma_wait<0>();
             release_stage(shared, ring.stage);
         }
+//% endif
         promote(acc, totals);
     }
 //% else
@@ -265,7 +274,7 @@ ${ signature(kernel) }{
 //% endif
     }
 //% endif
-//% if view.in_flight
+//% if view.in_flight and not view.pieces
     wgmma_wait<0>();
     ${ "if (s.K > 0) " if not kernel.problem.k }release_stage(shared, previous);
 //% endif

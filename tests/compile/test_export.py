@@ -649,6 +649,13 @@ def test_plans_share_a_weight_that_is_packed_once(tmp_path: Path) -> None:
         assert library.zp_run(made, None) == 0 and launched[1] == 384
 
 
+def test_a_weight_that_is_read_where_it_lies_is_not_packed() -> None:
+    """Sums of its columns alone stand for no operand."""
+    problem = Problem(None, 256, 512, types="u8,s8,s8", layout="rc", epilogue="zero_a")
+    interface = Interface(render(problem, WGMMA, WGMMA.default(problem)), "sm_90a")
+    assert [part.name for part in interface.parts] == ["sums_b"] and interface.packed == ()
+
+
 @needs_nvcc
 @pytest.mark.parametrize(
     ("right", "wrong"), [("", ""), pytest.param("line >= lines ||", "line >= lines - 1 ||", marks=pytest.mark.soak)]

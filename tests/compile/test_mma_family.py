@@ -15,6 +15,16 @@ from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
 
 
+def test_bytes_on_their_way_through_registers_lie_in_words() -> None:
+    """Byte by byte a warp tile of 64 x 64 would spill on an architecture that has no cp.async."""
+    problem = Problem(4096, 4096, 4096, types="s8,s8,s32", layout="rc")
+    config = MMA.default(problem).with_values(ASYNC=0, STAGES=2, MMA_K=16)
+    check(MMA, problem, config, ARCHS["sm_75"].limits)
+    compiled = compile_kernel(render(problem, MMA, config, "sm_75"), "sm_75", Store())
+    assert compiled.spill_bytes == 0
+    assert disassemble(compiled.cubin, "IMMA").text.count("PRMT") < 16, "no word is made of bytes"
+
+
 @pytest.mark.parametrize(
     ("arch", "types", "layout"),
     [

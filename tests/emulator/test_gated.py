@@ -20,7 +20,7 @@ from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.bugs.base import Subject
 from gemmgen.verification.verifier import verify
 
-SCALED = "silu(scale_a * acc) * (scale_a * acc2)"
+SCALED = "silu(scale_n * acc) * (scale_n2 * acc2)"
 KERNELS = [
     ("naive", {}, "geglu+bias", Problem(None, None, None, "f64", "cc", batch=None)),
     ("wgmma", {}, "swiglu", Problem(None, None, None, "bf16", "rr")),

@@ -291,3 +291,24 @@ def test_a_new_c_has_the_leading_dimension_that_the_kernel_is_built_for() -> Non
 
     assert made() == ("N", "M * N")
     assert made(types="bf16", ld_align=8) == ("(N + 7) / 8 * 8", "M * ((N + 7) / 8 * 8)")
+
+
+# Sizes
+
+
+@pytest.mark.parametrize(
+    ("family", "problem", "most"),
+    [
+        ("simt", {"m": None, "n": None, "k": None}, 30),
+        ("skinny", {"m": 4096, "n": 1, "k": 4096}, 30),
+        ("simt", {"m": 4096, "n": 4096, "k": 4096}, 30),  # of which a host computes some rows only
+        ("wgmma", {"m": 4096, "n": 4096, "k": 4096, "types": "bf16"}, 35),  # with tensor maps
+    ],
+)
+def test_a_folder_is_small_beside_the_kernel(family: str, problem: dict[str, Any], most: int) -> None:
+    described = Problem(**problem)
+    source = render(described, FAMILIES[family], FAMILIES[family].default(described))
+    arch = "sm_90a" if source.launch.maps else "sm_90"
+    texts = {**own_texts(source, arch), **shared_texts([interface_of(source, arch)])}
+    size = sum(len(text.encode()) for text in texts.values()) - len(source.text.encode())
+    assert size <= most * 1024, size

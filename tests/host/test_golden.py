@@ -126,6 +126,14 @@ SAMPLES = {
         MMA, {"STAGES": 4, "BM": 64, "SPLIT": 2}, (None, 320, 200), dtype=DType.BF16, epilogue="bias+gelu+row_amax"
     ),
     "mma_registers_cr": Sample(MMA, {"BM": 32, "BN": 32, "WM": 16, "WN": 16}, (127, 61, 33), "cr", types="f16,f16,f32"),
+    "mma_registers_s8_rc": Sample(
+        MMA,
+        {"BM": 32, "BN": 32, "WM": 16, "WN": 16, "ASYNC": 0, "STAGES": 2},
+        (None, 512, None),
+        "rc",
+        types="s8,u8,s32",
+        ld_align=8,
+    ),
     "mma_s8_rc": Sample(MMA, {}, (None, 512, 1024), "rc", epilogue="scale_m+scale_n+bias", types="s8,s8,bf16"),
     "mma_f64_cr": Sample(MMA, {"BM": 64, "BN": 64, "WN": 32, "STAGES": 3}, (None, 512, 1024), "cr", dtype=DType.F64),
     "mma_zero_points_rc": Sample(

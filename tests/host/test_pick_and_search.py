@@ -218,13 +218,19 @@ def test_finalists_meet_in_one_run_before_the_fastest_is_verified(
 
     monkeypatch.setattr(Tuner, "_verified", verified)
     monkeypatch.setattr(Tuner, "_time_together", lambda self, some, _: final)
-    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=object()), Store(), (SIMT,), 0, Silent())
+    target = SimpleNamespace(gpu=object(), spec=CARD, arch="sm_90", executor=SimpleNamespace(name="gpu"))
+    tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Silent())
     judged = tuner.verify_fastest(tuner.compare(trials))
     assert tested == [trials[1].source.name, trials[3].source.name]
     assert [(trial.source, trial.failure) for trial in judged[:4]] == [
         (trials[place].source, wrong if place == 1 else None) for place in (1, 3, 0, 2)
     ]
     assert [trial.failure.reason for trial in judged[4:] if trial.failure] == ["a faster one is right"] * 2
+
+    tuner.trials = tuner.compare(trials)  # a caller may verify itself
+    result = tuner._result(())
+    assert result.winner.source is trials[1].source and len(result.finalists) == 4
+    assert [trial.source for trial in result.trials[4:]] == [trial.source for trial in trials[4:]]
 
 
 def test_a_tuner_renders_a_kernel_once_whatever_its_configs_are_called(space: Space) -> None:

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from io import StringIO
+from typing import cast
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from gemmgen.artifacts.interface import Interface
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.benchmark.accuracy import Accuracy, measured
+from gemmgen.benchmark.bench import BenchRow
 from gemmgen.benchmark.explain import peak
+from gemmgen.cli.reports.bench import show_bench
 from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.families import WGMMA
 from gemmgen.kernel.model import least_us
 from gemmgen.kernel.plan import SumOrder
 from gemmgen.kernel.render import render
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEVICES, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.pieces import BF16X6
 from gemmgen.problem.types import PROMOTION, Compute, Types
 from gemmgen.problem.wgmma import Wgmma
+from gemmgen.run.executor import Floats, Operands
+from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.run.gpu.limits import MeasuredLimits
+from gemmgen.run.gpu.timing import Timing
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.replay import sums_of
 from gemmgen.verification.tensor_bound import tensor_bound
@@ -115,3 +129,37 @@ def test_sums_are_at_least_as_exact_as_those_of_ffmas(low: float) -> None:
     of_ours, of_chain = (float((np.abs(one - exact) / size).max() * 2**24) for one in (ours, chain))
     print(f"in [{low:g}, 1]: {of_ours:.2g} of bf16x6, {of_chain:.2g} of FFMAs, in units of 2^-24")
     assert of_ours < of_chain / 3
+
+
+class Played:
+    """An executor of which one element of each result is off."""
+
+    def __init__(self, ours: float, theirs: float) -> None:
+        self.ours, self.theirs = ours, theirs
+
+    def run(self, kernel: object, case: Case, operands: Operands) -> Floats:
+        return self.run_baseline(case, operands, self.ours)
+
+    def run_baseline(self, case: Case, operands: Operands, off: float | None = None) -> Floats:
+        a, b = (matrix.view(flat).astype(float) for matrix, flat in ((case.a, operands.a), (case.b, operands.b)))
+        found = a @ b
+        found[5, 3] += (self.theirs if off is None else off) * 2.0**-24 * (np.abs(a[5]) @ np.abs(b[:, 3]))
+        return found.astype(np.float64).ravel()
+
+
+def test_errors_are_in_units_of_the_sum_of_magnitudes() -> None:
+    problem = Problem(100, 52, 300, types=TYPES)
+    found = measured(cast(GpuExecutor, Played(16, -32)), cast(GpuKernel, None), problem.case(alpha=3))
+    assert (found.ours, found.baseline) == pytest.approx((16, 32), rel=1e-3)
+
+
+def test_a_bench_shows_errors_of_pieces() -> None:
+    problem = Problem(256, 256, 256, types=TYPES)
+    kernel = KernelFile(render(problem, WGMMA, WGMMA.default(problem)))
+    limits, time = MeasuredLimits("NVIDIA H200", 66.0, 33.0, 4400.0, 3800.0, "2026-11-21"), Timing((5.0,), {})
+    row = BenchRow(kernel, problem.case(), "NVIDIA H200", time, None, limits, accuracy=Accuracy(0.44, 4.06))
+    assert row.document()["error"] == {"ours": 0.44, "baseline": 4.06}
+    console = Console(width=300, record=True, file=StringIO())
+    show_bench(console, [row, replace(row, accuracy=None)])
+    text = console.export_text()
+    assert "cuBLASLt's error" in text and "0.44" in text and "in units of 2^-24" in text

@@ -18,6 +18,7 @@ from gemmgen import api
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel
 from gemmgen.artifacts.records import verdict_document
 from gemmgen.benchmark import suite
+from gemmgen.benchmark.accuracy import Accuracy
 from gemmgen.benchmark.bench import BenchRow
 from gemmgen.benchmark.gallery import check, readme, write_readme
 from gemmgen.benchmark.scores import scores_in, summaries
@@ -67,6 +68,7 @@ class Card:
         self.plan = SuitePlan((PROBLEM,), folder, "gemmgen suite", budget=4)
         self.fails: GemmgenError | None = None
         self.serves = True  # whether cuBLASLt has a kernel
+        self.accuracy: Accuracy | None = None
         gpu = SimpleNamespace(properties=SimpleNamespace(name=LIMITS.card))
         executor: Any = nullcontext()
         executor.name, executor.description = "gpu", "NVIDIA H200 (sm_90)"
@@ -97,9 +99,8 @@ class Card:
 
         def row(kernel: KernelFile) -> BenchRow:
             ours = Timing((self.times[kernel.source.config["BM"]],), {})
-            return BenchRow(
-                kernel, representative(kernel.source.problem), "NVIDIA H200", ours, baseline, LIMITS, Timing((4.5,), {})
-            )
+            case, moving = representative(kernel.source.problem), Timing((4.5,), {})
+            return BenchRow(kernel, case, "NVIDIA H200", ours, baseline, LIMITS, moving, self.accuracy)
 
         return [row(kernel) for kernel in kernels]
 
@@ -270,6 +271,17 @@ def test_the_page_tells_groups_goals_and_limits(card: Card) -> None:
     assert "| 2.000x |" in row and "(goal 85.0%) | copy bandwidth | 90.0%, goal out of reach |" in row
     gbs = representative(batched).bytes_moved / 5.0 / 1000
     assert f"| {gbs:.0f} |" in row
+
+
+def test_errors_stand_beside_the_rows_that_have_them(card: Card) -> None:
+    card.run()
+    assert "error" not in readme(card.plan.folder)
+    card.accuracy = Accuracy(0.4375, 4.0625)
+    card.run(again=True)
+    lines = readme(card.plan.folder).splitlines()
+    assert next(line for line in lines if line.startswith(f"| {PROBLEM} ")).endswith(" | 0.44 | 4.06 |")
+    assert any(line.endswith("kernel | error | baseline's error |") for line in lines)
+    assert "error: the largest of an element over the sum of its products' magnitudes, in units of 2^-24." in lines
 
 
 def test_the_legend_says_what_a_batch_by_pointers_is_held_against(card: Card) -> None:

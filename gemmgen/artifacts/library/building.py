@@ -15,7 +15,7 @@ from gemmgen.artifacts.folder import certified_files, exportable, kernel_texts, 
 from gemmgen.artifacts.kernelfile import KernelFile, read_kernel, require_writable
 from gemmgen.artifacts.library.clocks import Measured, Predicted
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
-from gemmgen.artifacts.library.known import Remembered, certificate_of, winner_of
+from gemmgen.artifacts.library.known import Remembered, certificate_key, known_or, winner_of
 from gemmgen.artifacts.library.members import Member
 from gemmgen.artifacts.library.rules import Choice, Clock, choose
 from gemmgen.artifacts.library.spec import Product, Spec
@@ -23,10 +23,12 @@ from gemmgen.artifacts.library.table import AXES
 from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.artifacts.records import Document, Origin, provenance
 from gemmgen.artifacts.together import write_together
+from gemmgen.kernel.model import representative
 from gemmgen.kernel.render import environment
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import F32_TYPES
 from gemmgen.run.compile import arch_for, compile_many
+from gemmgen.run.executor import load_in_parallel
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.search.tuner import Progress, tune
 from gemmgen.support.brief import brief
@@ -35,7 +37,13 @@ from gemmgen.support.errors import GemmgenError, require
 from gemmgen.support.files import Store, generator_digest, sha256
 from gemmgen.support.jsontext import json_text
 from gemmgen.support.version import gemmgen_version
+from gemmgen.support.words import plural
+from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.host_memory import require_memory
+
+PREDICTED_BUDGET = 2  # candidates of a search whose order no time changes: another where the first spills registers
+# Where the emulator verifies: one of so many situations, which take it seconds, and runs of one launch.
+EMULATED_SHARE, EMULATED_RUNS = 6, 3
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ def build_library(spec: Spec, to: Path, options: Options, progress: Progress) ->
             maker = _Maker(target, store, options, progress)
             maker.compile_taken(spec.products)
             made = [maker.choice(product) for product in spec.products]
-            certificates |= {one.name: maker.certificate(one) for choice in made for one in choice.kernels}
+            certificates |= maker.certificates({one.name: one for choice in made for one in choice.kernels})
         choices += made
     library = LibraryText(spec, tuple(choices))
     return _write(library, [certificates[name] for name in sorted(certificates)], to, options)
@@ -120,6 +128,7 @@ class _Maker:
         members: list[Contestant] = [*(self._taken(product) if product.kernels else self._tuned(product))]
         if self.options.fallback and self.target.gpu is not None and why_no_fallback(product) is None:
             members.append(CublasLt(product))
+        self.progress.about(f"{product.name}: rules for {plural(len(members), 'kernel')}")
         return choose(product, self.target.arch, members, self._clock, seed=self.options.seed)
 
     @cached_property
@@ -134,6 +143,7 @@ class _Maker:
         """Compile what products name, side by side: the store has it then."""
         sources = [kernel.source for product in products for kernel in self._named(product)]
         if sources:
+            self.progress.about("kernels on file")
             self.progress.stage("compile", len(sources))
             compile_many(
                 sources, self.target.arch, self.store, lambda source, result: self.progress.step("compile", None)
@@ -157,18 +167,35 @@ class _Maker:
 
     def _tuned(self, product: Product) -> list[Member]:
         """Winners of searches for the sizes that count: each kernel once."""
-        asked = self.options.budget, self.options.seed
+        asked = self._budget, self.options.seed
         members: dict[str, Member] = {}
-        for problem in product.requests():
+        requests = list(product.requests())
+        for number, problem in enumerate(requests, 1):
+            case = representative(problem)
+            about = f"{product.name}: kernel {number} of {len(requests)}, {problem.shape} at {case.m}x{case.n}x{case.k}"
+            self.progress.about(about)
             found = winner_of(problem, self.target, self.store, asked, partial(self._search, problem))
             members.setdefault(found.source.body, self._member(product, found))
         return list(members.values())
 
+    @property
+    def _budget(self) -> int | None:
+        return PREDICTED_BUDGET if self.options.budget is None and self.target.gpu is None else self.options.budget
+
     def _search(self, problem: Problem) -> KernelFile:
-        """The fastest kernel of a search that a launcher can be written for."""
+        """The fastest kernel of a search that a launcher can be written for.
+
+        Without a GPU it is not verified here: what rules choose will be, and more closely.
+        """
         options = self.options
         result = tune(
-            problem, self.target, self.store, budget=options.budget, seed=options.seed, progress=self.progress
+            problem,
+            self.target,
+            self.store,
+            budget=self._budget,
+            seed=options.seed,
+            progress=self.progress,
+            verifies=self.target.gpu is not None,
         )
         best = next((trial for trial in result.trials if trial.failure is None and exportable(trial.source)), None)
         require(
@@ -183,18 +210,34 @@ class _Maker:
         compiled = compiled_where_possible(kernel.source, arch, self.store)
         return Member(product, kernel.source, arch, compiled, kernel.record)
 
-    def certificate(self, member: Member) -> Document:
-        """What is shown of a kernel. Raises GemmgenError where it is wrong."""
-        options = self.options
-        examples = examples_to_certify(member.problem) if options.examples is None else options.examples
-        asked = examples, options.seed
-        return certificate_of(member, self.target, self.store, asked, partial(self._show, member, examples))
+    def certificates(self, members: Mapping[str, Member]) -> dict[str, Document]:
+        """What is shown of kernels. Raises GemmgenError where one is wrong."""
+        if self.target.gpu is None and self.options.examples != 0:
+            unknown = [one.source for one in members.values() if self.store.get(*self._certificate_key(one)) is None]
+            self.progress.about(f"{plural(len(unknown), 'kernel')} to verify: compiled for the emulator first")
+            load_in_parallel(self.target.executor, unknown)
+        return {name: self._certificate(one) for name, one in members.items()}
 
-    def _show(self, member: Member, examples: int) -> Document:
-        seed, shown = self.options.seed, Shown(member.compiled)
+    def _certificate(self, member: Member) -> Document:
+        self.progress.about(f"certificate of {member.name}")
+        return dict(known_or(self.store, *self._certificate_key(member), partial(self._show, member)))
+
+    def _certificate_key(self, member: Member) -> tuple[str, str]:
+        """(kind, key) in the store."""
+        return "certificate", certificate_key(member, self.target, (*self._effort(member), self.options.seed))
+
+    def _effort(self, member: Member) -> tuple[int, int]:
+        """(situations to verify it in, runs of one launch)."""
+        if self.options.examples is not None:
+            return self.options.examples, RUNS
+        usual = examples_to_certify(member.problem)
+        return (usual, RUNS) if self.target.gpu is not None else (usual // EMULATED_SHARE, EMULATED_RUNS)
+
+    def _show(self, member: Member) -> Document:
+        (examples, runs), seed, shown = self._effort(member), self.options.seed, Shown(member.compiled)
         if examples:
             require_memory(member.problem)
-            shown = show_on(self.target, member.source, member.compiled, examples, seed, self.progress)
+            shown = show_on(self.target, member.source, member.compiled, examples, seed, self.progress, runs)
         failure = None if shown.verdict is None else shown.verdict.failure
         if failure is not None:
             raise GemmgenError(f"{member.name} is wrong, and no library is written: {failure.reason}")

@@ -47,14 +47,11 @@ def winner_of(
     return KernelFile(replace(source, text=known["text"]), known["record"])
 
 
-def certificate_of(
-    member: Member, target: Target, store: Store, asked: Sequence[object], show: Callable[[], dict[str, Any]]
-) -> dict[str, Any]:
-    """What `show` says of a kernel, or said when the same was `asked` of the same gemmgen and machine."""
-    key = content_key(
+def certificate_key(member: Member, target: Target, asked: Sequence[object]) -> str:
+    """Of what is said of a kernel when this was `asked` of this gemmgen and machine."""
+    return content_key(
         member.source.digest, member.arch, target.executor.environment, generator_digest(), *map(str, asked)
     )
-    return dict(known_or(store, "certificate", key, show))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ FEATURES = (*AXES, "M * N")  # that rules bound: the last tells how many blocks 
 # What a rule has to save of log(time / best): of the mean over all points, and of the sum, as times are noisy.
 WORTH, LEAST_SAVED = 0.0005, 0.05
 MOST_RULES = 32  # of one table
-PAYS = 0.003  # of the mean of log(time): a kernel without which choices lose less is left out
 NEVER = 1e3  # log of a time, of a kernel that cannot serve a point
 
 Sizes = tuple[int, int, int]
@@ -86,18 +85,23 @@ def regions(points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box 
     return tuple(_merged([Region(leaf.box, leaf.kernel, leaf.example) for leaf in leaves]))
 
 
-def paying(points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box | None = None) -> tuple[int, ...]:
-    """The kernels, by their columns of `times`, that rules lose by being without: one at least."""
+def paying(
+    points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box | None = None, *, least: float
+) -> tuple[int, ...]:
+    """The kernels, by their columns of `times`, that rules lose by being without: one at least.
+
+    least  of the mean of log(time): who loses less by a kernel's absence does without
+    """
     values = np.array(times, np.float64)
     kept = tuple(range(values.shape[1]))
     lost = _taken(points, values, kept, box)
     while len(kept) > 1:
         without = [tuple(one for one in kept if one != left) for left in kept]
         losses = [_taken(points, values, some, box) for some in without]
-        least = min(range(len(kept)), key=lambda place: (losses[place], -place))  # of equals the first one stays
-        if losses[least] - lost >= PAYS:
+        place = min(range(len(kept)), key=lambda one: (losses[one], -one))  # of equals the first one stays
+        if losses[place] - lost >= least:
             break
-        kept = without[least]
+        kept = without[place]
     return kept
 
 

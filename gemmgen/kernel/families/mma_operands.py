@@ -11,7 +11,7 @@ from gemmgen.kernel.config import Derived
 from gemmgen.kernel.families.base import Side, elements_of, sides
 from gemmgen.kernel.families.mma_axes import MmaConfig
 from gemmgen.problem.device import BANK_BYTES
-from gemmgen.problem.dtype import WIDEST_ACCESS, DType
+from gemmgen.problem.dtype import WIDEST_ACCESS, WORD, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute
 
@@ -32,6 +32,7 @@ class Operand(Side):
     rounds    to tf32: tensor cores would cut the other bits off
     ragged    some threads have an access less than others
     swizzled  chunks of a shared line trade places
+    words     copies through registers hold elements of 8 bits as words
     """
 
     copy: str
@@ -42,6 +43,7 @@ class Operand(Side):
     rounds: bool
     ragged: bool
     swizzled: bool
+    words: bool
 
     moves = False
 
@@ -130,6 +132,7 @@ def rendered(
             rounds=problem.types.compute is Compute.TF32,
             ragged=_lines(config, side) * value[f"{side.X}_LANES"] % value["THREADS"] != 0,
             swizzled=config.SWIZZLE == 1,
+            words=problem.dtype_of(side.X).size == 1 and access_width(problem, side) >= WORD,
         )
         for side in sides(problem)
     )

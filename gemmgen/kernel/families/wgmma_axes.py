@@ -69,7 +69,9 @@ CONSTRAINTS = (
     Constraint("IN_FLIGHT <= 1", "one k tile's products suffice to keep the tensor cores busy", False),
     Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
     Constraint(f"PIECES == 0 or {PROMOTION} % BK == 0", "or after some, of each pair of pieces", False),
-    Constraint("PROMOTED == 0 or IN_FLIGHT == 0", "sums are added up when their products are done", False),
+    Constraint(
+        "PROMOTED == 0 or PIECES > 0 or IN_FLIGHT == 0", "sums are added up when their products are done", False
+    ),
     Constraint(
         "SUM_REGISTERS + BESIDE_SUMS <= CONSUMER_REGISTERS",
         "sums, and what goes on beside them, fit the registers",

@@ -7,17 +7,18 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "async_copy.hpp"
+#include "asynchronous.hpp"
+#include "barriers.hpp"
 #include "clocks.hpp"
 #include "cluster.hpp"
+#include "deadlock.hpp"
 #include "failure.hpp"
 #include "fiber.hpp"
 #include "gemmgen_emulator.hpp"
@@ -26,102 +27,6 @@
 
 namespace gemmgen {
 
-constexpr unsigned NAMED_BARRIERS = 16;
-
-// What a warp collective orders: whether what its lanes did before comes before what any of them does after it.
-enum class Order : uint8_t { lanes, none };
-
-enum class State : uint8_t {
-  ready,
-  at_syncthreads,
-  at_named_barrier,
-  at_warp_barrier,
-  at_warpgroup,  // a product of its 128 threads, of which some have not come
-  at_mbarrier,
-  at_cluster_barrier,
-  at_registers,  // that other warpgroups hold
-  exited
-};
-
-struct alignas(64) Thread {
-  Fiber fiber;
-  unsigned line = 0;     // of the barrier where it waits
-  unsigned barrier = 0;  // its number, where it has one
-  unsigned mask = 0;     // lanes that meet at the warp collective where it waits
-  void* operand = nullptr;
-  Combine combine = nullptr;
-  Order order = Order::lanes;
-  unsigned votes = 0;    // its own at a barrier of the block, then those of all threads
-  unsigned arrival = 0;  // of the cluster's barrier: one more than the phase that it has arrived in and not waited for, or 0
-  bool syncs = false;    // it waits there since it arrived, and its clock is to be told yet
-  AsyncCopies copies;
-};
-
-// bar.sync and bar.arrive: the phase of a barrier that some threads complete, not all of which wait for that.
-struct NamedBarrier {
-  unsigned threads = 0;           // that complete it; 0 where none has arrived
-  std::vector<unsigned> arrived;  // their indices
-  Clock clock;                    // what they release
-};
-
-// barrier.cluster.arrive and wait, of all threads of the cluster that have not exited.
-struct ClusterBarrier {
-  unsigned phase = 0;    // that runs
-  unsigned arrived = 0;  // in it
-  unsigned syncs = 0;    // of these
-  Clock released;        // by the others
-  std::shared_ptr<const Clock> complete;  // of the phase before; null where all threads know of all
-};
-
-// What 128 threads in a row bring to an instruction of theirs, once all have come to it.
-constexpr unsigned WARPGROUP = 128;
-using WarpgroupOperands = std::array<void*, WARPGROUP>;
-using WarpgroupAct = void (*)(const WarpgroupOperands& operands, unsigned first_thread);
-
-struct Warpgroup {
-  unsigned arrived = 0;
-  unsigned line = 0;
-  WarpgroupAct act = nullptr;
-  WarpgroupOperands operands;
-};
-
-// The lanes of a warp that have come to a collective of all 32, and what they bring.
-struct WholeWarp {
-  uint32_t arrived = 0;
-  bool apart = false;  // some of them have come to another one
-  unsigned line = 0;
-  Combine combine = nullptr;
-  void* operands[WARP];
-
-  // Whether all have come to the same one now.
-  bool complete(unsigned lane, void* operand, Combine what, unsigned where) {
-    if (arrived == 0) {
-      line = where;
-      combine = what;
-      apart = false;
-    } else if (line != where || combine != what) {
-      apart = true;
-    }
-    operands[lane] = operand;
-    arrived |= 1u << lane;
-    return arrived == ALL && !apart;
-  }
-
-  static constexpr uint32_t ALL = ~0u;
-};
-
-// What goes on beside the threads of a block: TMA, mbarriers, wgmma. One stands by where a kernel uses them.
-struct Asynchronous {
-  virtual void start_launch(uint64_t seed) = 0;
-  virtual void start_block() = 0;
-  virtual bool proceed() = 0;  // does something that threads may wait for; whether there was anything
-  virtual void exit_thread() = 0;
-  virtual void finish_block(unsigned rank) = 0;  // all threads of a block have exited
-  virtual std::string describe(State state, unsigned number) const = 0;  // what a thread waits for
-  virtual ~Asynchronous() = default;
-};
-
-inline Asynchronous* asynchronous = nullptr;  // set by the first use
 inline uint64_t launch_seed = 0;
 
 // splitmix64: a good generator in three lines.
@@ -543,64 +448,36 @@ class Block {
     if (first->order == Order::lanes) clocks.pass_warp_barrier(warp, arrived);
   }
 
-  using Stop = std::tuple<unsigned, State, unsigned, unsigned>;  // where threads of a block wait: the line, the barrier's number
-
   // Threads that can never meet: says how many wait where, with a few of them by number.
   [[noreturn]] void report_deadlock() {
-    std::map<Stop, std::vector<unsigned>> groups;
+    Stops stops;
     bool waits = false;  // for something asynchronous
     for (unsigned t = 0; t < count_; ++t) {
       if (!cluster.has(t)) continue;
-      const Thread& thread = threads_[t];
-      const State state = states_[t];
-      const bool exited = state == State::exited;
-      const bool later = state == State::at_mbarrier || state == State::at_registers;
-      const bool named = state == State::at_named_barrier || later;
-      waits |= later || state == State::at_cluster_barrier;
-      groups[{cluster.rank_of(t), state, exited ? 0 : thread.line, named ? thread.barrier : 0}].push_back(cluster.in_block(t));
+      const Stop stop = stop_of(t);
+      waits |= stop.waits();
+      stops[stop].push_back(cluster.in_block(t));
     }
-    std::string text;
-    unsigned barrier_line = 0;
-    for (const auto& [stop, members] : groups) {
-      if (!text.empty()) text += "; ";
-      text += std::to_string(members.size()) + " of " + std::to_string(cluster.threads) + " threads ";
-      if (cluster.ranks > 1) text += "of block " + std::to_string(cluster.first_block + std::get<0>(stop)) + " ";
-      text += describe(stop);
-      text += " (" + list_some(members) + ")";
-      if (barrier_line == 0) barrier_line = std::get<2>(stop);
-    }
-    fail("crash", {barrier_line}, "%s in %s: %s", waits ? "deadlock" : "barrier divergence", cluster.text().c_str(),
-         text.c_str());
+    const auto at = std::find_if(stops.begin(), stops.end(), [](const auto& stop) { return stop.first.line != 0; });
+    const unsigned line = at == stops.end() ? 0 : at->first.line;
+    fail("crash", {line}, "%s in %s: %s", waits ? "deadlock" : "barrier divergence", cluster.text().c_str(),
+         described(stops).c_str());
   }
 
-  std::string describe(const Stop& stop) const {
-    const auto& [rank, state, number, barrier] = stop;
-    const std::string line = " of line " + std::to_string(number);
-    switch (state) {
-      case State::at_syncthreads: return "wait at the __syncthreads" + line;
-      case State::at_named_barrier:
-        return "wait at barrier " + std::to_string(barrier) + line + ", where " +
-               std::to_string(blocks_[rank].barriers[barrier].arrived.size()) + " of " +
-               std::to_string(blocks_[rank].barriers[barrier].threads) + " threads have come";
-      case State::at_warpgroup: return "wait at the warpgroup's instruction" + line;
-      case State::at_mbarrier:
-      case State::at_registers: return "wait at line " + std::to_string(number) + " for " + asynchronous->describe(state, barrier);
-      case State::at_cluster_barrier:
-        return "wait at the cluster's barrier" + line + ", where " + std::to_string(cluster_barrier_.arrived) + " of " +
-               std::to_string(alive_) + " threads have arrived";
-      case State::at_warp_barrier: return "wait at the warp collective" + line;
-      case State::exited: return "have exited";
-      case State::ready: break;
+  // Where a thread waits, and how many of how many have come there.
+  Stop stop_of(unsigned t) const {
+    const Thread& thread = threads_[t];
+    Stop stop = {cluster.rank_of(t), states_[t], states_[t] == State::exited ? 0 : thread.line};
+    if (stop.numbered()) stop.barrier = thread.barrier;
+    if (stop.state == State::at_named_barrier) {
+      const NamedBarrier& barrier = blocks_[stop.rank].barriers[thread.barrier];
+      stop.come = unsigned(barrier.arrived.size());
+      stop.awaited = barrier.threads;
+    } else if (stop.state == State::at_cluster_barrier) {
+      stop.come = cluster_barrier_.arrived;
+      stop.awaited = alive_;
     }
-    return "run";
-  }
-
-  static std::string list_some(const std::vector<unsigned>& members) {
-    constexpr std::size_t SOME = 4;
-    std::string text;
-    for (std::size_t i = 0; i < std::min(SOME, members.size()); ++i)
-      text += (i == 0 ? "" : ", ") + std::to_string(members[i]);
-    return members.size() > SOME ? text + ", ..." : text;
+    return stop;
   }
 
   std::vector<Thread> threads_;  // of the largest block or cluster so far; the first `count_` are this one's

@@ -13,8 +13,9 @@ class ProxyFences {
  public:
   void start_block() { fences_.clear(); }
 
-  // The running thread's.
+  // The running thread's. Who asks for what is covered watches.
   void fence() {
+    if (!watching) return;
     Clock past;
     clocks.release(past);
     fences_.push_back({clocks.now(Place(), Kind::read), std::move(past)});

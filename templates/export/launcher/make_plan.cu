@@ -3,9 +3,9 @@
 //% if out.packed
 static cudaError_t plan_of(
 //% else
-extern "C" cudaError_t ${ out.name }_make_plan(
+cudaError_t ${ out.name }_make_plan(
 //% endif
-    ${ out.name }_plan* plan,
+    Plan* plan,
 //% for p in out.arguments
     ${ p.ctype }${ " " ~ p.text if out.parts or not p.is_workspace }${ ")" if loop.last and not out.packed else "," }
 //% endfor
@@ -125,7 +125,7 @@ extern "C" cudaError_t ${ out.name }_make_plan(
     const std::size_t launched = (blocks + turns - 1) / turns;
 //% endif
 //% endif
-    ${ out.name }_plan made = {${ out.planned | join(", ") }, static_cast<unsigned>(${ "launched" if out.persistent else "blocks" })${ ", packed != nullptr" if out.packed }};
+    Plan made = {${ out.planned | join(", ") }, static_cast<unsigned>(${ "launched" if out.persistent else "blocks" })${ ", packed != nullptr" if out.packed }};
 //% if out.maps.encoded
 //% if out.maps.encoded | selectattr("address", "in", out.may_be_null) | list
     // A map needs an address even where K = 0 and nothing is read.

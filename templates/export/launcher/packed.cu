@@ -1,7 +1,7 @@
 /*# NAME_pack_b and what takes its result: the parts that are made of B, apart from a workspace. #*/
 //% set operand, steps = "B", out.prepared | selectattr("operand", "eq", "B") | list
 //% set lds = out.runtime_lds | selectattr("name", "eq", "ldb") | list
-extern "C" std::size_t ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "int ", 1) | join(", ") })
+std::size_t ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "int ", 1) | join(", ") })
 {
     return workspace_of(
 //%- for size in out.workspace_sizes
@@ -10,7 +10,7 @@ ${ size if size in out.packed_sizes else "0" }${ ", " if not loop.last }
 ).${ out.packed_end };
 }
 
-extern "C" cudaError_t ${ out.name }_pack_b(
+cudaError_t ${ out.name }_pack_b(
 //% for p in out.packing
     ${ p.ctype } ${ p.text },
 //% endfor
@@ -43,8 +43,8 @@ ${ size if size in out.packed_sizes else "0" }${ ", " if not loop.last }
 //% include "export/launcher/steps.cu"
 }
 
-extern "C" cudaError_t ${ out.name }_make_plan(
-    ${ out.name }_plan* plan,
+cudaError_t ${ out.name }_make_plan(
+    Plan* plan,
 //% for p in out.arguments
     ${ p.ctype } ${ p.text }${ ")" if loop.last else "," }
 //% endfor
@@ -52,8 +52,8 @@ extern "C" cudaError_t ${ out.name }_make_plan(
     return plan_of(plan, ${ out.arguments | map(attribute="text") | join(", ") }, nullptr);
 }
 
-extern "C" cudaError_t ${ out.name }_make_packed_plan(
-    ${ out.name }_plan* plan,
+cudaError_t ${ out.name }_make_packed_plan(
+    Plan* plan,
 //% for p in out.by_packed
     ${ p.ctype } ${ p.text }${ ")" if loop.last else "," }
 //% endfor

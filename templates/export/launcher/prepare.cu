@@ -1,13 +1,12 @@
 /*# NAME_prepare_a and NAME_prepare_b, for `operand`. #*/
 //% set steps = out.prepared | selectattr("operand", "eq", operand) | list
 //% set zeroes = operand == "B" and out.adds_up
-extern "C" cudaError_t ${ out.name }_prepare_${ operand | lower }(const ${ out.name }_plan* plan, cudaStream_t${ " stream" if steps or zeroes })
-{
-//% if steps or zeroes
-//% include "export/launcher/unfold.cu"
+//% if not steps and not zeroes
+cudaError_t ${ out.name }_prepare_${ operand | lower }(const Plan* plan, cudaStream_t) { return begin(plan); }  // ${ operand } is read as it lies
 //% else
-    return begin(plan);  // ${ operand } is read as it lies
-//% endif
+cudaError_t ${ out.name }_prepare_${ operand | lower }(const Plan* plan, cudaStream_t stream)
+{
+//% include "export/launcher/unfold.cu"
 //% if zeroes and steps
     const cudaError_t zeroed = cudaMemsetAsync(semaphores, 0, ${ out.parts[-2].bytes }, stream);  // once: each launch leaves them zero
     if (zeroed != cudaSuccess) return zeroed;
@@ -19,3 +18,4 @@ extern "C" cudaError_t ${ out.name }_prepare_${ operand | lower }(const ${ out.n
 //% endif
 //% include "export/launcher/steps.cu"
 }
+//% endif

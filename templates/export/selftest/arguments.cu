@@ -35,11 +35,12 @@ address<${ out.ctypes[name] }>(somewhere)${ ", " if not loop.last }
         odd.*field = reinterpret_cast<std::decay_t<decltype(odd.*field)>>(where);
         return odd;
     };
+    const auto refuses = [&](const std::string& name, auto Pointers::*field, unsigned align) {
+        const bool null = answers(name + " null", good, at(field, 0), cudaErrorInvalidValue);
+        return null && (align == 1 || answers(name + " misaligned", good, at(field, somewhere + align / 2), cudaErrorMisalignedAddress));
+    };
 //% for name in out.located.values()
-    passed &= answers("${ name } null", good, at(&Pointers::${ name }, 0), cudaErrorInvalidValue);
-//% if out.aligns[name] > 1
-    passed &= answers("${ name } misaligned", good, at(&Pointers::${ name }, somewhere + ${ out.aligns[name] // 2 }), cudaErrorMisalignedAddress);
-//% endif
+    passed &= refuses("${ name }", &Pointers::${ name }, ${ out.aligns[name] });
 //% endfor
 //% if out.parts
 //% set needed = "%s_workspace_bytes(%s)" | format(out.name, out.runtime_sizes | map("replace", "", "good.", 1) | join(", "))

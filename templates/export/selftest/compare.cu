@@ -3,21 +3,15 @@
 int rows_of_all(const Shape& s) { return s.batch * s.M; }
 
 //% if test.samples
-// All rows of all products if the budget allows; else the first, the last and a seeded choice of the others.
+// All rows of all products if the budget allows; else some, an odd number apart, which finds each place in a tile, and the last.
 std::vector<int> rows_to_check(const Check& check)
 {
     const Shape& s = check.shape;
-    const double affordable = REFERENCE_BUDGET / (s.N * std::max(1.0, ${ "terms_of(check)" if test.sparse else "double(s.K)" }));
+    const double cost = s.N * std::max(1.0, ${ "terms_of(check)" if test.sparse else "double(s.K)" });
+    const int all = rows_of_all(s), apart = all * cost <= REFERENCE_BUDGET ? 1 : int(all * cost / REFERENCE_BUDGET) | 1;
     std::vector<int> rows;
-    const int all = rows_of_all(s);
-    if (all <= affordable) {
-        for (int row = 0; row < all; ++row) rows.push_back(row);
-        return rows;
-    }
-    rows = {0, all - 1};
-    for (Random random(all); rows.size() < affordable;) rows.push_back(random.below(all));
-    std::sort(rows.begin(), rows.end());
-    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    for (int row = 0; row < all - 1; row += apart) rows.push_back(row);
+    if (all > 0) rows.push_back(all - 1);
     return rows;
 }
 
@@ -33,18 +27,18 @@ int first_row_off(const Check& check, const Operands& x, const Storage<${ out.el
 {
     const Shape& s = check.shape;
     const auto [alpha, beta] = check.scalars;
-    Random random(s.N);
+    Random random = {std::uint64_t(s.N)};
     std::vector<${ bits }> weights(s.N);
     for (${ bits }& weight : weights) weight = static_cast<${ bits }>(random.bits() | 1);
     for (int p = 0; p < s.batch; ++p) {
         std::vector<${ bits }> b_weights(s.K);
         for (int k = 0; k < s.K; ++k)
-            for (int n = 0; n < s.N; ++n) b_weights[k] += whole(decode(x.B[at_B(s, p, k, n)])) * weights[n];
+            for (int n = 0; n < s.N; ++n) b_weights[k] += whole(decode(x.B(p, k, n))) * weights[n];
         for (int m = 0; m < s.M; ++m) {
             ${ bits } difference = 0;
-            for (int k = 0; k < s.K; ++k) difference += whole(alpha) * whole(decode(x.A[at_A(s, p, m, k)])) * b_weights[k];
+            for (int k = 0; k < s.K; ++k) difference += whole(alpha) * whole(decode(x.A(p, m, k))) * b_weights[k];
             for (int n = 0; n < s.N; ++n) {
-                const ${ test.wide } got = decode(c[at_C(s, p, m, n)]), old = beta == 0 ? 0 : decode(x.C[at_C(s, p, m, n)]);
+                const ${ test.wide } got = decode(c(p, m, n)), old = beta == 0 ? 0 : decode(x.C(p, m, n));
 //% if not test.scalar.is_integer
                 if (!(std::fabs(got) <= LARGEST_EXACT) || got != std::trunc(got)) return p * s.M + m;
 //% endif
@@ -67,12 +61,12 @@ std::string describe(const Check& check)
 }
 
 // What was written around an output or between its lines of `length` elements, or "".
-template <typename Element, typename At>
-std::string writes_outside(const char* output, const Shape& s, At at, int length, const Storage<Element>& before, Storage<Element> after)
+template <typename Element>
+std::string writes_outside(const char* output, const Shape& s, int length, const Storage<Element>& before, Storage<Element> after)
 {
     constexpr std::size_t BAND = Storage<Element>::BAND;
     for (int row = 0; row < rows_of_all(s); ++row) {
-        const std::size_t start = BAND + at(s, row / s.M, row % s.M, 0);
+        const std::size_t start = BAND + before.at(row / s.M, row % s.M, 0);
         std::copy_n(&before.elements[start], length, &after.elements[start]);
     }
     for (std::size_t i = 0; i < after.elements.size(); ++i) {  // by bits: NaN is no less equal to itself
@@ -95,13 +89,12 @@ bool right(Element got, const ${ test.value }& wanted${ ", double& least, double
     return least <= decode(got) && decode(got) <= most;  // NaN is not
 }
 
-// The first wrong element of a row of `output`, or "".
-template <typename Element, typename At>
-std::string wrong_in_row(const char* output, const Shape& s, At at, int row, const Storage<Element>& results, const std::vector<${ test.value }>& expected)
+// The first wrong element of row m of product p of `output`, or "".
+template <typename Element>
+std::string wrong_in_row(const char* output, int p, int m, const Storage<Element>& results, const std::vector<${ test.value }>& expected)
 {
-    const int p = row / s.M, m = row % s.M;
     for (int n = 0; n < int(expected.size()); ++n) {
-        const Element got = results[at(s, p, m, n)];
+        const Element got = results(p, m, n);
         double least, most;
         if (right(got, expected[n], least, most)) continue;
         char text[200];
@@ -121,7 +114,7 @@ bool passes(const Check& check)
 //% endfor
 //% if out.pointers
 //% for name in ["A", "B", "C"]
-    const DevicePointers<${ out.element[name] }> ${ name }_array(${ name }, s, at_${ name });
+    const DevicePointers<${ out.element[name] }> ${ name }_array(${ name }, x.${ name }.at, s.batch);
 //% endfor
 //% endif
 //% if out.parts
@@ -176,23 +169,23 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ text }.${ "array" if t
 //% endif
         const Row expected = reference_row(check, x, ${ "sums, " if column_sum }row / s.M, row % s.M);
 //% for output in test.outputs if output != "column_amax"
-        ${ "problem =" if loop.first else "if (problem.empty()) problem =" } wrong_in_row("${ output }", s, at_${ output }, row, new_${ output }, expected.${ output });
+        ${ "problem =" if loop.first else "if (problem.empty()) problem =" } wrong_in_row("${ output }", row / s.M, row % s.M, new_${ output }, expected.${ output });
 //% endfor
 //% if columns
         for (int n = 0; n < s.N; ++n) {
-            Bounded& column = columns[at_column_amax(s, row / s.M, 0, n)];
+            Bounded& column = columns[x.column_amax.at(row / s.M, 0, n)];
             column = larger(column, expected.column_amax[n]);
         }
 //% endif
     }
 //% if columns
     for (int p = 0; p < s.batch && problem.empty()${ " && !sampled" if test.samples }; ++p) {
-        const auto first = columns.begin() + std::ptrdiff_t(at_column_amax(s, p, 0, 0));
-        problem = wrong_in_row("column_amax", s, at_column_amax, p * s.M, new_column_amax, std::vector<Bounded>(first, first + s.N));
+        const auto first = columns.begin() + std::ptrdiff_t(x.column_amax.at(p, 0, 0));
+        problem = wrong_in_row("column_amax", p, 0, new_column_amax, std::vector<Bounded>(first, first + s.N));
     }
 //% endif
 //% for output in test.outputs
-    if (problem.empty()) problem = writes_outside("${ output }", s, at_${ output }, ${ "1" if output == "row_amax" else "s.N" }, x.${ output }, new_${ output });
+    if (problem.empty()) problem = writes_outside("${ output }", s, ${ "1" if output == "row_amax" else "s.N" }, x.${ output }, new_${ output });
 //% endfor
     std::printf("%s  %s: %s\n", problem.empty() ? "PASS" : "FAIL", describe(check).c_str(),
                 problem.empty() ? ${ "scope.c_str()" if test.samples else '"every element"' } : problem.c_str());

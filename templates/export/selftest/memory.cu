@@ -1,12 +1,11 @@
 /*# Random numbers, and matrices with bands around them: on the host, and copied to the device. #*/
 // SplitMix64: the same numbers on every machine.
-class Random {
-public:
-    explicit Random(std::uint64_t seed) : state_(seed) {}
+struct Random {
+    std::uint64_t state;
 
     std::uint64_t bits()
     {
-        std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+        std::uint64_t z = state += 0x9e3779b97f4a7c15u;
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
         return z ^ (z >> 31);
@@ -18,21 +17,14 @@ public:
 //% endif
 //% if test.draws_uniform
     double uniform() { return double(std::int64_t(bits() >> ${ 64 - test.scalar.precision }) - (1LL << ${ test.scalar.precision - 1 })) / (1LL << ${ test.scalar.precision - 1 }); }
-/*% endif %*/
-
-private:
-    std::uint64_t state_;
+//% endif
 };
-
-[[noreturn]] void stop(const char* what, cudaError_t status)
-{
-    std::printf("FAIL  %s: %s\n", what, cudaGetErrorString(status));
-    std::exit(1);
-}
 
 void must(const char* what, cudaError_t status)
 {
-    if (status != cudaSuccess) stop(what, status);
+    if (status == cudaSuccess) return;
+    std::printf("FAIL  %s: %s\n", what, cudaGetErrorString(status));
+    std::exit(1);
 }
 
 // Matrices of rows x cols as they lie in memory: band, lines with padding between them, band.
@@ -41,11 +33,12 @@ struct Storage {
     // Of a band; leaves addresses the promised alignment, no more.
     static constexpr std::size_t BAND = 1024 + std::max<std::size_t>(${ out.pointer_align }, sizeof(Element)) / sizeof(Element);
 
+    Place at;
     std::vector<Element> elements;
 
-    template <typename At, typename Value>
-    Storage(int batch, int rows, int cols, At at, Value value${ ", int filler = 0xff" if out.amaxes })
-        : elements(2 * BAND + (rows > 0 && cols > 0 ? ${ "std::max(at(0, rows - 1, cols - 1), at(batch - 1, rows - 1, cols - 1))" if out.pointers and out.amaxes else "at(0, rows - 1, cols - 1)" if out.pointers else "at(batch - 1, rows - 1, cols - 1)" } + 1 : 0))
+    template <typename Value>
+    Storage(int batch, int rows, int cols, Place at, Value value${ ", int filler = 0xff" if out.amaxes })
+        : at(at), elements(2 * BAND + (rows > 0 && cols > 0 ? ${ "std::max(at(0, rows - 1, cols - 1), at(batch - 1, rows - 1, cols - 1))" if out.pointers else "at(batch - 1, rows - 1, cols - 1)" } + 1 : 0))
     {
         std::memset(static_cast<void*>(elements.data()), ${ "filler" if out.amaxes else "0xff" }, bytes());  // 0xff: NaN, of integers -1
         for (int p = 0; p < batch; ++p)
@@ -53,57 +46,50 @@ struct Storage {
                 for (int col = 0; col < cols; ++col) elements[BAND + at(p, row, col)] = encode<Element>(value());
     }
 
-    Element operator[](std::size_t element) const { return elements[BAND + element]; }
+    Element operator()(int p, int row, int col) const { return elements[BAND + at(p, row, col)]; }
     std::size_t bytes() const { return elements.size() * sizeof(Element); }
 };
 
 // A Storage on the device.
 template <typename Element>
-class DeviceCopy {
-public:
+struct DeviceCopy {
+    void* memory = nullptr;
+
     explicit DeviceCopy(const Storage<Element>& host)
     {
-        must("cudaMalloc", cudaMalloc(&memory_, host.bytes()));
-        must("copy to the device", cudaMemcpy(memory_, host.elements.data(), host.bytes(), cudaMemcpyHostToDevice));
+        must("cudaMalloc", cudaMalloc(&memory, host.bytes()));
+        must("copy to the device", cudaMemcpy(memory, host.elements.data(), host.bytes(), cudaMemcpyHostToDevice));
     }
     DeviceCopy(const DeviceCopy&) = delete;
-    DeviceCopy& operator=(const DeviceCopy&) = delete;
-    ~DeviceCopy() { cudaFree(memory_); }
+    ~DeviceCopy() { cudaFree(memory); }
 
-    Element* matrix() const { return static_cast<Element*>(memory_) + Storage<Element>::BAND; }
+    Element* matrix() const { return static_cast<Element*>(memory) + Storage<Element>::BAND; }
 
     Storage<Element> read(Storage<Element> like) const
     {
-        must("copy from the device", cudaMemcpy(like.elements.data(), memory_, like.bytes(), cudaMemcpyDeviceToHost));
+        must("copy from the device", cudaMemcpy(like.elements.data(), memory, like.bytes(), cudaMemcpyDeviceToHost));
         return like;
     }
-
-private:
-    void* memory_ = nullptr;
 };
 
 //% if out.pointers
 // The array of pointers to a check's matrices, on the device.
 template <typename Element>
-class DevicePointers {
-public:
-    template <typename At>
-    DevicePointers(const DeviceCopy<Element>& matrices, const Shape& s, At at)
+struct DevicePointers {
+    void* memory = nullptr;
+
+    DevicePointers(const DeviceCopy<Element>& matrices, const Place& at, int batch)
     {
         std::vector<Element*> pointers;
-        for (int p = 0; p < s.batch; ++p) pointers.push_back(matrices.matrix() + at(s, p, 0, 0));
+        for (int p = 0; p < batch; ++p) pointers.push_back(matrices.matrix() + at(p, 0, 0));
         const std::size_t bytes = pointers.size() * sizeof(Element*);
-        must("cudaMalloc", cudaMalloc(&memory_, bytes));
-        must("copy to the device", cudaMemcpy(memory_, pointers.data(), bytes, cudaMemcpyHostToDevice));
+        must("cudaMalloc", cudaMalloc(&memory, bytes));
+        must("copy to the device", cudaMemcpy(memory, pointers.data(), bytes, cudaMemcpyHostToDevice));
     }
     DevicePointers(const DevicePointers&) = delete;
-    DevicePointers& operator=(const DevicePointers&) = delete;
-    ~DevicePointers() { cudaFree(memory_); }
+    ~DevicePointers() { cudaFree(memory); }
 
-    Element* const* array() const { return static_cast<Element* const*>(memory_); }
-
-private:
-    void* memory_ = nullptr;
+    Element* const* array() const { return static_cast<Element* const*>(memory); }
 };
 
 //% endif

@@ -35,7 +35,7 @@ ${ out.element.scalar } into_range(int K) { return std::exp2(std::round(std::log
 Operands make_operands(const Check& check)
 {
     const Shape& s = check.shape;
-    Random random(s.M * 3u + s.N * 5u + s.K * 7u);
+    Random random = {s.M * 3u + s.N * 5u + s.K * 7u};
 //% if exact
     const bool exact = check.data == Data::exact;
     const int reach = reach_of(check);
@@ -76,12 +76,17 @@ Operands make_operands(const Check& check)
 //% if out.amaxes
     // 0 lies around largest magnitudes: what raises it shows, and NaN cannot be raised.
 //% endif
-    return {Storage<${ out.element.A }>(s.batch, s.M, s.K, [&](int p, int m, int k) { return at_A(s, p, m, k); }, ${ "sparse" if test.sparse else test.draws.A }),
-            Storage<${ out.element.B }>(s.batch, s.K, ${ columns }, [&](int p, int k, int n) { return at_B(s, p, k, n); }, ${ test.draws.B }),
-            Storage<${ out.element.C }>(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_C(s, p, m, n); }, ${ test.draws.C })
+//% macro matrix(stride, row, column)
+{${ "(s.batch - 1) * %s, -%s" | format(stride, stride) if out.pointers else stride }, ${ row }, ${ column }}
+//%- endmacro
+    return {{s.batch, s.M, s.K, ${ matrix("s.stride_a", "s.lda", 1) if out.layout.a == "r" else matrix("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
+            {s.batch, s.K, ${ columns }, ${ matrix("s.stride_b", "s.ldb", 1) if out.layout.b == "r" else matrix("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
+            {s.batch, s.M, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
 //%- for x in out.epilogue.operands
 ,
-            Storage<${ out.element[x.name] }>(${ "s.batch" if x.is_matrix or x.is_amax else "1" }, ${ "s.M" if "m" in x.along else "1" }, ${ "s.N" if "n" in x.along else "1" }, [&](int p, int m, int n) { return at_${ x.name }(s, p, m, n); }, ${ test.draws[x.name] }${ ", 0" if x.is_amax })
+//% set rows, columns = "s.M" if "m" in x.along else "1", "s.N" if "n" in x.along else "1"
+//% set product = "s.%s" | format(x.stride if x.is_matrix else x.size) if x.is_matrix or x.is_amax else "0"
+            {${ "s.batch" if x.is_matrix or x.is_amax else "1" }, ${ rows }, ${ columns }, {${ "0, " if out.pointers }${ product }, ${ "s." ~ x.ld if x.is_matrix else 1 if "m" in x.along else 0 }, ${ 1 if "n" in x.along else 0 }}, ${ test.draws[x.name] }${ ", 0" if x.is_amax }}
 //%- endfor
 };
 }

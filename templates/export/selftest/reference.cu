@@ -36,7 +36,7 @@ ColumnSums column_sums(const Operands& x, const Shape& s, int p)
 //% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
     ${ "    " * loop.index0 }for (int ${ line } = 0; ${ line } < s.${ end }; ++${ line })${ " {" if loop.last }
 //% endfor
-            const ${ test.wide } b = decode(x.B[at_B(s, p, k, n)]);
+            const ${ test.wide } b = decode(x.B(p, k, n));
             columns.sum[n] += b;
 //% if not integers
             columns.magnitude[n] += std::fabs(b);
@@ -52,7 +52,7 @@ Row reference_row(const Check& check, const Operands& x, ${ "const ColumnSums& c
 {
     const Shape& s = check.shape;
     std::vector<${ test.wide }> row_of_a(s.K), sum(${ columns })${ ", magnitude(%s)" | format(columns) if not integers }${ ", largest(%s)" | format(columns) if spread };
-    for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A[at_A(s, p, m, k)]);
+    for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A(p, m, k));
 //% if test.sparse
     std::vector<int> depths;  // at which A is not 0
     for (int k = 0; k < s.K; ++k)
@@ -65,7 +65,7 @@ Row reference_row(const Check& check, const Operands& x, ${ "const ColumnSums& c
 //% for line, end in ([("k", "s.K"), ("n", columns)] if out.layout.b == "r" else [("n", columns), ("k", "s.K")])
     ${ "    " * loop.index0 }for (${ "int k : depths" if line == "k" and test.sparse else "int %s = 0; %s < %s; ++%s" | format(line, line, end, line) })${ " {" if loop.last }
 //% endfor
-            const ${ test.wide } product = row_of_a[k] * decode(x.B[at_B(s, p, k, n)]);
+            const ${ test.wide } product = row_of_a[k] * decode(x.B(p, k, n));
             sum[n] += product;
 //% if not integers
             magnitude[n] += std::fabs(product);
@@ -112,11 +112,11 @@ std::vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "In
         const ${ "Integer %s(check.scalars.%s)" | format(name, name) if test.scalar.is_integer else "Bounded %s = {check.scalars.%s, 0}" | format(name, name) };
 //% endfor
 //% if test.epilogue.reads_c
-        const ${ test.wide } old = check.scalars.beta == 0 ? 0 : decode(x.C[at_C(s, p, m, n)]);
+        const ${ test.wide } old = check.scalars.beta == 0 ? 0 : decode(x.C(p, m, n));
         const ${ "Integer C(old)" if test.scalar.is_integer else "Bounded C = {old, 0}" };
 //% endif
 //% for v in out.epilogue.operands if not v.written
-//% set element = "decode(x.%s[at_%s(s, p, m, n)])" | format(v.name, v.name)
+//% set element = "decode(x.%s(p, m, n))" | format(v.name)
         const ${ "Integer %s(%s)" | format(v.name, element) if integers and (v.summed or test.scalar.is_integer) else "Bounded %s = {%s, 0}" | format(v.name, element) };
 //% endfor
 //% for output in test.outputs if output != "C"

@@ -21,6 +21,8 @@ namespace gemm_impl {
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
 namespace {
 
+using Plan = gemm_plan;
+
 thread_local char reason[200] = "";  // of the last refusal
 
 template <typename... Values>
@@ -99,15 +101,14 @@ TensorMap as_parameter(const unsigned long long (&map)[16])
 
 }  // namespace
 
-extern "C" std::size_t gemm_workspace_bytes(int, int, int)
-{
-    return 0;
-}
+extern "C" {
 
-extern "C" const char* gemm_refusal(void) { return reason; }
+std::size_t gemm_workspace_bytes(int, int, int) { return 0; }
 
-extern "C" cudaError_t gemm_make_plan(
-    gemm_plan* plan,
+const char* gemm_refusal(void) { return reason; }
+
+cudaError_t gemm_make_plan(
+    Plan* plan,
     const __nv_bfloat16* A,
     const __nv_bfloat16* B,
     __nv_bfloat16* C,
@@ -173,7 +174,7 @@ extern "C" cudaError_t gemm_make_plan(
     // As few as take no more turns than one on each SM would: for what idle SMs save in power the others have.
     const std::size_t turns = std::max<std::size_t>(1, (blocks + sms - 1) / sms);
     const std::size_t launched = (blocks + turns - 1) / turns;
-    gemm_plan made = {{}, {}, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, static_cast<unsigned>(launched)};
+    Plan made = {{}, {}, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, static_cast<unsigned>(launched)};
     // A map needs an address even where K = 0 and nothing is read.
     const auto mapped = [C](const void* address) { return address != nullptr ? address : reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(C) / 16 * 16); };
     Encode encode = nullptr;
@@ -197,17 +198,11 @@ extern "C" cudaError_t gemm_make_plan(
     return cudaSuccess;
 }
 
-extern "C" cudaError_t gemm_prepare_a(const gemm_plan* plan, cudaStream_t)
-{
-    return begin(plan);  // A is read as it lies
-}
+cudaError_t gemm_prepare_a(const Plan* plan, cudaStream_t) { return begin(plan); }  // A is read as it lies
 
-extern "C" cudaError_t gemm_prepare_b(const gemm_plan* plan, cudaStream_t)
-{
-    return begin(plan);  // B is read as it lies
-}
+cudaError_t gemm_prepare_b(const Plan* plan, cudaStream_t) { return begin(plan); }  // B is read as it lies
 
-extern "C" cudaError_t gemm_run_prepared(const gemm_plan* plan, cudaStream_t stream)
+cudaError_t gemm_run_prepared(const Plan* plan, cudaStream_t stream)
 {
     const cudaError_t begun = begin(plan);
     if (begun != cudaSuccess) return begun;
@@ -221,12 +216,9 @@ extern "C" cudaError_t gemm_run_prepared(const gemm_plan* plan, cudaStream_t str
     return cudaLaunchKernelEx(&config, gemm, as_parameter(map_a), as_parameter(map_b), reinterpret_cast<BF16*>(C), bias_n, M, N, K, lda, ldb, ldc, alpha, beta);
 }
 
-extern "C" cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream)
-{
-    return gemm_run_prepared(plan, stream);
-}
+cudaError_t gemm_run(const Plan* plan, cudaStream_t stream) { return gemm_run_prepared(plan, stream); }
 
-extern "C" cudaError_t gemm_launch(
+cudaError_t gemm_launch(
     const __nv_bfloat16* A,
     const __nv_bfloat16* B,
     __nv_bfloat16* C,
@@ -243,10 +235,11 @@ extern "C" cudaError_t gemm_launch(
     size_t workspace_bytes,
     cudaStream_t stream)
 {
-    gemm_plan plan;
+    Plan plan;
     const cudaError_t status = gemm_make_plan(&plan, A, B, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, workspace, workspace_bytes);
     return status == cudaSuccess ? gemm_run(&plan, stream) : status;
 }
 
+}  // extern "C"
 }  // namespace gemm_impl
 #endif  // __CUDACC__ && !__CUDACC_RTC__

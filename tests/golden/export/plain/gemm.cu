@@ -16,6 +16,8 @@ namespace gemm_impl {
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
 namespace {
 
+using Plan = gemm_plan;
+
 thread_local char reason[200] = "";  // of the last refusal
 
 template <typename... Values>
@@ -38,15 +40,14 @@ std::size_t tiles_of_c(int M, int N) { return tiles_of(M, 16) * tiles_of(N, 16);
 
 }  // namespace
 
-extern "C" std::size_t gemm_workspace_bytes(int, int, int)
-{
-    return 0;
-}
+extern "C" {
 
-extern "C" const char* gemm_refusal(void) { return reason; }
+std::size_t gemm_workspace_bytes(int, int, int) { return 0; }
 
-extern "C" cudaError_t gemm_make_plan(
-    gemm_plan* plan,
+const char* gemm_refusal(void) { return reason; }
+
+cudaError_t gemm_make_plan(
+    Plan* plan,
     const float* A,
     const float* B,
     float* C,
@@ -100,22 +101,16 @@ extern "C" cudaError_t gemm_make_plan(
     const std::size_t blocks = tiles_of_c(M, N);
     if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
 
-    gemm_plan made = {A, B, C, M, N, K, lda, ldb, ldc, alpha, beta, static_cast<unsigned>(blocks)};
+    Plan made = {A, B, C, M, N, K, lda, ldb, ldc, alpha, beta, static_cast<unsigned>(blocks)};
     *plan = made;
     return cudaSuccess;
 }
 
-extern "C" cudaError_t gemm_prepare_a(const gemm_plan* plan, cudaStream_t)
-{
-    return begin(plan);  // A is read as it lies
-}
+cudaError_t gemm_prepare_a(const Plan* plan, cudaStream_t) { return begin(plan); }  // A is read as it lies
 
-extern "C" cudaError_t gemm_prepare_b(const gemm_plan* plan, cudaStream_t)
-{
-    return begin(plan);  // B is read as it lies
-}
+cudaError_t gemm_prepare_b(const Plan* plan, cudaStream_t) { return begin(plan); }  // B is read as it lies
 
-extern "C" cudaError_t gemm_run_prepared(const gemm_plan* plan, cudaStream_t stream)
+cudaError_t gemm_run_prepared(const Plan* plan, cudaStream_t stream)
 {
     const cudaError_t begun = begin(plan);
     if (begun != cudaSuccess) return begun;
@@ -129,12 +124,9 @@ extern "C" cudaError_t gemm_run_prepared(const gemm_plan* plan, cudaStream_t str
     return cudaLaunchKernelEx(&config, gemm, A, B, C, M, N, K, lda, ldb, ldc, alpha, beta);
 }
 
-extern "C" cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream)
-{
-    return gemm_run_prepared(plan, stream);
-}
+cudaError_t gemm_run(const Plan* plan, cudaStream_t stream) { return gemm_run_prepared(plan, stream); }
 
-extern "C" cudaError_t gemm_launch(
+cudaError_t gemm_launch(
     const float* A,
     const float* B,
     float* C,
@@ -150,10 +142,11 @@ extern "C" cudaError_t gemm_launch(
     size_t workspace_bytes,
     cudaStream_t stream)
 {
-    gemm_plan plan;
+    Plan plan;
     const cudaError_t status = gemm_make_plan(&plan, A, B, C, M, N, K, lda, ldb, ldc, alpha, beta, workspace, workspace_bytes);
     return status == cudaSuccess ? gemm_run(&plan, stream) : status;
 }
 
+}  // extern "C"
 }  // namespace gemm_impl
 #endif  // __CUDACC__ && !__CUDACC_RTC__

@@ -84,7 +84,7 @@ typedef struct gemm_plan {
     unsigned blocks;
 } gemm_plan;
 
-/* What gemm_launch does before it starts anything: same arguments, same errors. Where it fails, `plan` stays as it was. */
+/* What the launch does before it starts anything: same arguments, same errors. Where it fails, `plan` stays as it was. */
 cudaError_t gemm_make_plan(
     gemm_plan* plan,
     const float* A,

@@ -3,9 +3,8 @@
 //   exact   small integers: every product and sum is representable, so C is their sum, rounded once
 //   random  uniform in [-1, 1), and any integers, against double arithmetic, with a bound for each element's error
 //
-// NaN, in integers -1, fills C before a run with beta = 0, the padding between lines and bands around all operands:
-// what reads there fails, and so does what writes there. Prints PASS or FAIL for each check; exits with 0 if all pass, with 77
-// where there is no GPU.
+// NaN, in integers -1, fills C before a run with beta = 0, the padding between lines and bands around all operands: what
+// reads or writes there fails. Exits with 0 if all checks pass, with 77 where there is no GPU.
 
 #include "gemm.h"
 
@@ -23,7 +22,7 @@
 
 namespace {
 
-// Sizes, leading dimensions and strides between products, in elements.
+// In elements.
 struct Shape {
     int M, N, K, lda, ldb, ldc, ld_residual, batch;
     long long stride_a, stride_b, stride_c, stride_residual;
@@ -59,14 +58,12 @@ struct Check {
 };
 
 
-// Where elements of product p lie.
-std::size_t at_A(const Shape& s, int p, int m, int k) { return std::size_t(p) * s.stride_a + std::size_t(m) * s.lda + k; }
-std::size_t at_B(const Shape& s, int p, int k, int n) { return std::size_t(p) * s.stride_b + std::size_t(k) * s.ldb + n; }
-std::size_t at_C(const Shape& s, int p, int m, int n) { return std::size_t(p) * s.stride_c + std::size_t(m) * s.ldc + n; }
-std::size_t at_scale_n(const Shape&, int, int, int n) { return n; }
-std::size_t at_zero_a(const Shape&, int, int, int) { return 0; }
-std::size_t at_residual(const Shape& s, int p, int m, int n) { return std::size_t(p) * s.stride_residual + std::size_t(m) * s.ld_residual + n; }
-std::size_t at_aux(const Shape& s, int p, int m, int n) { return std::size_t(p) * s.stride_c + std::size_t(m) * s.ldc + n; }
+// Where an element lies: how far apart products, rows and columns are.
+struct Place {
+    long long product, row, column;
+
+    std::size_t operator()(int p, int m, int n) const { return p * product + m * row + n * column; }
+};
 
 // The number that an element is.
 double decode(uint8_t x) { return x; }
@@ -90,13 +87,12 @@ template <>
 int32_t encode(double value) { return int32_t(value); }
 
 // SplitMix64: the same numbers on every machine.
-class Random {
-public:
-    explicit Random(std::uint64_t seed) : state_(seed) {}
+struct Random {
+    std::uint64_t state;
 
     std::uint64_t bits()
     {
-        std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+        std::uint64_t z = state += 0x9e3779b97f4a7c15u;
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
         return z ^ (z >> 31);
@@ -105,20 +101,13 @@ public:
     int below(int end) { return int((bits() >> 32) * std::uint64_t(end) >> 32); }
     int integer(int reach) { return below(2 * reach + 1) - reach; }
     double uniform() { return double(std::int64_t(bits() >> 40) - (1LL << 23)) / (1LL << 23); }
-
-private:
-    std::uint64_t state_;
 };
-
-[[noreturn]] void stop(const char* what, cudaError_t status)
-{
-    std::printf("FAIL  %s: %s\n", what, cudaGetErrorString(status));
-    std::exit(1);
-}
 
 void must(const char* what, cudaError_t status)
 {
-    if (status != cudaSuccess) stop(what, status);
+    if (status == cudaSuccess) return;
+    std::printf("FAIL  %s: %s\n", what, cudaGetErrorString(status));
+    std::exit(1);
 }
 
 // Matrices of rows x cols as they lie in memory: band, lines with padding between them, band.
@@ -127,11 +116,12 @@ struct Storage {
     // Of a band; leaves addresses the promised alignment, no more.
     static constexpr std::size_t BAND = 1024 + std::max<std::size_t>(16, sizeof(Element)) / sizeof(Element);
 
+    Place at;
     std::vector<Element> elements;
 
-    template <typename At, typename Value>
-    Storage(int batch, int rows, int cols, At at, Value value)
-        : elements(2 * BAND + (rows > 0 && cols > 0 ? at(batch - 1, rows - 1, cols - 1) + 1 : 0))
+    template <typename Value>
+    Storage(int batch, int rows, int cols, Place at, Value value)
+        : at(at), elements(2 * BAND + (rows > 0 && cols > 0 ? at(batch - 1, rows - 1, cols - 1) + 1 : 0))
     {
         std::memset(static_cast<void*>(elements.data()), 0xff, bytes());  // 0xff: NaN, of integers -1
         for (int p = 0; p < batch; ++p)
@@ -139,33 +129,30 @@ struct Storage {
                 for (int col = 0; col < cols; ++col) elements[BAND + at(p, row, col)] = encode<Element>(value());
     }
 
-    Element operator[](std::size_t element) const { return elements[BAND + element]; }
+    Element operator()(int p, int row, int col) const { return elements[BAND + at(p, row, col)]; }
     std::size_t bytes() const { return elements.size() * sizeof(Element); }
 };
 
 // A Storage on the device.
 template <typename Element>
-class DeviceCopy {
-public:
+struct DeviceCopy {
+    void* memory = nullptr;
+
     explicit DeviceCopy(const Storage<Element>& host)
     {
-        must("cudaMalloc", cudaMalloc(&memory_, host.bytes()));
-        must("copy to the device", cudaMemcpy(memory_, host.elements.data(), host.bytes(), cudaMemcpyHostToDevice));
+        must("cudaMalloc", cudaMalloc(&memory, host.bytes()));
+        must("copy to the device", cudaMemcpy(memory, host.elements.data(), host.bytes(), cudaMemcpyHostToDevice));
     }
     DeviceCopy(const DeviceCopy&) = delete;
-    DeviceCopy& operator=(const DeviceCopy&) = delete;
-    ~DeviceCopy() { cudaFree(memory_); }
+    ~DeviceCopy() { cudaFree(memory); }
 
-    Element* matrix() const { return static_cast<Element*>(memory_) + Storage<Element>::BAND; }
+    Element* matrix() const { return static_cast<Element*>(memory) + Storage<Element>::BAND; }
 
     Storage<Element> read(Storage<Element> like) const
     {
-        must("copy from the device", cudaMemcpy(like.elements.data(), memory_, like.bytes(), cudaMemcpyDeviceToHost));
+        must("copy from the device", cudaMemcpy(like.elements.data(), memory, like.bytes(), cudaMemcpyDeviceToHost));
         return like;
     }
-
-private:
-    void* memory_ = nullptr;
 };
 
 // Where a launch's tensors are.
@@ -214,7 +201,7 @@ int reach_of(const Check& check)
 Operands make_operands(const Check& check)
 {
     const Shape& s = check.shape;
-    Random random(s.M * 3u + s.N * 5u + s.K * 7u);
+    Random random = {s.M * 3u + s.N * 5u + s.K * 7u};
     const bool exact = check.data == Data::exact;
     const int reach = reach_of(check);
     const auto value = [&] { return exact ? random.integer(reach) : random.uniform(); };
@@ -224,13 +211,13 @@ Operands make_operands(const Check& check)
     const auto unwritten = [&] { return NAN; };
     const auto factor = [&] { return exact ? (1 << random.below(3)) / 2.0 : random.uniform(); };
     const auto zero_point = [&] { return random.integer(exact ? 8 : 255); };
-    return {Storage<uint8_t>(s.batch, s.M, s.K, [&](int p, int m, int k) { return at_A(s, p, m, k); }, value_u8),
-            Storage<int8_t>(s.batch, s.K, s.N, [&](int p, int k, int n) { return at_B(s, p, k, n); }, value_s8),
-            Storage<__nv_bfloat16>(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_C(s, p, m, n); }, before),
-            Storage<float>(1, 1, s.N, [&](int p, int m, int n) { return at_scale_n(s, p, m, n); }, factor),
-            Storage<int32_t>(1, 1, 1, [&](int p, int m, int n) { return at_zero_a(s, p, m, n); }, zero_point),
-            Storage<float>(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_residual(s, p, m, n); }, value),
-            Storage<float>(s.batch, s.M, s.N, [&](int p, int m, int n) { return at_aux(s, p, m, n); }, unwritten)};
+    return {{s.batch, s.M, s.K, {s.stride_a, s.lda, 1}, value_u8},
+            {s.batch, s.K, s.N, {s.stride_b, s.ldb, 1}, value_s8},
+            {s.batch, s.M, s.N, {s.stride_c, s.ldc, 1}, before},
+            {1, 1, s.N, {0, 0, 1}, factor},
+            {1, 1, 1, {0, 0, 0}, zero_point},
+            {s.batch, s.M, s.N, {s.stride_residual, s.ld_residual, 1}, value},
+            {s.batch, s.M, s.N, {s.stride_c, s.ldc, 1}, unwritten}};
 }
 
 // A value, and what a kernel's may be off by.
@@ -288,7 +275,7 @@ ColumnSums column_sums(const Operands& x, const Shape& s, int p)
     ColumnSums columns = {std::vector<double>(s.N)};
     for (int k = 0; k < s.K; ++k)
         for (int n = 0; n < s.N; ++n) {
-            const double b = decode(x.B[at_B(s, p, k, n)]);
+            const double b = decode(x.B(p, k, n));
             columns.sum[n] += b;
         }
     return columns;
@@ -299,10 +286,10 @@ Row reference_row(const Check& check, const Operands& x, const ColumnSums& colum
 {
     const Shape& s = check.shape;
     std::vector<double> row_of_a(s.K), sum(s.N);
-    for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A[at_A(s, p, m, k)]);
+    for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A(p, m, k));
     for (int k = 0; k < s.K; ++k)
         for (int n = 0; n < s.N; ++n) {
-            const double product = row_of_a[k] * decode(x.B[at_B(s, p, k, n)]);
+            const double product = row_of_a[k] * decode(x.B(p, k, n));
             sum[n] += product;
         }
 
@@ -312,11 +299,11 @@ Row reference_row(const Check& check, const Operands& x, const ColumnSums& colum
         const Integer column_sum(columns.sum[n]);
         const Bounded alpha = {check.scalars.alpha, 0};
         const Bounded beta = {check.scalars.beta, 0};
-        const double old = check.scalars.beta == 0 ? 0 : decode(x.C[at_C(s, p, m, n)]);
+        const double old = check.scalars.beta == 0 ? 0 : decode(x.C(p, m, n));
         const Bounded C = {old, 0};
-        const Bounded scale_n = {decode(x.scale_n[at_scale_n(s, p, m, n)]), 0};
-        const Integer zero_a(decode(x.zero_a[at_zero_a(s, p, m, n)]));
-        const Bounded residual = {decode(x.residual[at_residual(s, p, m, n)]), 0};
+        const Bounded scale_n = {decode(x.scale_n(p, m, n)), 0};
+        const Integer zero_a(decode(x.zero_a(p, m, n)));
+        const Bounded residual = {decode(x.residual(p, m, n)), 0};
         const auto aux = [&](Bounded x) { return expected.aux[n] = x; };
         expected.C[n] = aux(alpha * (acc - zero_a * column_sum) * scale_n + beta * C) + residual;
     }
@@ -335,12 +322,12 @@ std::string describe(const Check& check)
 }
 
 // What was written around an output or between its lines of `length` elements, or "".
-template <typename Element, typename At>
-std::string writes_outside(const char* output, const Shape& s, At at, int length, const Storage<Element>& before, Storage<Element> after)
+template <typename Element>
+std::string writes_outside(const char* output, const Shape& s, int length, const Storage<Element>& before, Storage<Element> after)
 {
     constexpr std::size_t BAND = Storage<Element>::BAND;
     for (int row = 0; row < rows_of_all(s); ++row) {
-        const std::size_t start = BAND + at(s, row / s.M, row % s.M, 0);
+        const std::size_t start = BAND + before.at(row / s.M, row % s.M, 0);
         std::copy_n(&before.elements[start], length, &after.elements[start]);
     }
     for (std::size_t i = 0; i < after.elements.size(); ++i) {  // by bits: NaN is no less equal to itself
@@ -359,13 +346,12 @@ bool right(Element got, const Bounded& wanted, double& least, double& most)
     return least <= decode(got) && decode(got) <= most;  // NaN is not
 }
 
-// The first wrong element of a row of `output`, or "".
-template <typename Element, typename At>
-std::string wrong_in_row(const char* output, const Shape& s, At at, int row, const Storage<Element>& results, const std::vector<Bounded>& expected)
+// The first wrong element of row m of product p of `output`, or "".
+template <typename Element>
+std::string wrong_in_row(const char* output, int p, int m, const Storage<Element>& results, const std::vector<Bounded>& expected)
 {
-    const int p = row / s.M, m = row % s.M;
     for (int n = 0; n < int(expected.size()); ++n) {
-        const Element got = results[at(s, p, m, n)];
+        const Element got = results(p, m, n);
         double least, most;
         if (right(got, expected[n], least, most)) continue;
         char text[200];
@@ -399,11 +385,11 @@ bool passes(const Check& check)
     for (int row = 0; row < rows_of_all(s) && problem.empty(); ++row) {
         if (row % s.M == 0) sums = column_sums(x, s, row / s.M);
         const Row expected = reference_row(check, x, sums, row / s.M, row % s.M);
-        problem = wrong_in_row("C", s, at_C, row, new_C, expected.C);
-        if (problem.empty()) problem = wrong_in_row("aux", s, at_aux, row, new_aux, expected.aux);
+        problem = wrong_in_row("C", row / s.M, row % s.M, new_C, expected.C);
+        if (problem.empty()) problem = wrong_in_row("aux", row / s.M, row % s.M, new_aux, expected.aux);
     }
-    if (problem.empty()) problem = writes_outside("C", s, at_C, s.N, x.C, new_C);
-    if (problem.empty()) problem = writes_outside("aux", s, at_aux, s.N, x.aux, new_aux);
+    if (problem.empty()) problem = writes_outside("C", s, s.N, x.C, new_C);
+    if (problem.empty()) problem = writes_outside("aux", s, s.N, x.aux, new_aux);
     std::printf("%s  %s: %s\n", problem.empty() ? "PASS" : "FAIL", describe(check).c_str(),
                 problem.empty() ? "every element" : problem.c_str());
     return problem.empty();
@@ -435,20 +421,17 @@ bool checks_its_arguments()
         odd.*field = reinterpret_cast<std::decay_t<decltype(odd.*field)>>(where);
         return odd;
     };
-    passed &= answers("A null", good, at(&Pointers::A, 0), cudaErrorInvalidValue);
-    passed &= answers("A misaligned", good, at(&Pointers::A, somewhere + 8), cudaErrorMisalignedAddress);
-    passed &= answers("B null", good, at(&Pointers::B, 0), cudaErrorInvalidValue);
-    passed &= answers("B misaligned", good, at(&Pointers::B, somewhere + 8), cudaErrorMisalignedAddress);
-    passed &= answers("C null", good, at(&Pointers::C, 0), cudaErrorInvalidValue);
-    passed &= answers("C misaligned", good, at(&Pointers::C, somewhere + 8), cudaErrorMisalignedAddress);
-    passed &= answers("scale_n null", good, at(&Pointers::scale_n, 0), cudaErrorInvalidValue);
-    passed &= answers("scale_n misaligned", good, at(&Pointers::scale_n, somewhere + 8), cudaErrorMisalignedAddress);
-    passed &= answers("zero_a null", good, at(&Pointers::zero_a, 0), cudaErrorInvalidValue);
-    passed &= answers("zero_a misaligned", good, at(&Pointers::zero_a, somewhere + 8), cudaErrorMisalignedAddress);
-    passed &= answers("residual null", good, at(&Pointers::residual, 0), cudaErrorInvalidValue);
-    passed &= answers("residual misaligned", good, at(&Pointers::residual, somewhere + 8), cudaErrorMisalignedAddress);
-    passed &= answers("aux null", good, at(&Pointers::aux, 0), cudaErrorInvalidValue);
-    passed &= answers("aux misaligned", good, at(&Pointers::aux, somewhere + 8), cudaErrorMisalignedAddress);
+    const auto refuses = [&](const std::string& name, auto Pointers::*field, unsigned align) {
+        const bool null = answers(name + " null", good, at(field, 0), cudaErrorInvalidValue);
+        return null && (align == 1 || answers(name + " misaligned", good, at(field, somewhere + align / 2), cudaErrorMisalignedAddress));
+    };
+    passed &= refuses("A", &Pointers::A, 16);
+    passed &= refuses("B", &Pointers::B, 16);
+    passed &= refuses("C", &Pointers::C, 16);
+    passed &= refuses("scale_n", &Pointers::scale_n, 16);
+    passed &= refuses("zero_a", &Pointers::zero_a, 16);
+    passed &= refuses("residual", &Pointers::residual, 16);
+    passed &= refuses("aux", &Pointers::aux, 16);
     const auto with = [&](auto Shape::*field, long long value) {
         Shape bad = good;
         bad.*field = value;
