@@ -23,12 +23,14 @@ class Prepared:
     array    the copy: an array of the operand's library
     shape    of the operand: (rows, columns), in a batch behind the number of products
     layout   identifies how the copy lies: kernels with the same one can share it
+    sums     of its lines, for zero points, where the kernel takes them: an array likewise
     """
 
     operand: str
     array: Any
     shape: tuple[int, ...]
     layout: str
+    sums: Any = None
 
 
 @dataclass(frozen=True)

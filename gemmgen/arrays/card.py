@@ -17,7 +17,7 @@ from cuda.bindings import driver
 from gemmgen.arrays.kernel import Arrays, Planned
 from gemmgen.arrays.libraries import Library
 from gemmgen.arrays.view import ArrayView, Device, view_of
-from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.prepare import Step as PrepareStep
 from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import MAP_BYTES
 from gemmgen.problem.case import Case
@@ -193,14 +193,14 @@ class CardBackend:
 
         return planned
 
-    def prepare(self, prepare: Prepare, case: Case, view: ArrayView, copy: ArrayView, stream: int) -> None:
-        entry = prepare.entry(self._source.name)
+    def prepare(self, step: PrepareStep, case: Case, view: ArrayView, made: ArrayView, stream: int) -> None:
+        entry = step.entry(self._source.name)
         source = next(one for one in self._source.program if one.name == entry)
-        addresses = {prepare.operand: view.address, prepare.part: copy.address}
+        addresses = {step.source: view.address, step.part: made.address}
         with failures(), current(view.ordinal or 0) as context:
-            for step in self._steps(context, source, case):
-                step.bind(addresses)
-                step(addresses, stream)
+            for launch in self._steps(context, source, case):
+                launch.bind(addresses)
+                launch(addresses, stream)
 
     def close(self) -> None:
         """Forget functions and workspaces; modules go with their context."""
@@ -209,9 +209,7 @@ class CardBackend:
 
     def _form(self, context: Context, arrays: Arrays) -> Form:
         source, case = self._source, arrays.case
-        made = {
-            one.entry(source.name): one.part for one in source.launch.copies if one.operand in arrays.checked.prepared
-        }
+        made = {one.entry(source.name): one.part for one in source.launch.prepares if one.part in arrays.addresses}
         lengths = source.launch.workspace(case).lengths
         needed = {name: size for name, size in lengths.items() if size and name not in made.values()}
         program = [one for one in source.program if one.name not in made]

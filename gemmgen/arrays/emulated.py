@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gemmgen.arrays.kernel import Arrays, Planned
 from gemmgen.arrays.view import ArrayView, Device
-from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.matrix import Matrix
@@ -50,8 +50,13 @@ class EmulatedBackend:
 
         return launch
 
-    def prepare(self, prepare: Prepare, case: Case, view: ArrayView, copy: ArrayView, stream: int) -> None:
-        """What the launch computes: the operand's elements in the copy's order, or their pieces, zeros behind lines."""
+    def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, stream: int) -> None:
+        """What the launch computes; sums of lines each run of the program makes anew."""
+        if isinstance(step, Prepare):
+            self._copy(step, case, view, made)
+
+    def _copy(self, prepare: Prepare, case: Case, view: ArrayView, copy: ArrayView) -> None:
+        """The operand's elements in the copy's order, or their pieces, zeros behind lines."""
         operand, to = case.tensors[prepare.operand], prepare.matrix(case)
         held, bits, pieces = storage(copy.address, _whole(to)), to.dtype.bits, case.problem.types.compute.pieces
         held[:] = 0

@@ -19,7 +19,7 @@ from gemmgen.arrays.binding import (
 )
 from gemmgen.arrays.libraries import Library, handle_of, library_of
 from gemmgen.arrays.view import ArrayView, Device, seen, view_of
-from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import OPERANDS, KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.matrix import Matrix
@@ -109,8 +109,8 @@ class Backend(Protocol):
         """`view` with its device's number."""
         ...
 
-    def prepare(self, prepare: Prepare, case: Case, view: ArrayView, copy: ArrayView, stream: int) -> None:
-        """Enqueue the launch that copies an operand."""
+    def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, stream: int) -> None:
+        """Enqueue the launch that copies an operand, or sums the lines of its copy."""
         ...
 
     def close(self) -> None: ...
@@ -209,6 +209,7 @@ class ArrayKernel:
         """What `prepare_b` gave for B of this `shape`, from the `array` that held it."""
         prepare = self.source.launch.prepared("B")
         assert prepare is not None, "this kernel reads B as it lies"
+        require(not self.source.launch.sums_of("B"), f"{self.name} takes the sums of B's columns beside its copy")
         return Prepared("B", array, shape, layout_of(self.source, prepare))
 
     def prepares(self, operand: str) -> bool:
@@ -240,6 +241,8 @@ class ArrayKernel:
             lies, address = seen(name, one.array if copied else one, self._backend.locate)
             form.append((name, lies, (one.shape, one.layout) if copied else None))
             addresses[f"prepared_{name.lower()}" if copied else name] = address
+            if copied and one.sums is not None:
+                addresses[f"sums_{name.lower()}"] = seen(name, one.sums, self._backend.locate)[1]
         key: Hashable = tuple(form)
         known = self._known.get(key)
         if known is None:
@@ -298,15 +301,20 @@ class ArrayKernel:
         matrix = prepare.matrix(case)
         copy = library.empty((matrix.batch or 1, matrix.lines, matrix.ld), matrix.dtype, array)
         to = self._backend.locate(view_of(name, copy))
-        self._backend.prepare(prepare, case, view, to, self._stream(library, view.ordinal or 0, stream))
-        return Prepared(name, copy, view.shape, layout_of(self.source, prepare))
+        handle, sums = self._stream(library, view.ordinal or 0, stream), None
+        self._backend.prepare(prepare, case, view, to, handle)
+        for step in self.source.launch.sums_of(name):
+            sums = library.empty((step.elements(case),), case.problem.types.accumulator, array)
+            self._backend.prepare(step, case, to, self._backend.locate(view_of(name, sums)), handle)
+        return Prepared(name, copy, view.shape, layout_of(self.source, prepare), sums)
 
 
 def layout_of(source: KernelSource, prepare: Prepare) -> str:
     """How a copy lies, for a person, and the same for all kernels that can share it."""
     dtype, pieces = prepare.lies(source.problem).dtype, prepare.pieces(source.problem)
     split = f"{pieces} pieces of " if pieces > 1 else ""
-    return f"{split}{dtype.label} {'rows' if prepare.order == 'r' else 'columns'} of whole 16 bytes"
+    summed = " and their sums" if source.launch.sums_of(prepare.operand) else ""
+    return f"{split}{dtype.label} {'rows' if prepare.order == 'r' else 'columns'} of whole 16 bytes{summed}"
 
 
 def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:

@@ -67,6 +67,11 @@ class Prepare(_Before):
         require(self.order in ORDERS, f"unknown order {self.order!r} of a copy of {self.operand}")
 
     @property
+    def source(self) -> str:
+        """What it reads: "A"."""
+        return self.operand
+
+    @property
     def part(self) -> str:
         """The part of the workspace that it writes, and the parameter: "prepared_a"."""
         return f"prepared_{self.operand.lower()}"

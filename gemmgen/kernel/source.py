@@ -264,6 +264,10 @@ class Launch:
         """And those that sum their lines."""
         return tuple(one for one in self.prepares if isinstance(one, LineSums))
 
+    def sums_of(self, operand: str) -> tuple[LineSums, ...]:
+        """Of these the one for "A", or "B"; none where nothing sums its lines."""
+        return tuple(one for one in self.sums if one.operand == operand)
+
     def prepared(self, operand: str) -> Prepare | None:
         """What copies it; None where the kernel reads the operand itself."""
         return next((one for one in self.copies if one.operand == operand), None)
@@ -302,11 +306,10 @@ def _reached(pointer: Parameter, launch: Launch) -> Parameter:
 def prepare_parameters(problem: Problem, prepare: Step) -> tuple[Parameter, ...]:
     """What the launch takes that prepares an operand, in the order of its signature."""
     operand = prepare.of(problem)
-    read = prepare.source if isinstance(prepare, LineSums) else prepare.operand
-    lies = (operand.ld, operand.stride) if read == prepare.operand else ()
+    lies = (operand.ld, operand.stride) if prepare.source == prepare.operand else ()
     own = (operand.rows, operand.cols, "batch", *lies)
     return (
-        Parameter(read, f"const {operand.dtype.ctype}*"),
+        Parameter(prepare.source, f"const {operand.dtype.ctype}*"),
         Parameter(prepare.part, f"{dtype_of_part(problem, prepare.part).ctype}*"),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names if name in own),
     )

@@ -81,6 +81,19 @@ def test_a_weight_is_prepared_once(torch: Any) -> None:
     assert (plan() == 0).all()
 
 
+def test_a_weight_is_prepared_once_with_the_sums_of_its_columns(torch: Any) -> None:
+    hopper(torch)
+    problem = gemmgen.Problem(None, 200, 300, types="u8,s8,s32", layout="rr", pointer_align=1, epilogue="zero_a+zero_n")
+    kernel = load(problem, "wgmma", arch=ARCH)
+    a = torch.randint(0, 99, (65, 300), device="cuda", dtype=torch.uint8)
+    b = torch.randint(-9, 9, (300, 200), device="cuda", dtype=torch.int8)
+    zero_a, zero_n = (torch.randint(-9, 9, (count,), device="cuda", dtype=torch.int32) for count in (1, 200))
+    wanted = ((a.double() - zero_a) @ (b.double() - zero_n)).int()
+    packed = kernel.prepare_b(b)
+    for weight in (b, packed):
+        assert (kernel(a, weight, zero_a=zero_a, zero_n=zero_n) == wanted).all()
+
+
 def test_a_call_is_on_the_current_stream_and_a_graph_records_it(torch: Any) -> None:
     kernel = load(gemmgen.Problem(None, 64, 4096, layout="rc"), SPLIT=4)
     a, w = draw(torch, 64, 4096), draw(torch, 64, 4096)

@@ -275,6 +275,25 @@ def test_maps_are_of_the_operands_and_a_weight_is_prepared_once(driver, loaded) 
         loaded(simt(64, 64, 64)).prepare_b(Array((64, 64)))
 
 
+def test_a_weight_that_is_prepared_once_comes_with_the_sums_that_zero_points_take(driver, loaded) -> None:
+    problem = Problem(None, 64, 100, types="u8,s8,s32", layout="rr", epilogue="zero_a+zero_b")
+    kernel = loaded(render(problem, WGMMA, WGMMA.default(problem)))
+    own, names = kernel.name, [one.name for one in kernel.source.parameters]
+    a, b, zero = Array((200, 100), "uint8"), Array((100, 64), "int8"), Array((1,), "int32")
+    packed = kernel.prepare_b(b)
+    assert [entry[0] for entry in driver.launches] == [f"{own}_prepare_b_kernel", f"{own}_sum_b_kernel"]
+    assert [address(one) for one in driver.launches[1][3][:2]] == [packed.array.address, packed.sums.address]
+    driver.log.clear()
+    kernel(a, packed, zero_a=zero, zero_b=zero)
+    assert [entry[0] for entry in driver.launches] == [f"{own}_prepare_a_kernel", f"{own}_sum_a_kernel", own]
+    assert address(driver.launches[-1][3][names.index("sums_b")]) == packed.sums.address
+    plain = Problem(None, 64, 100, types="u8,s8,s32", layout="rr")
+    with pytest.raises(
+        InvalidInput, match=r"whole 16 bytes and their sums, and .* takes it as s8 columns of whole 16 b"
+    ):
+        loaded(render(plain, WGMMA, WGMMA.default(plain)))(a, packed)
+
+
 def test_what_the_driver_refuses_is_a_failed_launch(driver, loaded) -> None:
     kernel = loaded(simt(64, 64, 64))
     plan = kernel.plan(Array((64, 64)), Array((64, 64)))

@@ -416,3 +416,12 @@ def test_a_kernel_that_saves_little_is_left_out() -> None:
     assert paying(points, times, least=0.003) == (0, 2)
     assert paying(points, [(1.0, 1.0)] * len(points), least=0.003) == (0,)
     assert paying(points, [(float("inf"), 1.0)] * len(points), least=0.003) == (1,)
+
+
+def test_a_kernel_that_is_the_fastest_in_the_middle_alone_has_a_rule() -> None:
+    """Where either half as a whole is the other kernel's, so that no first split saves anything."""
+    points = [(m, n, 64) for m in powers(4096) for n in powers(4096)]
+    middle = [16 <= m <= 128 and n >= 256 for m, n, _ in points]
+    found = regions(points, [(1.0, 0.8) if inside else (1.0, 3.0) for inside in middle])
+    assert [chosen(found, point) for point in points] == middle
+    assert len(found) <= 5
