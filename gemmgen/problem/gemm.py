@@ -68,7 +68,7 @@ class Problem:
                     Those to A and B may repeat and overlap; each is divisible by `pointer_align`
     types           element types of A, B and C, and what computes with them
     epilogue        what becomes of A * B. Vectors that it reads serve all products of a batch. Of one with acc2, as
-                    "swiglu", B is K x 2N: two matrices side by side, whose leading dimension is as of one
+                    "swiglu", B is K x 2N: two matrices side by side
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: (("M", 16),). The
                     kernel serves every other as well
