@@ -79,7 +79,7 @@ def tune(
     arch      what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
     family    name of the one kernel family to search: "simt", "skinny", "batched", "mma", "wmma" or "naive"; None: all
               that suit the problem, naive and wmma apart
-    budget    candidates to try, at least one (None: gemmgen.search.tuner.DEFAULT_BUDGET)
+    budget    candidates to try, at least one (None: gemmgen.search.tuner.default_budget)
     seed      of test data, thread schedules and what the property tests draw
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
     name      what the winner is called, a C identifier (None: a name that it has of itself)
