@@ -17,7 +17,7 @@ once less. What kernels compute in integers is exact, modulo 2^32, and rounded w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -139,12 +139,10 @@ class _Arithmetic:
                 return Bounded(-negated.value, negated.bound)
             case Call(name, arguments):
                 values = [self.value(argument, names) for argument in arguments]
-                times = name in FUNCTIONS and FUNCTIONS[name].of_x  # its value is x times what may vanish
-                doubt = values[0].may_overflow if times else np.zeros((), bool)
-                return _doubting(self._call(name, values), values, doubt)
+                return _doubting(self._call(name, values), values, lambda: _vanishing(name, values[0]))
             case Binary(operator, left, right):
                 a, b = self.value(left, names), self.value(right, names)
-                return _doubting(self._binary(operator, a, b), [a, b], _opposed(operator, a, b))
+                return _doubting(self._binary(operator, a, b), [a, b], lambda: _opposed(operator, a, b))
 
     def _binary(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
         if operator == "+":
@@ -184,6 +182,8 @@ class _Arithmetic:
     def _finite(self, value: Doubles, bound: Doubles) -> Bounded:
         """NaN and infinities are what they are, not near it; what the type cannot hold is infinite in a kernel."""
         most = self.dtype.largest
+        if max(value.max(initial=0.0), -value.min(initial=0.0)) + bound.max(initial=0.0) <= most:  # nor is there a NaN
+            return Bounded(value, bound)
         value = np.where(np.abs(value) - bound > most, np.copysign(np.inf, value), value)
         bound = np.where(np.isnan(bound) | (np.abs(value) + bound > most), np.inf, bound)
         return Bounded(value, np.where(np.isfinite(value), bound, 0.0))
@@ -210,9 +210,17 @@ def _opposed(operator: str, a: Bounded, b: Bounded) -> Mask:
     return np.asarray(a.may_overflow & (b.may_overflow | infinite[1]) | infinite[0] & b.may_overflow)
 
 
-def _doubting(result: Bounded, of: Sequence[Bounded], said: Mask) -> Bounded:
+def _vanishing(name: str, x: Bounded) -> Mask:
+    """Where a function's value may be infinity times 0: x times what vanishes far from 0."""
+    times = name in FUNCTIONS and FUNCTIONS[name].of_x
+    return x.may_overflow if times else np.zeros((), bool)
+
+
+def _doubting(result: Bounded, of: Sequence[Bounded], said: Callable[[], Mask]) -> Bounded:
     """`result`, in doubt where that is said, and where something that it is made `of` is."""
-    doubt: Mask = np.logical_or.reduce(np.broadcast_arrays(said, *(part.doubtful for part in of)))
+    if np.isfinite(result.value.sum()) and np.isfinite(result.bound.sum()):  # of infinity and NaN comes none of these
+        return result
+    doubt: Mask = np.logical_or.reduce(np.broadcast_arrays(said(), *(part.doubtful for part in of)))
     if not doubt.any():
         return result
     return Bounded(np.where(doubt, np.nan, result.value), np.where(doubt, np.inf, result.bound))

@@ -19,6 +19,7 @@ FEATURES = (*AXES, "M * N")  # that rules bound: the last tells how many blocks 
 # What a rule has to save of log(time / best): of the mean over all points, and of the sum, as times are noisy.
 WORTH, LEAST_SAVED = 0.0005, 0.05
 MOST_RULES = 32  # of one table
+TELLS = 0.5  # of log(time / best): a kernel that is slower still tells no more of where to split
 NEVER = 1e3  # log of a time, of a kernel that cannot serve a point
 
 Sizes = tuple[int, int, int]
@@ -71,18 +72,27 @@ def regions(points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box 
 
     times  of each point those of all kernels; infinite where one cannot serve it
 
-    A box is split along the axis and at the size that save most, while that is worth a rule. Raises InvalidInput for a
-    point that no kernel serves: `box` has to have one that serves all of them.
+    Boxes are split where kernels' times part best, and put together again where that saves less than a rule is worth:
+    of an L of sizes no first split saves anything. Raises InvalidInput for a point that no kernel serves: `box` has to
+    have one that serves all of them.
     """
-    costs = _costs(times)
-    leaves = [_Leaf(box or Box(), np.array([features(point) for point in points], np.int64), costs)]
-    while len(leaves) < MOST_RULES:
-        place = max(range(len(leaves)), key=lambda one: leaves[one].best_split.saved)
-        split = leaves[place].best_split
-        if split.saved <= max(LEAST_SAVED, WORTH * len(points)):
-            break
-        leaves[place : place + 1] = leaves[place].halves
+    whole = _Leaf(box or Box(), np.array([features(point) for point in points], np.int64), _costs(times))
+    worth = max(LEAST_SAVED, WORTH * len(points))
+    leaves = _worthwhile(whole, worth)
+    while len(leaves) > MOST_RULES:
+        worth *= 2
+        leaves = _worthwhile(whole, worth)
     return tuple(_merged([Region(leaf.box, leaf.kernel, leaf.example) for leaf in leaves]))
+
+
+def _worthwhile(leaf: _Leaf, worth: float) -> list[_Leaf]:
+    """Of the boxes that `leaf` splits into those that save at least `worth` each; itself where none do."""
+    split = leaf.best_split if leaf.lost > worth else None
+    if split is None:
+        return [leaf]
+    parts = [part for half in leaf.halves(split) for part in _worthwhile(half, worth)]
+    saved = leaf.lost - sum(part.lost for part in parts)
+    return parts if saved > worth * (len(parts) - 1) else [leaf]
 
 
 def paying(
@@ -143,11 +153,11 @@ def regret_of(ratios: Sequence[float]) -> Regret:
 
 @dataclass(frozen=True)
 class _Split:
-    """What splitting along `axis` behind the size `most` saves of the costs."""
+    """Along `axis` behind the size `most`; how well times part there."""
 
-    saved: float
-    axis: int = 0
-    most: int = 0
+    parts: float
+    axis: int
+    most: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,13 +167,18 @@ class _Leaf:
     costs: Costs
 
     @cached_property
-    def total(self) -> Costs:
+    def _total(self) -> Costs:
         total: Costs = self.costs.sum(axis=0)
         return total
 
     @property
     def kernel(self) -> int:
-        return int(np.argmin(self.total))
+        return int(np.argmin(self._total))
+
+    @property
+    def lost(self) -> float:
+        """By one kernel for all of it."""
+        return float(self._total.min())
 
     @property
     def example(self) -> Sizes:
@@ -171,26 +186,26 @@ class _Leaf:
         m, n, k, _ = min(self.points.tolist(), key=lambda point: point[2] * point[3])
         return m, n, k
 
-    @cached_property
-    def best_split(self) -> _Split:
-        return max((self._along(axis) for axis in range(len(FEATURES))), key=lambda split: split.saved)
+    @property
+    def best_split(self) -> _Split | None:
+        """None where all points are one."""
+        found = [split for axis in range(len(FEATURES)) if (split := self._along(axis)) is not None]
+        return max(found, key=lambda split: split.parts, default=None)
 
-    def _along(self, axis: int) -> _Split:
-        """The best threshold along an axis."""
+    def _along(self, axis: int) -> _Split | None:
+        """The threshold on both sides of which costs differ least from their means: a step of a regression tree."""
         order = np.argsort(self.points[:, axis], kind="stable")
-        sizes = self.points[order, axis]
+        sizes, costs = self.points[order, axis], np.minimum(self.costs[order], TELLS)
         steps = np.flatnonzero(sizes[1:] > sizes[:-1])  # the last place of each size but the largest
         if not len(steps):
-            return _Split(0.0)
-        below = np.cumsum(self.costs[order], axis=0)[steps]
-        left = below.min(axis=1) + (self.total - below).min(axis=1)
-        best = int(np.argmin(left))
-        low, high = int(sizes[steps[best]]), int(sizes[steps[best] + 1])
-        return _Split(float(self.total.min() - left[best]), axis, between(low, high))
+            return None
+        below, count = np.cumsum(costs, axis=0)[steps], (steps + 1)[:, None]
+        above = costs.sum(axis=0) - below
+        parts = (below**2 / count + above**2 / (len(sizes) - count)).sum(axis=1)
+        best = int(np.argmax(parts))
+        return _Split(float(parts[best]), axis, between(int(sizes[steps[best]]), int(sizes[steps[best] + 1])))
 
-    @property
-    def halves(self) -> tuple[_Leaf, _Leaf]:
-        split = self.best_split
+    def halves(self, split: _Split) -> tuple[_Leaf, _Leaf]:
         below = self.points[:, split.axis] <= split.most
         boxes = self.box.split(split.axis, split.most)
         return (
