@@ -34,11 +34,12 @@ from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.cli.reports.words import bold
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice
-from gemmgen.search.tuner import DEFAULT_BUDGET, TuneResult
+from gemmgen.search.tuner import DEFAULT_BUDGET, WGMMA_BUDGET, TuneResult
 from gemmgen.support.errors import require
 
 BUDGET = (
-    f"Candidates to try.  [default: {DEFAULT_BUDGET['gpu']} on a GPU, {DEFAULT_BUDGET['emulator']} in the emulator]"
+    f"Candidates to try.  [default: {DEFAULT_BUDGET['gpu']} on a GPU, {WGMMA_BUDGET} where wgmma promises most, "
+    f"{DEFAULT_BUDGET['emulator']} in the emulator]"
 )
 
 

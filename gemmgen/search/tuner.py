@@ -20,6 +20,7 @@ from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.render import render_plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.wgmma import Wgmma
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
 from gemmgen.run.executor import load_in_parallel
 from gemmgen.run.gpu.executor import GpuKernel
@@ -43,6 +44,7 @@ from gemmgen.verification.verifier import Verdict, make_data, verdict_from, veri
 Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
 
 DEFAULT_BUDGET = {"gpu": 64, "emulator": 8}  # candidates
+WGMMA_BUDGET = 32  # on a GPU where a kernel by wgmma is predicted to be the fastest: the model orders those best
 EXAMPLES = 20  # situations a candidate must pass to be a finalist; see examples_for
 LARGE_EXAMPLES = 5  # where one takes over LARGE_EFFORT
 # What a verdict depends on beside the kernel.
@@ -171,13 +173,12 @@ def tune(
 ) -> TuneResult:
     """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
 
-    Families that accept no config for the problem are left out; the others share the budget. What was best
-    before may be a `start`: it comes first. A caller that shows itself that the winner is right needs none that
-    `verifies`.
+    Where nobody says how many: `default_budget`. Families that accept no config for the problem are left out; the
+    others share the budget. What was best before may be a `start`: it comes first. A caller that shows itself that
+    the winner is right needs none that `verifies`.
 
     Raises GemmgenError where no config is accepted or none survives.
     """
-    budget = budget or DEFAULT_BUDGET[target.executor.name]
     with crew(compiler_processes()) as compilers, thread_pool() as helpers:
         tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, start, helpers, verifies)
         return tuner.learned(tuner.run(budget)) if target.gpu is not None else tuner.run(budget)
@@ -209,10 +210,11 @@ class Tuner:
     _data: Future[None] | None = None  # what verification will ask for
     bodies: set[str] = field(default_factory=set)  # of all that was rendered
 
-    def run(self, budget: int) -> TuneResult:
-        self._start_helpers(budget)
+    def run(self, budget: int | None = None) -> TuneResult:
+        self._start_helpers(budget or DEFAULT_BUDGET[self.target.executor.name])
         with self._phase("explore"):
             search = self._explore()
+        budget = budget or default_budget(search, self.target)
         measured: list[list[Trial]] = []
         for batch in self._batches(search, min(budget, len(search.ranked))):
             with self._phase("compile"):
@@ -454,18 +456,22 @@ class Tuner:
         if not alive:
             reasons = "; ".join(f"{trial.config}: {trial.failure.reason}" for trial in out[:3] if trial.failure)
             raise GemmgenError(f"none of {len(out)} candidates survived: {reasons}")
+        finalists = alive
         if self.target.gpu is None:
-            pick = pick_predicted([trial.time_us for trial in alive])
-        else:
-            pick = pick_measured([trial.timing for trial in alive if trial.timing is not None])
+            pick = pick_predicted([trial.time_us for trial in finalists])
+        else:  # where all of them were wrong, the fastest that is right
+            finalists = [trial for trial in alive if _is_finalist(trial)] or alive[:1]
+            pick = pick_measured([trial.timing for trial in finalists if trial.timing is not None])
+        chosen = {id(trial) for trial in finalists}
+        others = [trial for trial in alive if id(trial) not in chosen]
         return TuneResult(
             self.problem,
             self.target.spec.name,
             self.target.arch,
             self.target.executor.name,
             tuple(sorted(spaces, key=lambda space: self.families.index(space.family))),
-            (*alive, *out),
-            tuple(alive),
+            (*finalists, *others, *out),
+            tuple(finalists),
             pick,
             {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
             tuple(entry.config for entry in self.experience),
@@ -485,6 +491,13 @@ class Tuner:
         self.progress.step("compare", None)
         chosen = {id(trial) for trial in alive}
         return [*finalists, *(trial for trial in trials if id(trial) not in chosen)]
+
+
+def default_budget(search: Search, target: Target) -> int:
+    """Candidates to try where nobody says how many."""
+    if target.gpu is not None and isinstance(search.ranked[0].plan.mma, Wgmma):
+        return WGMMA_BUDGET
+    return DEFAULT_BUDGET[target.executor.name]
 
 
 def examples_for(problem: Problem) -> int:

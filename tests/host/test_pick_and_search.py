@@ -19,12 +19,13 @@ from gemmgen.run.gpu.timing import Timing
 from gemmgen.search.order import REACH, Search
 from gemmgen.search.pick import pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
-from gemmgen.search.tuner import Silent, Trial, Tuner
+from gemmgen.search.tuner import DEFAULT_BUDGET, WGMMA_BUDGET, Silent, Trial, Tuner, default_budget
 from gemmgen.support.errors import Failure
 from gemmgen.support.files import Store
 
 CARD = DEVICES["H200"]
 PROBLEM = Problem(512, 512, 512)
+KINDS = ((object(), "gpu"), (None, "emulator"))
 SHAPE = ("BM", "BN", "BK", "TM", "TN", "TA", "SLICES")
 
 
@@ -131,6 +132,15 @@ def test_what_was_best_before_comes_first_and_once(space: Space) -> None:
     )
 
 
+def test_fewer_runs_are_the_default_where_wgmma_leads(space: Space) -> None:
+    gpu, emulator = (SimpleNamespace(gpu=one, executor=SimpleNamespace(name=name)) for one, name in KINDS)
+    problem = Problem(4096, 4096, 4096, types="bf16", layout="rc")
+    one = Space(WGMMA, problem, 1, (WGMMA.default(problem),), ())
+    fast, usual = Search([one], CARD), Search([space], CARD)
+    assert [default_budget(search, gpu) for search in (fast, usual)] == [WGMMA_BUDGET, DEFAULT_BUDGET["gpu"]]
+    assert {default_budget(search, emulator) for search in (fast, usual)} == {DEFAULT_BUDGET["emulator"]}
+
+
 def test_a_tuner_starts_with_what_it_is_given(space: Space) -> None:
     known, target = space.accepted[-1], SimpleNamespace(gpu=None)
     tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Silent(), start=[(SIMT, known)])
@@ -208,13 +218,19 @@ def test_finalists_meet_in_one_run_before_the_fastest_is_verified(
 
     monkeypatch.setattr(Tuner, "_verified", verified)
     monkeypatch.setattr(Tuner, "_time_together", lambda self, some, _: final)
-    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=object()), Store(), (SIMT,), 0, Silent())
+    target = SimpleNamespace(gpu=object(), spec=CARD, arch="sm_90", executor=SimpleNamespace(name="gpu"))
+    tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Silent())
     judged = tuner.verify_fastest(tuner.compare(trials))
     assert tested == [trials[1].source.name, trials[3].source.name]
     assert [(trial.source, trial.failure) for trial in judged[:4]] == [
         (trials[place].source, wrong if place == 1 else None) for place in (1, 3, 0, 2)
     ]
     assert [trial.failure.reason for trial in judged[4:] if trial.failure] == ["a faster one is right"] * 2
+
+    tuner.trials = tuner.compare(trials)  # a caller may verify itself
+    result = tuner._result(())
+    assert result.winner.source is trials[1].source and len(result.finalists) == 4
+    assert [trial.source for trial in result.trials[4:]] == [trial.source for trial in trials[4:]]
 
 
 def test_a_tuner_renders_a_kernel_once_whatever_its_configs_are_called(space: Space) -> None:

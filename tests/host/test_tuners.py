@@ -35,9 +35,10 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
 from gemmgen.search.space import explore
-from gemmgen.search.tuner import DEFAULT_BUDGET
+from gemmgen.search.tuner import WGMMA_BUDGET
 from gemmgen.support.errors import InvalidInput
 
+HELD_OUT = Path(__file__).parent / "data" / "h200_wgmma_times_held_out.json"
 CARD = DEVICES["H200"]
 PROBLEM = Problem(64, 64, 1024, types=Types.parse("bf16"), layout=Layout.parse("rc"))
 
@@ -92,12 +93,16 @@ def test_details_and_problems_of_few_configs_are_left_out(recorded: Recorded, tm
 
 
 def test_the_order_has_one_of_the_fastest_among_the_first_of_recorded_spaces() -> None:
-    """Of whole spaces of an H200, and of samples of others, within 2% of the fastest; and so has each whole search."""
-    spaces = [space for path in RECORDED for space in spaces_of(load_times(path), least=40)]
+    """Of four whole spaces of an H200, and of a fifth and samples of four others that were timed in another order.
+
+    Seen: the very fastest of all nine.
+    """
+    spaces = [space for path in (*RECORDED, HELD_OUT) for space in spaces_of(load_times(path), least=40)]
+    assert len(spaces) == 9
     lost = [space.lost(min(space.us[entry.config] for entry in RecordedSearch(space).first(TOP))) for space in spaces]
     assert sum(one <= NEAR for one in lost) >= 0.9 * len(lost)
     assert max(lost) <= 0.05
-    assert all(space.lost(search_recorded(space, DEFAULT_BUDGET["gpu"])) <= NEAR for space in spaces)
+    assert all(space.lost(search_recorded(space, WGMMA_BUDGET)) <= NEAR for space in spaces)
 
 
 def test_without_kernel_tuner_the_command_says_how_to_get_it(

@@ -27,6 +27,7 @@ class Predicted:
     spec: DeviceSpec
     kind: Literal["measured", "predicted"] = "predicted"
     most: int = 1024
+    model: None = None  # there is nothing between the points that another point would not tell
 
     @property
     def device(self) -> str:

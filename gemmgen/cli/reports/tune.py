@@ -125,15 +125,17 @@ def _where(case: Case) -> str:
 
 
 def _why(result: TuneResult) -> str:
-    alive = sum(trial.failure is None for trial in result.trials)
-    among = f"least {result.winner.time_kind} time of {plural(alive, 'candidate')}, and correct"
+    measured = result.winner.timing is not None
+    rivals = sum(trial.timing is not None if measured else trial.failure is None for trial in result.trials)
+    among = f"least {result.winner.time_kind} time of {plural(rivals, 'candidate')}, and correct"
     ties = [f"#{number}" for number, trial in enumerate(result.trials, 1) if _ties(trial, result)]
     if not ties:
         return among
     named = ", ".join(ties) if len(ties) <= TIES_NAMED else f"{len(ties)} others"
-    if result.winner.timing is None:
+    if not measured:
         return f"{among}; {named} within {percent(MODEL_ERROR)}: closer than the model can tell, and not verified"
-    return f"{among}; {named} tie{'s' if len(ties) == 1 else ''} with it, within {percent(TIE)}"
+    tie = "ties" if len(ties) == 1 else "tie"
+    return f"{among}; {named} {tie} with it, within {percent(TIE)}, not verified"
 
 
 def _ties(trial: Trial, result: TuneResult) -> bool:
