@@ -70,7 +70,7 @@ class Alternating:
     """A clock by which each kernel is the fastest somewhere, and the last, which needs most, where C is largest."""
 
     kind: Literal["measured", "predicted"] = "measured"
-    device, most, model = "a card", 64, None
+    device, most = "a card", 64
 
     def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
         numbers = range(len(members))

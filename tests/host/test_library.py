@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product as combinations
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gemmgen
 from gemmgen.arrays.library import read_library
-from gemmgen.artifacts.library import rules
 from gemmgen.artifacts.library.building import choice_document, library_texts
 from gemmgen.artifacts.library.clocks import Predicted
-from gemmgen.artifacts.library.estimates import estimated
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.known import known_or
 from gemmgen.artifacts.library.members import Member, Needs, case_of
@@ -249,7 +246,7 @@ class FromARule:
     """A clock by which cuBLASLt is the fastest for more than 64 rows, and of the kernels the first."""
 
     kind: Literal["measured", "predicted"] = "measured"
-    device, most, model = "a card", 64, None
+    device, most = "a card", 64
 
     def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
         ours = [float(number) for number in range(2, len(members) + 2)]
@@ -428,34 +425,3 @@ def test_a_kernel_that_is_the_fastest_in_the_middle_alone_has_a_rule() -> None:
     found = regions(points, [(1.0, 0.8) if inside else (1.0, 3.0) for inside in middle])
     assert [chosen(found, point) for point in points] == middle
     assert len(found) <= 5
-
-
-@dataclass(frozen=True)
-class OffTheModel(Predicted):
-    """A clock that measures: by the model's times, each kernel off by a factor of its own that grows with the sizes."""
-
-    kind: Literal["measured", "predicted"] = "measured"
-    model: Any = DEVICES["H200"]
-
-    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
-        rows = super().times(members, points, given)
-        factors = [[(m * n) ** (0.03 * number) for number in range(len(members))] for m, n, _ in points]
-        return [[time * factor for time, factor in zip(*both, strict=True)] for both in zip(rows, factors, strict=True)]
-
-
-def test_times_between_those_measured_are_the_models_corrected_by_these(monkeypatch: pytest.MonkeyPatch) -> None:
-    product = product_of(M="16..2048", N="16..2048", K="64..512")
-    aligned = product.aligned(512, 512, 512)
-    members = [member(product, aligned, "mma"), member(product, aligned, "wgmma")]
-    clock, model = OffTheModel(DEVICES["H200"], most=96), Predicted(DEVICES["H200"])
-    points, others = grid_of(product.ranges, members, 96), grid_of(product.ranges, members, 160)[96:]
-    measured, predicted, there, true = (
-        np.array(one.times(members, sizes, Needs.ALIGNED))
-        for one, sizes in ((clock, points), (model, points), (model, others), (clock, others))
-    )
-    found = estimated(points, measured, predicted, others, there)
-    assert np.abs(np.log(found / true)).mean() < 0.01 < np.abs(np.log(there / true)).mean()
-    monkeypatch.setattr(rules, "CLOSE", 512)
-    choice = choose(product, "sm_90", [*members, member(product, product.general)], clock)
-    assert choice.kind == "measured" and len(choice.times) == 96
-    assert choice.regret.mean < 0.02

@@ -27,7 +27,6 @@ class Predicted:
     spec: DeviceSpec
     kind: Literal["measured", "predicted"] = "predicted"
     most: int = 1024
-    model: None = None  # there is nothing between the points that another point would not tell
 
     @property
     def device(self) -> str:

@@ -15,7 +15,6 @@ from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Member, Needs, case_of
 from gemmgen.artifacts.library.table import Sizes
 from gemmgen.artifacts.records import problem_document
-from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import Target
 from gemmgen.search.tuner import Progress
@@ -63,15 +62,11 @@ class Remembered:
     """
 
     clock: Measured
-    model: DeviceSpec
+    device: str
     store: Store
     progress: Progress
     kind: Literal["measured", "predicted"] = "measured"
     most: int = 256
-
-    @property
-    def device(self) -> str:
-        return self.model.name
 
     def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
         self.progress.stage("measure", len(points))

@@ -12,21 +12,16 @@ from itertools import product as combinations
 from operator import or_
 from typing import Literal, Protocol
 
-import numpy as np
-
-from gemmgen.artifacts.library.estimates import Values, estimated
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import Product
 from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of
-from gemmgen.problem.device import DeviceSpec
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
 GOLDEN = 1.2207440846057596  # the root of x^4 = x + 1: shares of its powers fill a cube evenly (Roberts, 2018)
 FINEST = 1.15  # of the ratios from a size of the grid to the next
-CLOSE = 4096  # sizes to estimate times at, between the measured ones
 BOUNDARIES = 512  # rows or columns up to which the grid has those that fill tiles, and one more
 # Of the mean of log(time): a kernel without which choices lose less is left out. Predictions err by a fifth.
 PAYS = {"measured": 0.003, "predicted": 0.02}
@@ -39,8 +34,6 @@ class Clock(Protocol):
     kind    "measured" or "predicted"
     device  the card that measured, or whose figures the model uses
     most    points of a grid that it is asked for
-    model   the card whose predictions, corrected by what was measured, tell times between these points; None where
-            they tell nothing more
     """
 
     @property
@@ -51,9 +44,6 @@ class Clock(Protocol):
 
     @property
     def most(self) -> int: ...
-
-    @property
-    def model(self) -> DeviceSpec | None: ...
 
     def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
         """Microseconds of each member, by points, for calls of these sizes that keep what is `given`.
@@ -181,42 +171,20 @@ def _section_rules(
     taken = [members[number] for number in numbers]
     fixed = dict(section.fixed)
     box = Box().within(fixed)
-    ranges = _reached(section, product, members)
-    grid = grid_of(ranges, taken, clock.most)
+    grid = grid_of(_reached(section, product, members), taken, clock.most)
     if len(taken) == 1:
         return [], [Rule(section.needs, box, numbers[0], grid[len(grid) // 2])]
     times = clock.times(taken, grid, section.needs)
     worth = paying(grid, times, box, least=PAYS[clock.kind])
-    dense, closer = _closer(ranges, [taken[one] for one in worth], grid, np.array(times)[:, worth], clock)
     rules = [
         Rule(section.needs, _some_depth(one.box, taken[worth[one.kernel]]), numbers[worth[one.kernel]], one.example)
-        for one in regions(dense, closer.tolist(), box)
+        for one in regions(grid, [[row[one] for one in worth] for row in times], box)
     ]
     points = [
         Point(section.needs, sizes, dict(zip(numbers, row, strict=True)))
         for sizes, row in zip(grid, times, strict=True)
     ]
     return points, rules
-
-
-def _closer(
-    ranges: Sequence[SizeRange], members: Sequence[Contestant], grid: list[Sizes], times: Values, clock: Clock
-) -> tuple[list[Sizes], Values]:
-    """`grid` and `times`; where these are thin and a model tells what is in between, CLOSE sizes and estimates."""
-    thin = sum(not one.listed for one in ranges) > 1
-    if clock.model is None or not thin or len(members) == 1 or not np.isfinite(times).all():
-        return grid, times
-    dense = _spread(ranges, CLOSE)
-    there = _predicted(members, dense, clock.model)
-    return dense, estimated(grid, times, _predicted(members, grid, clock.model), dense, there)
-
-
-def _predicted(members: Sequence[Contestant], points: Sequence[Sizes], device: DeviceSpec) -> Values:
-    """The model's times, a column for each member; of cuBLASLt, which it does not know, those of the fastest kernel."""
-    kernels = [member for member in members if isinstance(member, Member)]
-    times = np.array([[kernel.predicted_us(sizes, device) for kernel in kernels] for sizes in points])
-    columns = iter(times.T)
-    return np.stack([next(columns) if isinstance(one, Member) else times.min(axis=1) for one in members], axis=1)
 
 
 def _some_depth(box: Box, member: Contestant) -> Box:
