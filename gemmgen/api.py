@@ -32,7 +32,7 @@ from gemmgen.run.target import DeviceChoice, compile_target, open_card, open_tar
 from gemmgen.search.notebook import progress_here
 from gemmgen.search.tuner import Progress, Trial, TuneResult
 from gemmgen.search.tuner import tune as search
-from gemmgen.support.errors import require, whole
+from gemmgen.support.errors import InvalidInput, require, whole
 from gemmgen.support.files import Store
 from gemmgen.verification.host_memory import require_memory
 from gemmgen.verification.sanitizers.tool import TOOLS, Tool
@@ -499,7 +499,14 @@ def _rung_or_kernel(kernel: Kernel, out: Path) -> Kernel:
     if not isinstance(kernel, str):
         return kernel
     rung = find_rung(kernel, out)
-    return find_kernel(kernel, out, ARCHS[DEFAULT_ARCH]) if rung is None else rung
+    if rung is not None:
+        return rung
+    try:
+        return find_kernel(kernel, out, ARCHS[DEFAULT_ARCH])
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{error}; no rung there has this title: gemmgen study LADDER --out {out} leaves them"
+        ) from error
 
 
 def _budget(count: int | None) -> int | None:

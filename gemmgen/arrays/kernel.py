@@ -138,8 +138,9 @@ class Plan:
 class ArrayKernel:
     """A kernel that takes arrays of torch, CuPy, PyCUDA, JAX, numpy or any library with DLPack, without copying them.
 
-    A is M x K, B is K x N and C is M x N; in a batch each has the number of products before. Strides say how they lie,
-    and have to be those that the kernel reads: by layout "rc" B is column-major, as `weight.t()` of a torch.nn.Linear.
+    A is M x K, B is K x N (K x 2N where the epilogue is gated) and C is M x N; in a batch each has the number of
+    products before. Strides say how they lie, and have to be those that the kernel reads: by layout "rc" B is
+    column-major, as `weight.t()` of a torch.nn.Linear.
     A context manager: leaving it frees what `device` holds.
     """
 

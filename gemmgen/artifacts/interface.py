@@ -7,165 +7,37 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from gemmgen.artifacts.arguments import (
+    WORKSPACE,
+    WORKSPACE_ALIGN,
+    Alignment,
+    Argument,
+    LeadingDimension,
+    Part,
+    Stride,
+)
+from gemmgen.artifacts.built import Built
 from gemmgen.artifacts.copies import Copy, Sums
 from gemmgen.artifacts.elements import ELEMENTS, Element
 from gemmgen.artifacts.maps import Maps
-from gemmgen.kernel.families import config_of
-from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.prepare import PREPARED, Prepare, Step, dtype_of_part
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, OPERANDS, KernelSource, Launch, Parameter, parameters
-from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
-from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.nodes import Call, unparse
 from gemmgen.problem.sizes import POINTER_BYTES, SIZE_LIMIT
-from gemmgen.problem.types import Types
-from gemmgen.support.errors import InvalidInput, require
 
 
 @dataclass(frozen=True)
-class LeadingDimension:
-    """A leading dimension that the launcher takes, and the line that it must hold: a size's name or number, "2 * N".
-
-    unit   elements that divide it
-    least  what it may not be below where the line has no element
-    """
-
-    name: str
-    line: str
-    unit: int
-    least: int
-
-    def line_of(self, shape: str) -> str:
-        """The line where sizes are members of `shape`."""
-        return _of_shape(self.line, shape)
-
-
-@dataclass(frozen=True)
-class Stride:
-    """A stride that the launcher takes, and the matrix that it must reach over: lines of `line` elements, `ld` apart.
-
-    Each is a name or a number.
-
-    unit         elements that divide it
-    may_be_zero  all products may share the matrix
-    """
-
-    name: str
-    lines: str
-    ld: str
-    line: str
-    unit: int
-    may_be_zero: bool
-
-    def lines_of(self, shape: str) -> str:
-        """The lines where sizes are members of `shape`."""
-        return _of_shape(self.lines, shape)
-
-    def line_of(self, shape: str) -> str:
-        """Likewise of a line's length."""
-        return _of_shape(self.line, shape)
-
-
-def _of_shape(text: str, shape: str) -> str:
-    return re.sub(r"\b[MNK]\b", rf"{shape}.\g<0>", text)
-
-
-@dataclass(frozen=True)
-class Argument:
-    """An argument of the launcher: its type in C and C++, its name, and what the kernel gets for it."""
-
-    ctype: str
-    text: str
-    passed: str
-
-    @property
-    def is_workspace(self) -> bool:
-        """Whether it is the workspace, or its bytes."""
-        return self in WORKSPACE
-
-
-WORKSPACE_ALIGN = 256  # bytes that divide its address, as cudaMalloc's, and where its parts begin
-WORKSPACE = (Argument("void*", "workspace", "workspace"), Argument("size_t", "workspace_bytes", "workspace_bytes"))
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of the workspace: the kernel's argument that says where it is, and how many bytes it has.
-
-    bytes  in C++, of the sizes and of functions tiles_of_c and copy_ld
-    """
-
-    ctype: str
-    name: str
-    bytes: str
-
-
-@dataclass(frozen=True)
-class Alignment:
-    """Bytes that divide the addresses that these arguments are."""
-
-    bytes: int
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Interface:
-    """The launcher of `source`, built for `arch` ("sm_90"), as the templates see it.
+class Interface(Built):
+    """The launcher of a kernel as the templates see it.
 
     torch  whether NAME_torch.cpp comes with it: operators of torch
-
-    Raises InvalidInput for a name that is no C identifier (it becomes file names) and an arch that is none.
     """
 
-    source: KernelSource
-    arch: str
     torch: bool = False
-
-    def __post_init__(self) -> None:
-        require(
-            re.fullmatch(r"[A-Za-z_]\w*", self.name, re.ASCII) is not None,
-            f"{self.name!r} is no C identifier: it cannot name the exported files",
-        )
-        require(
-            re.fullmatch(r"sm_[0-9]+[af]?", self.arch) is not None,
-            f"{self.arch!r} is no architecture: the record's arch reads sm_90 or alike",
-        )
-
-    @property
-    def name(self) -> str:
-        return self.source.name
-
-    @property
-    def cmake_arch(self) -> str:
-        return self.arch.removeprefix("sm_")
-
-    @property
-    def nvcc_arch(self) -> str:
-        """What tells nvcc to compile for it; of sm_90a nvcc's -arch makes code for others, too."""
-        number = self.cmake_arch
-        return f"-gencode arch=compute_{number},code={self.arch}" if self.feature else f"-arch={self.arch}"
-
-    @property
-    def capability(self) -> tuple[int, int]:
-        """Of the architecture: (9, 0) of sm_90."""
-        return divmod(int(self.cmake_arch.rstrip("af")), 10)
-
-    @property
-    def feature(self) -> str | None:
-        """The macro that compilers define where they compile for this architecture alone; None: others run it, too."""
-        return f"__CUDA_ARCH_FEAT_SM{self.cmake_arch.removesuffix('a')}_ALL" if self.arch.endswith("a") else None
-
-    @property
-    def problem(self) -> Problem:
-        return self.source.problem
-
-    @property
-    def types(self) -> Types:
-        return self.problem.types
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
@@ -404,26 +276,6 @@ class Interface:
         if len(set(aligns.values())) == 1:
             return str(aligns["A"])
         return ", ".join(f"{align} ({name})" for name, align in aligns.items())
-
-    @cached_property
-    def least_arch(self) -> int:
-        """NN of the first sm_NN whose limits the kernel holds; of one without a family what it was made for."""
-        made_for = int(self.cmake_arch.rstrip("af"))
-        try:
-            family, config = config_of(self.source)
-        except InvalidInput:
-            return made_for
-        fits = (
-            arch.limits.arch
-            for arch in ARCHS.values()
-            if first_rejection(family, self.problem, config, arch.limits) is None
-        )
-        return min((made_for, *fits))
-
-    @property
-    def needs_arch(self) -> str:
-        """The same as CMake writes architectures: 90a of a kernel that no other runs."""
-        return self.cmake_arch if self.feature else str(self.least_arch)
 
     @property
     def takes_integers(self) -> bool:

@@ -45,6 +45,19 @@ ARITHMETIC = {
 }
 
 
+ELSEWHERE = {  # what other programs call them
+    "f64": ("fp64", "float64", "double"),
+    "f32": ("fp32", "float32", "float"),
+    "f16": ("fp16", "float16", "half"),
+    "bf16": ("bfloat16",),
+    "e4m3": ("fp8", "float8_e4m3fn"),
+    "e5m2": ("fp8", "float8_e5m2"),
+    "s32": ("int32", "int"),
+    "s8": ("int8",),
+    "u8": ("uint8",),
+}
+
+
 class DType(Enum):
     """An element type: a binary floating-point format or an integer.
 
@@ -228,5 +241,7 @@ class DType(Enum):
         known = {dtype.label: dtype for dtype in cls}
         if text == "tf32":
             require(False, "tf32 is a way of multiplying f32, not an element type")
-        require(text in known, f"unknown dtype {text!r}: known are {', '.join(known)}")
+        here = " or ".join(label for label, others in ELSEWHERE.items() if text.lower() in others)
+        meant = f" ({here} here)" if here else ""
+        require(text in known, f"unknown dtype {text!r}{meant}: known are {', '.join(known)}")
         return known[text]

@@ -67,7 +67,8 @@ class Problem:
     pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides.
                     Those to A and B may repeat and overlap; each is divisible by `pointer_align`
     types           element types of A, B and C, and what computes with them
-    epilogue        what becomes of A * B. Vectors that it reads serve all products of a batch
+    epilogue        what becomes of A * B. Vectors that it reads serve all products of a batch. Of one with acc2, as
+                    "swiglu", B is K x 2N: two matrices side by side
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: (("M", 16),). The
                     kernel serves every other as well

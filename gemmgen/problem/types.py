@@ -33,8 +33,9 @@ class Compute(Enum):
               PROMOTION products up in f32
     FAST      the same, without adding up: 13 bits for all of K
     BF16X6    operands of f32 are sums of three pieces of bf16, of which tensor cores multiply six pairs: see `Pieces`.
-              Results are as accurate as CUDA cores' in f32, Inf and NaN among them, but an element that is not 0 counts
-              to a multiple of 2^-133, which takes bits from those below 2^-110
+              Results are as accurate as CUDA cores' in f32, Inf and NaN among them; but an element counts to a multiple
+              of 2^-133, which takes bits from those below 2^-110, and what overflows is Inf of either sign, or NaN: a
+              small product of pieces may have overflown first
     """
 
     FMA = "fma"
@@ -86,7 +87,8 @@ NOTES = {
     Compute.PROMOTED: f"tensor cores keep 13 bits of sums of {PROMOTION} products, which are added up in f32",
     Compute.FAST: "tensor cores keep 13 bits of sums",
     Compute.BF16X6: "results are as exact, element by element, as those of f32 on CUDA cores, Inf and NaN among them; "
-    "elements of A and B count to a multiple of 2^-133, which takes bits from those below 2^-110",
+    "what overflows becomes Inf of either sign, or NaN; elements of A and B count to a multiple of 2^-133, which takes "
+    "bits from those below 2^-110",
 }
 
 

@@ -147,7 +147,7 @@ class Wanted:
 
     values         in float64
     bound          what each element of a kernel may be off by
-    largest_bound  the largest of these
+    largest_bound  the largest of these that is finite: an element where infinity meets what may vanish can be anything
     stored         elements, of which one that is the same bit for bit is right; None where a kernel has few such
     """
 
@@ -158,7 +158,7 @@ class Wanted:
 
     @classmethod
     def of(cls, values: Doubles, bound: Doubles, stored: Elements | None = None) -> Wanted:
-        return cls(values, bound, float(bound.max(initial=0.0)), stored)
+        return cls(values, bound, float(bound.max(initial=0.0, where=np.isfinite(bound))), stored)
 
     @property
     def arrays(self) -> tuple[Elements, ...]:

@@ -105,16 +105,47 @@ def test_an_operand_that_is_prepared_once_serves_later_calls(
             kernel(copy, b)
 
 
-def test_pieces_of_an_operand_serve_later_calls(shared_store) -> None:
-    problem = Problem(None, 24, None, layout="rr", types="f32_bf16x6", batch=2)
+def of_pieces(problem: Problem) -> KernelSource:
     small = {"BM": 64, "BN": 32, "CONSUMERS": 1, "STAGES": 2}
-    source = render(problem, WGMMA, WGMMA.default(problem).with_values(**small))
+    return render(problem, WGMMA, WGMMA.default(problem).with_values(**small))
+
+
+def test_pieces_of_an_operand_serve_later_calls(shared_store) -> None:
+    source = of_pieces(Problem(None, 24, None, layout="rr", types="f32_bf16x6", batch=2))
     a, b = normal(2, 9, 140), normal(2, 140, 24)
     with load_source(source, "emulator", shared_store) as kernel:
         copy = kernel.prepare_b(b)
         assert copy.array.shape == (6, 140, 24) and copy.array.dtype == ml_dtypes.bfloat16
         assert np.array_equal(kernel(a, copy), kernel(a, b))
         close(kernel(kernel.prepare_a(a), copy), a.astype(np.float64) @ b)
+
+
+def test_pieces_make_what_the_header_says_of_numbers_at_the_ends_of_the_range(shared_store) -> None:
+    """Products with powers of two, and sums of one product: as in f32, but to a multiple of 2^-133 of a factor."""
+    largest, tiny = float(np.finfo(np.float32).max), 2.0**-149
+    a = np.array([[largest], [-largest], [np.inf], [-np.inf], [np.nan], [0], [tiny], [-3 * 2.0**-133], [2.0**-110]])
+    b = np.array([[1.0, -0.5, tiny, -tiny, 0.0, np.inf, -np.inf, np.nan, 2.0**-20, -(2.0**-126)]])
+    with load_source(of_pieces(Problem(None, 10, 1, types="f32_bf16x6")), "emulator", shared_store) as kernel:
+        found = kernel(a.astype(np.float32), b.astype(np.float32)).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        wanted = a * b
+    assert np.array_equal(np.isnan(found), np.isnan(wanted))
+    infinite = np.isinf(wanted)
+    assert np.array_equal(found[infinite], wanted[infinite])
+    with np.errstate(invalid="ignore"):
+        bound = 2.0**-134 * (np.abs(a) + np.abs(b)) + tiny  # what one factor lacks, times the other; rounding
+    finite = np.isfinite(wanted)
+    assert (np.abs(found[finite] - wanted[finite]) <= bound[finite]).all()
+
+
+def test_what_overflows_of_pieces_is_infinite_or_nan(shared_store) -> None:
+    """Of the other sign where the second piece's product has it, and overflows first."""
+    above, below = (float(np.float32(2.0**100 * (1 + off))) for off in (2.0**-10, -(2.0**-10)))
+    a, b = np.array([[above], [below]], np.float32), np.array([[2.0**27, 2.0**28, 2.0**60]], np.float32)
+    with load_source(of_pieces(Problem(None, 3, 1, types="f32_bf16x6")), "emulator", shared_store) as kernel:
+        found = kernel(a, b)
+    assert found[0].tolist() == [above * 2.0**27, np.inf, np.inf]
+    assert found[1].tolist() == [below * 2.0**27, below * 2.0**28, -np.inf]
 
 
 def test_what_overflows_no_array_is_empty(loaded) -> None:

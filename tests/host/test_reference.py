@@ -13,7 +13,7 @@ from gemmgen.problem.types import Types
 from gemmgen.support.recent import Recent
 from gemmgen.verification.data import DENORMAL_FLOPS, REPEATED, make_operands
 from gemmgen.verification.products import SLICE_RESIDUE, accurate_product
-from gemmgen.verification.reference import LAMBDA, compare, expected
+from gemmgen.verification.reference import LAMBDA, Wanted, compare, expected
 from gemmgen.verification.scalars import HUGE_SCALARS, NAN
 from gemmgen.verification.situation import ALL_DATA_KINDS, Situation, side_of
 from gemmgen.verification.window import Window
@@ -326,3 +326,10 @@ def test_sums_of_one_hot_codes_are_bounded_and_of_small_integers_exact() -> None
     for data, bounded in (("onehot", True), ("exact", False)):
         _, bound = expected(Situation(case, data, 0), Window.whole(case))
         assert bound.any() == bounded
+
+
+def test_the_largest_bound_is_finite_where_some_are_not() -> None:
+    """A record holds it, and JSON has no infinity."""
+    bound = np.array([0.5, np.inf, 2.0])
+    assert Wanted.of(np.zeros(3), bound).largest_bound == 2.0
+    assert Wanted.of(np.zeros(1), bound[1:2]).largest_bound == 0.0

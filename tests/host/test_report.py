@@ -171,10 +171,10 @@ def test_every_measured_ratio_is_a_dot_where_its_axis_says() -> None:
     dots = [dot for strip in plot.strips for dot in strip.dots]
     assert sorted(dot.ratio for dot in dots) == sorted(score.ratio for score in scores if score.ratio)
     assert all((dot.x < plot.parity) == dot.slower for dot in dots)
-    assert all(plot.left < dot.x < plot.right for dot in dots)
+    assert all(plot.frame.left < dot.x < plot.frame.right for dot in dots)
     for strip in plot.strips:
         assert strip.least == min(dot.ratio for dot in strip.dots), "the worst row is named"
-        assert all(abs(dot.y - strip.y) + RADIUS <= plot.row / 2 for dot in strip.dots)
+        assert all(abs(dot.y - strip.y) + RADIUS <= plot.frame.row / 2 for dot in strip.dots)
 
 
 def test_a_logarithmic_axis_keeps_ratios() -> None:
@@ -239,7 +239,7 @@ def test_studies_on_file_lead_to_their_kernels(gallery: tuple[Path, Page]) -> No
     assert [rung.label for rung in ladder.rungs if rung.kernel is None] == ["cuBLAS"]
     titles = {card.name: card.explanation.kernel.record or {} for card in page.kernels}
     assert all(titles[rung.kernel]["rung"]["title"] == rung.label for rung in ladder.rungs if rung.kernel)
-    assert all(0 < rung.length <= ladder.right - ladder.left for rung in ladder.rungs)
+    assert all(0 < rung.length <= ladder.frame.right - ladder.frame.left for rung in ladder.rungs)
 
 
 def test_a_study_that_cannot_be_read_is_passed_over(folder: Path, tmp_path: Path) -> None:

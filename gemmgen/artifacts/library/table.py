@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
@@ -72,25 +72,31 @@ def regions(points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box 
 
     times  of each point those of all kernels; infinite where one cannot serve it
 
-    Boxes are split where kernels' times part best, and put together again where that saves less than a rule is worth:
-    of an L of sizes no first split saves anything. Raises InvalidInput for a point that no kernel serves: `box` has to
-    have one that serves all of them.
+    Boxes are split where that saves most, or where kernels' times part best, and put together again where it saved less
+    than a rule is worth: where a kernel is the fastest in the middle alone no first split saves anything. Raises
+    InvalidInput for a point that no kernel serves: `box` has to have one that serves all of them.
     """
     whole = _Leaf(box or Box(), np.array([features(point) for point in points], np.int64), _costs(times))
     worth = max(LEAST_SAVED, WORTH * len(points))
-    leaves = _worthwhile(whole, worth)
+    leaves = _best_tree(whole, worth)
     while len(leaves) > MOST_RULES:
         worth *= 2
-        leaves = _worthwhile(whole, worth)
+        leaves = _best_tree(whole, worth)
     return tuple(_merged([Region(leaf.box, leaf.kernel, leaf.example) for leaf in leaves]))
 
 
-def _worthwhile(leaf: _Leaf, worth: float) -> list[_Leaf]:
+def _best_tree(whole: _Leaf, worth: float) -> list[_Leaf]:
+    """Of those that each way to split leads to the one that loses least, rules included."""
+    trees = [_worthwhile(whole, worth, way) for way in (_saved, _parted)]
+    return min(trees, key=lambda tree: sum(leaf.lost for leaf in tree) + worth * len(tree))
+
+
+def _worthwhile(leaf: _Leaf, worth: float, way: Way) -> list[_Leaf]:
     """Of the boxes that `leaf` splits into those that save at least `worth` each; itself where none do."""
-    split = leaf.best_split if leaf.lost > worth else None
+    split = leaf.best_split(way) if leaf.lost > worth else None
     if split is None:
         return [leaf]
-    parts = [part for half in leaf.halves(split) for part in _worthwhile(half, worth)]
+    parts = [part for half in leaf.halves(split) for part in _worthwhile(half, worth, way)]
     saved = leaf.lost - sum(part.lost for part in parts)
     return parts if saved > worth * (len(parts) - 1) else [leaf]
 
@@ -151,11 +157,31 @@ def regret_of(ratios: Sequence[float]) -> Regret:
     return Regret(len(ratios), mean - 1, float(np.quantile(values, 0.95)) - 1, float(values.max()) - 1)
 
 
+# How good it is to split behind each of the `steps` of points in a row, whose `costs` these are.
+Way = Callable[[Costs, npt.NDArray[np.intp]], Costs]
+
+
+def _saved(costs: Costs, steps: npt.NDArray[np.intp]) -> Costs:
+    """What two kernels save at once."""
+    below = np.cumsum(costs, axis=0)[steps]
+    saved: Costs = -below.min(axis=1) - (costs.sum(axis=0) - below).min(axis=1)
+    return saved
+
+
+def _parted(costs: Costs, steps: npt.NDArray[np.intp]) -> Costs:
+    """How little costs differ from their means on both sides: a step of a regression tree."""
+    seen = np.minimum(costs, TELLS)
+    below, count = np.cumsum(seen, axis=0)[steps], (steps + 1)[:, None]
+    above = seen.sum(axis=0) - below
+    parted: Costs = (below**2 / count + above**2 / (len(seen) - count)).sum(axis=1)
+    return parted
+
+
 @dataclass(frozen=True)
 class _Split:
-    """Along `axis` behind the size `most`; how well times part there."""
+    """Along `axis` behind the size `most`; how good that is."""
 
-    parts: float
+    good: float
     axis: int
     most: int
 
@@ -186,24 +212,21 @@ class _Leaf:
         m, n, k, _ = min(self.points.tolist(), key=lambda point: point[2] * point[3])
         return m, n, k
 
-    @property
-    def best_split(self) -> _Split | None:
+    def best_split(self, way: Way) -> _Split | None:
         """None where all points are one."""
-        found = [split for axis in range(len(FEATURES)) if (split := self._along(axis)) is not None]
-        return max(found, key=lambda split: split.parts, default=None)
+        found = [split for axis in range(len(FEATURES)) if (split := self._along(axis, way)) is not None]
+        return max(found, key=lambda split: split.good, default=None)
 
-    def _along(self, axis: int) -> _Split | None:
-        """The threshold on both sides of which costs differ least from their means: a step of a regression tree."""
+    def _along(self, axis: int, way: Way) -> _Split | None:
+        """The best threshold along an axis."""
         order = np.argsort(self.points[:, axis], kind="stable")
-        sizes, costs = self.points[order, axis], np.minimum(self.costs[order], TELLS)
+        sizes = self.points[order, axis]
         steps = np.flatnonzero(sizes[1:] > sizes[:-1])  # the last place of each size but the largest
         if not len(steps):
             return None
-        below, count = np.cumsum(costs, axis=0)[steps], (steps + 1)[:, None]
-        above = costs.sum(axis=0) - below
-        parts = (below**2 / count + above**2 / (len(sizes) - count)).sum(axis=1)
-        best = int(np.argmax(parts))
-        return _Split(float(parts[best]), axis, between(int(sizes[steps[best]]), int(sizes[steps[best] + 1])))
+        good = way(self.costs[order], steps)
+        best = int(np.argmax(good))
+        return _Split(float(good[best]), axis, between(int(sizes[steps[best]]), int(sizes[steps[best] + 1])))
 
     def halves(self, split: _Split) -> tuple[_Leaf, _Leaf]:
         below = self.points[:, split.axis] <= split.most

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gemmgen.artifacts.interface import Argument, Interface
+from gemmgen.artifacts.arguments import Argument
+from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, case_of
 from gemmgen.artifacts.library.rules import Choice, Rule

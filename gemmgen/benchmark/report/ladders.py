@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.kernelfile import KernelFile, problem_from, read_record, reading
+from gemmgen.benchmark.report.scale import Frame
 from gemmgen.benchmark.study import STUDIES
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.words import figure, percent
 
-# In units of the picture.
-WIDTH, LEFT, RIGHT = 1000.0, 190.0, 780.0  # RIGHT: the limit
-TOP, ROW = 24.0, 26.0
+FRAME = Frame(width=1000.0, left=190.0, right=780.0, top=24.0, row=26.0, bottom=8.0)
 
 
 @dataclass(frozen=True)
@@ -33,22 +32,18 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """A study of one problem on one card; bars end at RIGHT where they reach the limit."""
+    """A study of one problem on one card; bars end at the frame's right where they reach the limit."""
 
     title: str
     question: str
     limit: str
     measured: bool
     rungs: tuple[Rung, ...]
-    width: float = WIDTH
-    left: float = LEFT
-    right: float = RIGHT
-    top: float = TOP
-    row: float = ROW
+    frame: Frame = FRAME
 
     @property
     def height(self) -> float:
-        return TOP + ROW * len(self.rungs) + 8
+        return self.frame.height(len(self.rungs))
 
 
 def ladders_in(folders: Sequence[Path], kernels: Sequence[KernelFile]) -> Iterator[Ladder]:
@@ -66,7 +61,7 @@ def _ladder(record: Mapping[str, Any], kernels: Sequence[KernelFile]) -> Ladder:
     beside = {_title(kernel): kernel.source.name for kernel in kernels if kernel.source.problem == problem}
     names = {kernel.source.name for kernel in kernels}
     rungs = tuple(
-        _rung(row, TOP + ROW * i, limit, row["name"] if row["name"] in names else beside.get(row["label"]))
+        _rung(row, FRAME.y(i), limit, row["name"] if row["name"] in names else beside.get(row["label"]))
         for i, row in enumerate(record["rows"])
     )
     return Ladder(
@@ -88,4 +83,4 @@ def _rung(row: Mapping[str, Any], y: float, limit: float, kernel: str | None) ->
     runs, why = bool(row["runs"]), "; ".join(part for part in (row.get("lesson"), row.get("reason")) if part)
     rate = float(row["time"]["tflops"]) if runs else 0.0
     text = f"{figure(rate)} TFLOPS, {percent(rate / limit)}" if runs else str(row["failure"]["reason"])
-    return Rung(row["label"], y, (RIGHT - LEFT) * rate / limit, text, kernel, row["name"] is None, why)
+    return Rung(row["label"], y, (FRAME.right - FRAME.left) * rate / limit, text, kernel, row["name"] is None, why)

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from textwrap import shorten
 
-from gemmgen.benchmark.report.scale import LogScale, Tick
+from gemmgen.benchmark.report.scale import Frame, LogScale, Tick
 from gemmgen.benchmark.scores import Score
 from gemmgen.benchmark.shapes import GROUPS, group_of
 
-# In units of the picture.
-WIDTH, LEFT, RIGHT = 1000.0, 170.0, 600.0  # where the strips begin and end
+FRAME = Frame(width=1000.0, left=170.0, right=600.0, top=44.0, row=30.0, bottom=34.0)
 LONGEST = 36  # characters of a problem
-TOP, ROW, BOTTOM = 44.0, 30.0, 34.0
-RADIUS = 4.0
+RADIUS = 4.0  # in units of the picture
 LANES = (0.0, -1.0, 1.0, -2.0, 2.0)  # a dot keeps clear of its neighbours, as far as there is room
 LANE = 4.5
 ROOM = 1.08  # of the axis beyond its outermost dots
@@ -61,13 +59,12 @@ class RatioPlot:
     strips: tuple[Strip, ...]
     ticks: tuple[Tick, ...]
     parity: float
-    height: float
     measured: str
-    width: float = WIDTH
-    left: float = LEFT
-    right: float = RIGHT
-    top: float = TOP
-    row: float = ROW
+    frame: Frame = FRAME
+
+    @property
+    def height(self) -> float:
+        return self.frame.height(len(self.strips))
 
     @property
     def below(self) -> int:
@@ -88,16 +85,15 @@ def ratio_plot(scores: Sequence[Score]) -> RatioPlot | None:
     if not rows:
         return None
     ratios = [score.ratio or 1.0 for found in rows.values() for score in found]
-    scale = LogScale(min(*ratios, 0.9) / ROOM, max(*ratios, 1.1) * ROOM, LEFT, RIGHT)
+    scale = LogScale(min(*ratios, 0.9) / ROOM, max(*ratios, 1.1) * ROOM, FRAME.left, FRAME.right)
     strips = tuple(
-        _strip(label, sorted(rows[label], key=lambda score: score.ratio or 1.0), TOP + (i + 0.5) * ROW, scale)
+        _strip(label, sorted(rows[label], key=lambda score: score.ratio or 1.0), FRAME.y(i + 0.5), scale)
         for i, label in enumerate(sorted(rows, key=_order))
     )
     return RatioPlot(
         strips=strips,
         ticks=scale.ticks(),
         parity=scale.at(1.0),
-        height=TOP + ROW * len(strips) + BOTTOM,
         measured=_measured([score for score in scores if score.ratio is not None]),
     )
 

@@ -20,6 +20,25 @@ class Tick:
 
 
 @dataclass(frozen=True)
+class Frame:
+    """Of a picture whose rows lie one below the other, from `left` to `right`: all in units of the picture."""
+
+    width: float
+    left: float
+    right: float
+    top: float
+    row: float  # a row's height
+    bottom: float
+
+    def y(self, row: float) -> float:
+        """Where a row begins; 0.5 more is its middle."""
+        return self.top + self.row * row
+
+    def height(self, rows: int) -> float:
+        return self.y(rows) + self.bottom
+
+
+@dataclass(frozen=True)
 class LogScale:
     """A logarithmic axis: `low` lies at `start`, `high` at `end`, in units of the picture."""
 

@@ -80,6 +80,7 @@ PRUNING = (
         "WM * WN * ELEMENT_BYTES * (1 + PROMOTED) <= 16384 and WM * WN >= 512",
         "accumulators fill the registers, and reuse what is read",
     ),
+    Constraint("A_BYTES < 8 or WM * WN <= 1024", "fragments of f64 leave no registers for more sums: they spill"),
     Constraint("WM <= 2 * WN or BN <= WN", "a square warp tile reads less"),
     Constraint("WN <= 2 * WM or BM <= WM", "a square warp tile reads less"),
     Constraint(

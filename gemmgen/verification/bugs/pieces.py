@@ -26,7 +26,12 @@ PIECES_BUGS = (
         "for (int i = 1; i < PAIRS; ++i) {", (DEADLOCK,)),
     # Sums
     Bug("sums are added up at the end alone", "promotion", WGMMA_PIECES, "            promote(acc, totals);\n",
-        "            if (first + INTERVAL >= s.K) promote(acc, totals);\n", (PLANNED,), bits=True),
+        "            if (first + INTERVAL >= s.K) promote(acc, totals);\n", (PLANNED,), bits=True,
+        also=("64, i > 0, acc", "64, first + i > 0, acc")),
+    Bug("sums of an interval are lost", "missing product", WGMMA_PIECES, "            promote(acc, totals);\n",
+        "            if (first + INTERVAL >= s.K) promote(acc, totals);\n", (VALUE, NOT_INF, NOT_NAN)),
+    Bug("an interval adds to the sums of the one before", "duplicated product", WGMMA_PIECES, "64, i > 0, acc",
+        "64, first + i > 0, acc", (VALUE, NOT_INF, NOT_NAN)),
     Bug("intervals as long as two", "promotion", WGMMA_PIECES, "constexpr int INTERVAL = 128;",
         "constexpr int INTERVAL = 256;", (PLANNED,), bits=True),
     # Pieces

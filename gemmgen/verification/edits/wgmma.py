@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.subjects import WGMMA_CR, WGMMA_PAIR, WGMMA_PAIR_CR, WGMMA_PROMOTED, WGMMA_RC
+from gemmgen.verification.bugs.subjects import (
+    WGMMA_CR,
+    WGMMA_PAIR,
+    WGMMA_PAIR_CR,
+    WGMMA_PROMOTED,
+    WGMMA_RC,
+    WGMMA_ZERO_POINTS_BATCH,
+)
 from gemmgen.verification.edits.base import Edit
 
 WGMMA_EDITS = (
@@ -24,4 +31,6 @@ WGMMA_EDITS = (
     Edit("one lane arrives at both blocks", WGMMA_PAIR_CR, (
         ("if (rank < CLUSTER)", "for (unsigned to = 0; rank == 0 && to < CLUSTER; ++to)"),
         ("shared.empty[stage], rank)", "shared.empty[stage], to)"))),
+    Edit("a line's last lane stores its sum", WGMMA_ZERO_POINTS_BATCH, (
+        ("lane == 0 && line < count) sums_a", "lane == 7 && line < count) sums_a"),)),
 )  # fmt: skip

@@ -1,27 +1,28 @@
-// gemm_f32_bf16x6_rr_2048x2048x2048_sm90_2293312f
+// gemm_f32_bf16x6_rr_8192x8192x8192_sm90_daf31253
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  2048 x 2048, row-major, lda = 2048
-//     B  2048 x 2048, row-major, ldb = 2048
-//     C  2048 x 2048, row-major, ldc = 2048
+//     A  8192 x 8192, row-major, lda = 8192
+//     B  8192 x 8192, row-major, ldb = 8192
+//     C  8192 x 8192, row-major, ldc = 8192
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 128, 230400 bytes of shared memory
+// Block   128 x 192 of C by 384 threads, in k tiles of 64, 156672 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 3 stages;
-//         consumers, 2 others: 64 x 128 each by 8 wgmmas of 64 x 128 x 16 a k tile
+//         consumers, 2 others: 64 x 192 each by 4 wgmmas of 64 x 192 x 16 a k tile
 // Pieces  A and B are each split into 3 of bf16: for 128 of K at a time
 //         6 pairs of them are multiplied, small products first; sums are added in f32
-// Error   results are as exact, element by element, as those of f32 on CUDA cores, Inf and NaN among them;
-//         elements of A and B count to a multiple of 2^-133, which takes bits from those below 2^-110
+// Error   results are as exact, element by element, as those of f32 on CUDA cores, Inf and NaN among them; what
+//         overflows becomes Inf of either sign, or NaN; elements of A and B count to a multiple of 2^-133, which
+//         takes bits from those below 2^-110
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Launch  ceil(M / 128) * ceil(N / 192) blocks of 384 threads, 156672 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 3 * 2048 * 2048 elements, which gemm_f32_bf16x6_rr_2048x2048x2048_sm90_2293312f_prepare_a_kernel writes before,
-//         prepared_b: 3 * 2048 * 2048 elements, which gemm_f32_bf16x6_rr_2048x2048x2048_sm90_2293312f_prepare_b_kernel writes before,
+//         prepared_a: 3 * 8192 * 8192 elements, which gemm_f32_bf16x6_rr_8192x8192x8192_sm90_daf31253_prepare_a_kernel writes before,
+//         prepared_b: 3 * 8192 * 8192 elements, which gemm_f32_bf16x6_rr_8192x8192x8192_sm90_daf31253_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f32_bf16x6_rr_2048x2048x2048_wgmma_128x128x128_c2_k1x0_s3_f0_g8_p1
-// Made by gemmgen generate 2048x2048x2048 --dtype f32 --compute bf16x6 --layout rr --arch sm_90 --family wgmma --set BK=128 --set STAGES=3
+// Config  gemm_f32_bf16x6_rr_8192x8192x8192_wgmma_128x192x64_c2_k1x0_s3_f0_g8_p0
+// Made by gemmgen generate 8192x8192x8192 --dtype f32 --compute bf16x6 --layout rr --arch sm_90 --family wgmma --set BN=192 --set STAGES=3 --set PERSISTENT=0
 
 namespace {
 
@@ -51,16 +52,16 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 2048;
-    static constexpr int N = 2048;
-    static constexpr int K = 2048;
+    static constexpr int M = 8192;
+    static constexpr int N = 8192;
+    static constexpr int K = 8192;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
-constexpr int BK = 128;       // depth of a k tile
+constexpr int BN = 192;       // columns of C that a block computes
+constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int STAGES = 3;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
@@ -99,7 +100,6 @@ static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
-static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -124,14 +124,14 @@ using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
+    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
     alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 156672, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -353,20 +353,22 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 192 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n192k16_bf16_trans_b(float (&d)[96], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "setp.ne.b32 p, %98, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 1;\n"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
+        "%96, %97, p, 1, 1, 0, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
@@ -375,7 +377,11 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], un
           "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
           "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
           "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
+          "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
+          "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
+          "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
+          "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
@@ -416,8 +422,7 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    #pragma unroll
-    for (int at = 0; at < BK; at += LINE_A) tma_load_3d(shared.a[stage] + at * BM, map_a, full, k + at, tile.m, piece_a);
+    tma_load_3d(shared.a[stage], map_a, full, k, tile.m, piece_a);
     #pragma unroll
     for (int at = 0; at < BN; at += LINE_B) tma_load_3d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k, piece_b);
 }
@@ -432,7 +437,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, adds || k > 0);
+            wgmma_m64n192k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, adds || k > 0);
     }
 }
 
@@ -471,20 +476,27 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
+__device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid)
 {
-    if (beta != 0.0f) {
-        const Vec<N> old = load<N>(to);
-        #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+    if (valid >= N) {
+        if (beta != 0.0f) {
+            const Vec<N> old = load<N>(to);
+            #pragma unroll
+            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+        }
+        store<N>(to, value);
+        return;
     }
-    store<N>(to, value);
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]);
+    }
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
@@ -494,16 +506,16 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thr
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_results<VC>(tile + staged_at(m, n), value, beta);
+        store_edge<VC>(tile + staged_at(m, n), value, beta, columns - n);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin thread,
+__device__ __forceinline__ void store_c(float* tile, Shape s, int columns, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, columns, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -514,14 +526,14 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 2048 elements apart: whole chunks of 16
+// prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 8192 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_2048x2048x2048_sm90_2293312f_prepare_a_kernel(
+gemm_f32_bf16x6_rr_8192x8192x8192_sm90_daf31253_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a)
 {
-    const int lines = 2048, length = 2048;  // of the copy
+    const int lines = 8192, length = 8192;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -530,7 +542,7 @@ gemm_f32_bf16x6_rr_2048x2048x2048_sm90_2293312f_prepare_a_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const float* const from = A + static_cast<long long>(line) * 2048 + chunk * 8;
+        const float* const from = A + static_cast<long long>(line) * 8192 + chunk * 8;
         Chunk<BF16> split_up[3];
         #pragma unroll
         for (int i = 0; i < 8; i += 4) {
@@ -548,14 +560,14 @@ gemm_f32_bf16x6_rr_2048x2048x2048_sm90_2293312f_prepare_a_kernel(
     }
 }
 
-// prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 2048 elements apart: whole chunks of 16
+// prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 8192 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_2048x2048x2048_sm90_2293312f_prepare_b_kernel(
+gemm_f32_bf16x6_rr_8192x8192x8192_sm90_daf31253_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b)
 {
-    const int lines = 2048, length = 2048;  // of the copy
+    const int lines = 8192, length = 8192;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -564,7 +576,7 @@ gemm_f32_bf16x6_rr_2048x2048x2048_sm90_2293312f_prepare_b_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const float* const from = B + static_cast<long long>(line) * 2048 + chunk * 8;
+        const float* const from = B + static_cast<long long>(line) * 8192 + chunk * 8;
         Chunk<BF16> split_up[3];
         #pragma unroll
         for (int i = 0; i < 8; i += 4) {
@@ -583,7 +595,7 @@ gemm_f32_bf16x6_rr_2048x2048x2048_sm90_2293312f_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_2048x2048x2048_sm90_2293312f(
+gemm_f32_bf16x6_rr_8192x8192x8192_sm90_daf31253(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -604,20 +616,17 @@ gemm_f32_bf16x6_rr_2048x2048x2048_sm90_2293312f(
     launch_dependents();
 
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const TileOrigin tile = tile_of_block(s, number);
-            for (int first = 0; first < s.K; first += INTERVAL) {
-                for (int i = 0; i < PAIRS; ++i) {
-                    const Pair pair = pair_of(i);
-                    for (int k = first; k < first + INTERVAL; k += BK, ring.advance()) {
-                        mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-                        load_stage(shared, ring.stage, &map_a, &map_b, tile, k, pair.a, pair.b);
-                    }
+        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
+        for (int first = 0; first < s.K; first += INTERVAL) {
+            for (int i = 0; i < PAIRS; ++i) {
+                const Pair pair = pair_of(i);
+                for (int k = first; k < first + INTERVAL; k += BK, ring.advance()) {
+                    mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+                    load_stage(shared, ring.stage, &map_a, &map_b, tile, k, pair.a, pair.b);
                 }
             }
         }
@@ -629,45 +638,43 @@ gemm_f32_bf16x6_rr_2048x2048x2048_sm90_2293312f(
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const TileOrigin tile = tile_of_block(s, number);
-        Accumulators acc = {}, totals = {};
-        for (int first = 0; first < s.K; first += INTERVAL) {
-            for (int i = 0; i < PAIRS * INTERVAL / BK; ++i, ring.advance()) {
-                mbarrier_wait(&shared.full[ring.stage], ring.parity);
-                wgmma_fence();
-                multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, i > 0, acc);
-                wgmma_commit();
-                wgmma_wait<0>();
-                release_stage(shared, ring.stage);
-            }
-            promote(acc, totals);
+    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
+    Accumulators acc = {}, totals = {};
+    for (int first = 0; first < s.K; first += INTERVAL) {
+        for (int i = 0; i < PAIRS * INTERVAL / BK; ++i, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, i > 0, acc);
+            wgmma_commit();
+            wgmma_wait<0>();
+            release_stage(shared, ring.stage);
         }
+        promote(acc, totals);
+    }
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i) {
-            #pragma unroll
-            for (int piece = 0; piece < BN / CN; ++piece) {
-                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-                float sums[TM][TN];
-                sums_of_piece(totals[i], piece, sums);
-                float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
-                named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                    if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
-                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
-                    }
-                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                    c_parity ^= 1;
-                }
-                store_c(c, s, thread, sums, alpha, beta);
-                fence_proxy_async();
-                named_barrier_sync(1 + consumer, 128);
+        for (int piece = 0; piece < BN / CN; ++piece) {
+            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+            float sums[TM][TN];
+            sums_of_piece(totals[i], piece, sums);
+            float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+            if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+            named_barrier_sync(1 + consumer, 128);
+            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                 if (leads) {
-                    tma_store_2d(&map_c, c, n, m);
-                    tma_store_commit();
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
+                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                 }
+                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                c_parity ^= 1;
+            }
+            store_c(c, s, s.N - n, thread, sums, alpha, beta);
+            fence_proxy_async();
+            named_barrier_sync(1 + consumer, 128);
+            if (leads) {
+                tma_store_2d(&map_c, c, n, m);
+                tma_store_commit();
             }
         }
     }

@@ -1,28 +1,28 @@
-// gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e
+// gemm_f32_bf16x6_rr_2048x2048x2048_sm90_c689c7e7
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  4096 x 4096, row-major, lda = 4096
-//     B  4096 x 4096, row-major, ldb = 4096
-//     C  4096 x 4096, row-major, ldc = 4096
+//     A  2048 x 2048, row-major, lda = 2048
+//     B  2048 x 2048, row-major, ldb = 2048
+//     C  2048 x 2048, row-major, ldc = 2048
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 128, 230400 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 3 stages;
 //         consumers, 2 others: 64 x 128 each by 8 wgmmas of 64 x 128 x 16 a k tile
 // Pieces  A and B are each split into 3 of bf16: for 128 of K at a time
 //         6 pairs of them are multiplied, small products first; sums are added in f32
-// Error   results are as exact, element by element, as those of f32 on CUDA cores, Inf and NaN among them;
-//         elements of A and B count to a multiple of 2^-133, which takes bits from those below 2^-110
-// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
+// Error   results are as exact, element by element, as those of f32 on CUDA cores, Inf and NaN among them; what
+//         overflows becomes Inf of either sign, or NaN; elements of A and B count to a multiple of 2^-133, which
+//         takes bits from those below 2^-110
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 128) * ceil(N / 256) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 3 * 4096 * 4096 elements, which gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e_prepare_a_kernel writes before,
-//         prepared_b: 3 * 4096 * 4096 elements, which gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e_prepare_b_kernel writes before,
+//         prepared_a: 3 * 2048 * 2048 elements, which gemm_f32_bf16x6_rr_2048x2048x2048_sm90_c689c7e7_prepare_a_kernel writes before,
+//         prepared_b: 3 * 2048 * 2048 elements, which gemm_f32_bf16x6_rr_2048x2048x2048_sm90_c689c7e7_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f32_bf16x6_rr_4096x4096x4096_wgmma_128x128x128_c2_k2x1_s3_f0_g8_p1
-// Made by gemmgen generate 4096x4096x4096 --dtype f32 --compute bf16x6 --layout rr --arch sm_90 --family wgmma --set BK=128 --set CLUSTER=2 --set ACROSS=1 --set STAGES=3
+// Config  gemm_f32_bf16x6_rr_2048x2048x2048_wgmma_128x128x128_c2_k1x0_s3_f0_g8_p1
+// Made by gemmgen generate 2048x2048x2048 --dtype f32 --compute bf16x6 --layout rr --arch sm_90 --family wgmma --set BK=128 --set STAGES=3
 
 namespace {
 
@@ -52,9 +52,9 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4096;
-    static constexpr int N = 4096;
-    static constexpr int K = 4096;
+    static constexpr int M = 2048;
+    static constexpr int N = 2048;
+    static constexpr int K = 2048;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
@@ -63,7 +63,6 @@ constexpr int BM = 128;       // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 128;       // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
 constexpr int STAGES = 3;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
@@ -80,10 +79,6 @@ constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
 // Boxes of TMA
 constexpr int LINE_A = 64;  // elements of a line of A in shared memory
 constexpr int LINE_B = 64;  // elements of a line of B in shared memory
-
-// Clusters
-constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
-constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
 
 // Pieces
 constexpr int INTERVAL = 128;  // k of which sums are added up in f32
@@ -134,7 +129,7 @@ struct Shared {
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
     alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
+    unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
@@ -162,20 +157,20 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
-// that clusters that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
+// that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
-    const int group = cluster / (GROUP * columns);
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = block / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
+    const int within = block % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -230,37 +225,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "waited:\n"
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited. What this
-// thread has read before may be written by who has waited for that; what it has written is not to be read for that.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
-{
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile(
-        "{\n"
-        ".reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there];\n"
-        "}\n" ::"r"(at), "r"(rank)
-        : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what they do after.
-__device__ __forceinline__ void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 #endif  // __CUDACC__
 
@@ -322,19 +286,6 @@ template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// tma_load_3d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is `shared` here, and
-// its bytes count at the barrier that it has where `barrier` is here, which must expect them.
-__device__ __forceinline__ void tma_load_multicast_3d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2, unsigned short blocks)
-{
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5, %6}], [%2], %3;"
-                 ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1), "r"(c2)
-                 : "memory");
 }
 #endif  // __CUDACC__
 
@@ -459,16 +410,15 @@ __device__ __forceinline__ Pair pair_of(int number)
     return pairs[number];
 }
 
-// Lets TMA bring the k tile of B, and this block's part of A's, which goes to all blocks of the cluster, from k on. The bytes of
-// B and of all parts of A count at the stage's barrier, and zeros for what lies outside of A and B.
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
+// of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, int piece_a, int piece_b, int rank)
+                                           TileOrigin tile, int k, int piece_a, int piece_b)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    const int part = rank * PART_A;  // the first line that this block brings
     #pragma unroll
-    for (int at = 0; at < BK; at += LINE_A) tma_load_multicast_3d(shared.a[stage] + at * BM + part * LINE_A, map_a, full, k + at, tile.m + part, piece_a, (1 << CLUSTER) - 1);
+    for (int at = 0; at < BK; at += LINE_A) tma_load_3d(shared.a[stage] + at * BM, map_a, full, k + at, tile.m, piece_a);
     #pragma unroll
     for (int at = 0; at < BN; at += LINE_B) tma_load_3d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k, piece_b);
 }
@@ -487,12 +437,10 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end together, so
-// that a thread for each block may tell.
+// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
-    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
-    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // Adds the sums of an interval to those of all before, in f32: tensor cores do not round what they add, they cut it.
@@ -567,14 +515,14 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 4096 elements apart: whole chunks of 16
+// prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 2048 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e_prepare_a_kernel(
+gemm_f32_bf16x6_rr_2048x2048x2048_sm90_c689c7e7_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a)
 {
-    const int lines = 4096, length = 4096;  // of the copy
+    const int lines = 2048, length = 2048;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -583,7 +531,7 @@ gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e_prepare_a_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const float* const from = A + static_cast<long long>(line) * 4096 + chunk * 8;
+        const float* const from = A + static_cast<long long>(line) * 2048 + chunk * 8;
         Chunk<BF16> split_up[3];
         #pragma unroll
         for (int i = 0; i < 8; i += 4) {
@@ -601,14 +549,14 @@ gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e_prepare_a_kernel(
     }
 }
 
-// prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 4096 elements apart: whole chunks of 16
+// prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 2048 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e_prepare_b_kernel(
+gemm_f32_bf16x6_rr_2048x2048x2048_sm90_c689c7e7_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b)
 {
-    const int lines = 4096, length = 4096;  // of the copy
+    const int lines = 2048, length = 2048;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -617,7 +565,7 @@ gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e_prepare_b_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const float* const from = B + static_cast<long long>(line) * 4096 + chunk * 8;
+        const float* const from = B + static_cast<long long>(line) * 2048 + chunk * 8;
         Chunk<BF16> split_up[3];
         #pragma unroll
         for (int i = 0; i < 8; i += 4) {
@@ -635,8 +583,8 @@ gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e_prepare_b_kernel(
     }
 }
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e(
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f32_bf16x6_rr_2048x2048x2048_sm90_c689c7e7(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -646,31 +594,30 @@ gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    cluster_sync();  // other blocks arrive at these barriers, too
+    __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + CLUSTER_N - 1) / CLUSTER_N);
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-            const TileOrigin tile = tile_of_block(s, number, rank);
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
             for (int first = 0; first < s.K; first += INTERVAL) {
                 for (int i = 0; i < PAIRS; ++i) {
                     const Pair pair = pair_of(i);
                     for (int k = first; k < first + INTERVAL; k += BK, ring.advance()) {
                         mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-                        load_stage(shared, ring.stage, &map_a, &map_b, tile, k, pair.a, pair.b, rank);
+                        load_stage(shared, ring.stage, &map_a, &map_b, tile, k, pair.a, pair.b);
                     }
                 }
             }
@@ -683,8 +630,8 @@ gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e(
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-        const TileOrigin tile = tile_of_block(s, number, rank);
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {}, totals = {};
         for (int first = 0; first < s.K; first += INTERVAL) {
             for (int i = 0; i < PAIRS * INTERVAL / BK; ++i, ring.advance()) {
@@ -725,6 +672,5 @@ gemm_f32_bf16x6_rr_4096x4096x4096_sm90_3be8426e(
             }
         }
     }
-    cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }

@@ -1,0 +1,92 @@
+"""What an exported launcher takes, and what its arguments must hold: records that templates read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LeadingDimension:
+    """A leading dimension that the launcher takes, and the line that it must hold: a size's name or number, "2 * N".
+
+    unit   elements that divide it
+    least  what it may not be below where the line has no element
+    """
+
+    name: str
+    line: str
+    unit: int
+    least: int
+
+    def line_of(self, shape: str) -> str:
+        """The line where sizes are members of `shape`."""
+        return _of_shape(self.line, shape)
+
+
+@dataclass(frozen=True)
+class Stride:
+    """A stride that the launcher takes, and the matrix that it must reach over: lines of `line` elements, `ld` apart.
+
+    Each is a name or a number.
+
+    unit         elements that divide it
+    may_be_zero  all products may share the matrix
+    """
+
+    name: str
+    lines: str
+    ld: str
+    line: str
+    unit: int
+    may_be_zero: bool
+
+    def lines_of(self, shape: str) -> str:
+        """The lines where sizes are members of `shape`."""
+        return _of_shape(self.lines, shape)
+
+    def line_of(self, shape: str) -> str:
+        """Likewise of a line's length."""
+        return _of_shape(self.line, shape)
+
+
+def _of_shape(text: str, shape: str) -> str:
+    return re.sub(r"\b[MNK]\b", rf"{shape}.\g<0>", text)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of the launcher: its type in C and C++, its name, and what the kernel gets for it."""
+
+    ctype: str
+    text: str
+    passed: str
+
+    @property
+    def is_workspace(self) -> bool:
+        """Whether it is the workspace, or its bytes."""
+        return self in WORKSPACE
+
+
+WORKSPACE_ALIGN = 256  # bytes that divide its address, as cudaMalloc's, and where its parts begin
+WORKSPACE = (Argument("void*", "workspace", "workspace"), Argument("size_t", "workspace_bytes", "workspace_bytes"))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the workspace: the kernel's argument that says where it is, and how many bytes it has.
+
+    bytes  in C++, of the sizes and of functions tiles_of_c and copy_ld
+    """
+
+    ctype: str
+    name: str
+    bytes: str
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Bytes that divide the addresses that these arguments are."""
+
+    bytes: int
+    names: tuple[str, ...]
