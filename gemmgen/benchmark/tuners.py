@@ -53,6 +53,7 @@ BUDGETS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # runs of one search
 SEEDS = 20  # searches of each strategy with each budget
 NEAR = 0.02  # relative: a search has found what takes so much longer than the fastest, at most
 LEAST_CONFIGS = 100  # recorded of a problem, for a search to have a choice
+PATIENCE = 100  # questions for each run of its budget, after which a search that knows all answers ends
 MISSING = "Kernel Tuner is missing: pip install kernel-tuner"
 
 
@@ -235,10 +236,29 @@ class _Strategies:
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002  where its strategies draw
         runner.visited_results = set()
-        options["max_fevals"], options["budget"] = budget, util.TuningBudget(None, budget)
+        options["max_fevals"], options["budget"] = budget, _patient(util.TuningBudget)(None, budget)
         options.strategy_options = Options({"max_fevals": budget})
         found = strategy_map[strategy].tune(space, runner, options)
         return self._recorded.lost(1000 * min(one["time"] for one in found if one))
+
+
+def _patient(budget: type[Any]) -> type[Any]:
+    """Kernel Tuner's budget, at its end, too, where a search asks for known configs alone.
+
+    Among these it may walk on for ever, where few configs are neighbours.
+    """
+    from kernel_tuner.util import StopCriterionReached
+
+    class Patient(budget):  # type: ignore[misc]
+        asked = 0
+
+        def raise_exception_if_done(self) -> None:
+            self.asked += 1
+            if self.asked > PATIENCE * self.max_fevals:
+                raise StopCriterionReached(f"{self.asked} configs for {self.num_fevals} runs")
+            super().raise_exception_if_done()
+
+    return Patient
 
 
 def tuners_document(contests: Sequence[Contest]) -> Document:

@@ -1,5 +1,5 @@
 /*# Barriers in shared memory that count arrivals, and bytes that arrive by TMA. #*/
-//% macro mbarrier()
+//% macro mbarrier(arrives=true)
 #ifdef __CUDACC__
 // A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
 // expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
@@ -15,12 +15,14 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+//% if arrives
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
 }
 
+//% endif
 // Arrive, and let the phase expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {

@@ -83,7 +83,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 
 ${ raster(view.group, along) }
 ${ dynamic_shared(1024) }
-${ mbarrier() }
+${ mbarrier(arrives=view.cluster == 1) }
 //% if view.cluster > 1
 ${ mbarrier_arrive_cluster() }
 ${ cluster(split=false) }

@@ -16,8 +16,11 @@ from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.gpu.lt_epilogue import LEFT, epilogue_apart
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.bugs.base import Subject
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify
 
 SCALED = "silu(scale_n * acc) * (scale_n2 * acc2)"
@@ -63,3 +66,21 @@ def test_from_python_b_is_two_matrices_side_by_side():
             kernel(x, gate_up[:-1].T)
         with pytest.raises(InvalidInput, match="C is 5 x 11 \\(M x N\\): the other operands have N = 12"):
             kernel(x, gate_up.T, np.empty((5, 11), np.float32))
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_the_kernel_behind_a_product_takes_both_halves_of_what_was_left(executor, batch):
+    """A, which it does not read, stands for that here: M x K, and K = 2N."""
+    problem = Problem(20, 30, 60, "f32", batch=batch, epilogue="swiglu")
+    source = epilogue_apart(problem)
+    text = source.text.replace(f",\n    const float* __restrict__ {LEFT})", ")").replace(
+        "A += matrix * s.stride_a;", ""
+    )
+    source = replace(source, text=text.replace(LEFT, "A"), parameters=source.parameters[:-1])
+    case = problem.case()
+    operands = make_operands(Situation(case, "random", 1))
+    kernel = executor.load(source)
+    found = case.c.view(kernel.run(case, operands, watch=False))
+    kernel.close()
+    gate, up = np.split(case.a.view(operands.a).astype(np.float64), 2, axis=-1)
+    np.testing.assert_allclose(found, gate / (1 + np.exp(-gate)) * up, rtol=1e-5, atol=1e-7)
