@@ -214,12 +214,12 @@ class _Maker:
         """What is shown of kernels. Raises GemmgenError where one is wrong."""
         if self.target.gpu is None and self.options.examples != 0:
             unknown = [one.source for one in members.values() if self.store.get(*self._certificate_key(one)) is None]
-            self.progress.about(f"{plural(len(unknown), 'kernel')} to verify: compiled for the emulator first")
+            if unknown:
+                self.progress.about(f"{plural(len(unknown), 'kernel')} to verify: compiled for the emulator first")
             load_in_parallel(self.target.executor, unknown)
         return {name: self._certificate(one) for name, one in members.items()}
 
     def _certificate(self, member: Member) -> Document:
-        self.progress.about(f"certificate of {member.name}")
         return dict(known_or(self.store, *self._certificate_key(member), partial(self._show, member)))
 
     def _certificate_key(self, member: Member) -> tuple[str, str]:
@@ -237,6 +237,7 @@ class _Maker:
         (examples, runs), seed, shown = self._effort(member), self.options.seed, Shown(member.compiled)
         if examples:
             require_memory(member.problem)
+            self.progress.about(f"verify {member.name}")
             shown = show_on(self.target, member.source, member.compiled, examples, seed, self.progress, runs)
         failure = None if shown.verdict is None else shown.verdict.failure
         if failure is not None:
