@@ -74,6 +74,7 @@ class Lifelines:
                 with self._lock:
                     self._lines.remove(line)
                     line.close()
+                process.wait()  # after an interrupt Popen itself does not
 
     def close(self) -> None:
         with self._lock:
