@@ -115,8 +115,9 @@ def command(
     a statement that is missing. One that survives is harmless where its machine code is that of the original; the
     others are listed, for a person to look at.
 
-    All of it takes half an hour on two cores. With --record FILE what is done stays done: after an interruption the
-    same command tries only what has no verdict in FILE by this version of gemmgen, and reports on all.
+    All of it takes about half an hour on two cores, as estimated from a sample. With --record FILE what is done stays
+    done: after an interruption the same command tries only what has no verdict in FILE by this version of gemmgen, and
+    reports on all.
 
     On a GPU it is enough that a bug is found: the diagnoses are the emulator's. A bug that survives there (a race
     that its schedule hides, say) is tried in the emulator, and listed as one that only the emulator finds.

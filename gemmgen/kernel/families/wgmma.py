@@ -51,8 +51,8 @@ OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
 NOTE_WIDTH = 110  # characters of a line of a kernel's header
 SPARED_SHARE = 0.5  # of the bytes that L2 need not read again for a cluster, as far as times show it (H200)
-BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: fewer are slow,
-BESIDE_TOTALS = 40  # but not where half of the sums are touched once in many k tiles (as compiled, without a spill)
+BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: larger tiles were slower
+BESIDE_TOTALS = 40  # likewise where half of the sums are touched once in many k tiles, and nothing spills
 
 
 @dataclass(frozen=True)
