@@ -27,8 +27,8 @@ from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, executor
 from gemmgen.run.gpu.timing import QUICK
 from gemmgen.support.errors import CandidateFailed, NoBaseline
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.reference import compare
 from gemmgen.verification.sanitizers import tool as sanitizer
 from gemmgen.verification.situation import Situation
 
