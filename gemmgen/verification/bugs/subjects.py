@@ -140,6 +140,7 @@ MMA_WHOLE = Subject(
 MMA_SPLIT_F32 = Subject("mma f16 to f32, split", replace(_typed("f16,f16,f32", "rr"), ld_align=8), (("SPLIT", 3),), MMA)
 MMA_REGISTERS = Subject("mma f16 cc through registers", _typed("f16", "cc"), family=MMA)
 WGMMA_RC = Subject("wgmma bf16 rc", replace(_typed("bf16", "rc"), n=72, ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA)
+WGMMA_WIDE = Subject("wgmma bf16 rc, wide tiles", replace(_typed("bf16", "rc"), ld_align=8), (("BN", 256),), WGMMA)
 WGMMA_CR = Subject(
     "wgmma f16 cr, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
     (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
