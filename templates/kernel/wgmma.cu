@@ -16,6 +16,7 @@
 //% from "prepare/split.cu" import pieces, pair_of
 //% from "wgmma/stage.cu" import clear, load_stage, multiply_stage, promote, release_stage
 //% from "wgmma/piece.cu" import sums_of_piece, staged_at
+//% from "wgmma/split.cu" import split_k
 //% from "epilogue/linear.cu" import store_c as store_linear
 //% from "epilogue/sums.cu" import load_sums, sums as sums_taken
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
@@ -27,7 +28,9 @@
 //% set loads_c = view.staged and e.reads_c
 //% set matrix = ", matrix" if view.batched
 //% set along = view.along if view.cluster > 1
-//% set per, of_cluster = (" / CLUSTER", ", rank") if along else ("", "")
+//% set split = kernel.launch.splits > 1
+//% set begin, end = ("begin", "end") if split else ("0", "s.K")
+//% set per, of_cluster = (" / CLUSTER", ", rank") if along else (" / SPLIT" if split else "", "")
 //% set rows, columns = "CLUSTER_M" if along == "m" else "BM", "CLUSTER_N" if along == "n" else "BN"
 ${ header(kernel) }
 namespace {
@@ -54,6 +57,9 @@ struct Shared {
     unsigned long long empty[STAGES];  // all consumers${ " of the cluster" if view.cluster > 1 } have done with them
 //% if loads_c
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
+//% endif
+//% if split
+    int last;  // whether this block is the last of its tile's to arrive
 //% endif
 };
 static_assert(sizeof(Shared) == ${ kernel.launch.shared_bytes }, "the launch asks for as much shared memory");
@@ -97,7 +103,7 @@ ${ tma_multicast((box_rank,)) }
 //% if view.staged or limited
 ${ fence_proxy_async() }
 //% endif
-//% if view.staged
+//% if view.staged or split
 ${ named_barriers(arrive=false) }
 //% endif
 //% if view.donates
@@ -116,6 +122,9 @@ ${ multiply_stage(view) }
 ${ release_stage(view) }
 //% if view.promoted
 ${ promote(view, registers) }
+//% endif
+//% if split
+${ split_k(view, kernel, registers) }
 //% endif
 ${ sums_of_piece(view, registers) }
 //% if view.staged
@@ -175,6 +184,10 @@ ${ signature(kernel) }{
 //% endif
 //% set every = "tiles * " ~ (kernel.sizes.batch or "batch") if view.batched else "tiles"
 //% set depth = 4 if view.persistent else 0
+//% if split
+    const int range = static_cast<int>(blockIdx.x % SPLIT);  // of K, which this block sums
+    const auto [begin, end] = split_k_range(s.K, range);
+//% endif
 //% set piece = number ~ " / tiles * PIECES + " if view.batched
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
@@ -188,17 +201,17 @@ ${ signature(kernel) }{
 //% filter indent(depth, true)
         const TileOrigin tile = tile_of_block(s, ${ number }${ " % tiles" if view.batched }${ of_cluster });
 //% if view.pieces
-        for (int first = 0; first < s.K; first += INTERVAL) {
+        for (int first = ${ begin }; first < ${ end }; first += INTERVAL) {
             for (int i = 0; i < PAIRS; ++i) {
                 const Pair pair = pair_of(i);
-                for (int k = first; k < ${ "first + INTERVAL" if view.whole_intervals else "min(first + INTERVAL, s.K)" }; k += BK, ring.advance()) {
+                for (int k = first; k < ${ "first + INTERVAL" if view.whole_intervals else "min(first + INTERVAL, %s)" | format(end) }; k += BK, ring.advance()) {
                     mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
                     load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if gated }, ${ piece }pair.a, ${ piece }pair.b${ of_cluster });
                 }
             }
         }
 //% else
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+        for (int k = ${ begin }; k < ${ end }; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
             load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if gated }${ ", %s / tiles" | format(number) if view.batched }${ of_cluster });
         }
@@ -234,8 +247,8 @@ ${ signature(kernel) }{
     int previous = 0;  // the stage whose products may still be under way
 //% endif
 //% if view.pieces
-    for (int first = 0; first < s.K; first += INTERVAL) {
-//% set tiles_of_pair = "INTERVAL / BK" if view.whole_intervals else "((min(INTERVAL, s.K - first) + BK - 1) / BK)"
+    for (int first = ${ begin }; first < ${ end }; first += INTERVAL) {
+//% set tiles_of_pair = "INTERVAL / BK" if view.whole_intervals else "((min(INTERVAL, %s - first) + BK - 1) / BK)" | format(end)
         for (int i = 0; i < PAIRS * ${ tiles_of_pair }; ++i, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
@@ -256,14 +269,14 @@ ${ signature(kernel) }{
         promote(acc, totals);
     }
 //% else
-    for (int k = 0; k < s.K; k += BK, ring.advance()) {
+    for (int k = ${ begin }; k < ${ end }; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_fence();
         multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
         wgmma_commit();
 //% if view.in_flight
         wgmma_wait<1>();  // for those of the k tile before
-        if (k > 0) release_stage(shared, previous);
+        if (k > ${ begin }) release_stage(shared, previous);
         previous = ring.stage;
 //% else
         wgmma_wait<0>();
@@ -276,7 +289,15 @@ ${ signature(kernel) }{
 //% endif
 //% if view.in_flight and not view.pieces
     wgmma_wait<0>();
-    ${ "if (s.K > 0) " if not kernel.problem.k }release_stage(shared, previous);
+    ${ "if (begin < end) " if split else "if (s.K > 0) " if not kernel.problem.k }release_stage(shared, previous);
+//% endif
+
+//% if split
+//% set summed = "totals" if view.promoted else "acc"
+    ${ T }* const tile_partials = partials + static_cast<long long>(${ number }) * (SPLIT * PARTIAL);
+    store_partial(${ summed }, tile_partials + range * PARTIAL);
+    if (!last_to_arrive(shared, semaphores + ${ number })) return;
+    reduce_partials(tile_partials, range, ${ summed });
 //% endif
 
     #pragma unroll

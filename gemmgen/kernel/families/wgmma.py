@@ -6,6 +6,9 @@ One warpgroup, the producer, lets TMA bring k tiles of A and B to a ring of STAG
 the consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers a stage pass it to and fro:
 `full` when its bytes have arrived, `empty` when the consumers have done with it.
 
+Where C has too few tiles for the card, or each of many reads all of an operand, SPLIT blocks compute a tile together,
+each over a range of K: the last of them to arrive adds what the others left in the workspace.
+
 An operand that TMA or wgmma cannot take as it lies, for its alignment or its order, is copied into the workspace first.
 """
 
@@ -35,7 +38,7 @@ from gemmgen.kernel.families.wgmma_operands import (
     sums_type,
     taken,
 )
-from gemmgen.kernel.notes import block
+from gemmgen.kernel.notes import block, shared_tiles
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.device import BANK_BYTES, MAX_REGISTERS, REGISTERS_PER_SM, WARP
@@ -101,7 +104,7 @@ class WgmmaFamily(Family):
     config_type = WgmmaConfig
     constraints = CONSTRAINTS
     pruning = PRUNING
-    secondary = frozenset({"CLUSTER", "ACROSS", "STAGES"})
+    secondary = frozenset({"CLUSTER", "ACROSS", "STAGES", "SPLIT"})
     details = ("GROUP", "IN_FLIGHT", "PERSISTENT")
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
@@ -127,6 +130,7 @@ class WgmmaFamily(Family):
             "B_ALONG_K": int(b.along_k),
             "PROMOTED": int(types.compute.promotes),
             "PIECES": types.compute.pieces.count if types.compute.pieces else 0,
+            "HALVES": int(types.compute is Compute.F16),
             "INTEGER": int(types.accumulator is DType.S32),
             "BESIDE_SUMS": BESIDE_TOTALS if types.compute.pieces else BESIDE_SUMS,
             "HAS_WGMMA": int(sums_type(types) is not None),
@@ -144,6 +148,7 @@ class WgmmaFamily(Family):
             *_lines(b, elements),
             *_clusters(a if a.shared else b),
             *_pieces(problem.types.compute.pieces),
+            *_partial(problem.products if one.SPLIT > 1 else 0),
             *_results(
                 piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc")), problem.products
             ),
@@ -153,7 +158,8 @@ class WgmmaFamily(Family):
         one = cast(WgmmaConfig, config)
         value = constants(self, problem, config)
         launch = replace(
-            launch_of(value, tile_grid(problem, _cluster_tile(one)), dynamic=True),
+            launch_of(value, tile_grid(problem, _cluster_tile(one)), dynamic=True, splits=one.SPLIT),
+            summed=value["PARTIAL"] - one.BM * one.BN if one.SPLIT > 1 else 0,
             cluster=one.CLUSTER,
             attributes=(DEPENDENT_LAUNCH,),
             maps=maps_of(problem, one),
@@ -163,7 +169,8 @@ class WgmmaFamily(Family):
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
         promotion = PROMOTION if pieces else one.BK * value["PROMOTED"]
-        sums = SumOrder(mma, one.BK, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
+        step = PROMOTION if pieces and one.SPLIT > 1 else one.BK  # of which a range of K has whole ones
+        sums = SumOrder(mma, step, one.SPLIT, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 
     def template(self, config: Config) -> str:
@@ -176,6 +183,8 @@ class WgmmaFamily(Family):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
         if not plan.problem.batched:
             names |= {"PIECES"}
+        if plan.launch.splits == 1:
+            names |= {"SPLIT"}
         if plan.launch.cluster == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
@@ -238,7 +247,7 @@ class WgmmaFamily(Family):
             )
         if staged(plan.problem):
             lines.append("Stores  C leaves through shared memory, by TMA")
-        return tuple(lines)
+        return (*lines, *shared_tiles(plan.launch))
 
 
 def donates(config: WgmmaConfig) -> bool:
@@ -363,6 +372,12 @@ def _pieces(pieces: Pieces | None) -> tuple[Derived, ...]:
     return tuple(Derived(*line, group="Pieces") for line in lines)
 
 
+@cache
+def _partial(products: int) -> tuple[Derived, ...]:
+    elements = Derived("PARTIAL", f"BM * BN{_times(products)}", "sums that a block leaves in the workspace", "Split-K")
+    return (elements,) if products else ()
+
+
 def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
     return (
         f"Pieces  A and B are each split into {pieces.count} of {pieces.dtype.label}: for {PROMOTION} of K at a time",
@@ -392,7 +407,7 @@ def _results(piece: int, buffers: bool, store: int, products: int) -> tuple[Deri
     )
     b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
     b = f"({b} + 1023) / 1024 * 1024" if buffers else b  # C's pieces begin at a pattern of a swizzle
-    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
+    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS + 16 * (SPLIT > 1)"
     return (
         *(Derived(*line, group="How C leaves registers") for line in lines),
         Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),

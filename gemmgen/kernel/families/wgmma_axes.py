@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import GRID_FITS
+from gemmgen.kernel.families.base import SPLIT_FITS, split_axis
 from gemmgen.kernel.tensor_map import PATTERN_LINES
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import MOST_N, M
@@ -15,7 +15,9 @@ from gemmgen.problem.wgmma import MOST_N, M
 class WgmmaConfig(Config):
     """The axes of `wgmma`."""
 
-    PATTERN = "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}"
+    PATTERN = (
+        "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}[_split{SPLIT}]"
+    )
 
     BM: int = axis(128, (128, 256, 64, 192), "rows of C that a block computes")
     BN: int = axis(256, (256, 128, 192, 64, 160, 224, 96, 32, 16), "columns of C that a block computes")
@@ -31,6 +33,7 @@ class WgmmaConfig(Config):
         8, (8, 16, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2"
     )
     PERSISTENT: int = axis(1, (1, 0), "1: a block computes one tile after the other, 0: one tile")
+    SPLIT: int = split_axis()
 
 
 CONSTRAINTS = (
@@ -62,6 +65,10 @@ CONSTRAINTS = (
         "a block brings whole patterns of a swizzle, 8 lines each",
         False,
     ),
+    # Split-K
+    Constraint("SPLIT == 1 or PERSISTENT == 0", "a block that leaves its sums to another is done", False),
+    Constraint("SPLIT == 1 or CLUSTER == 1", "the blocks of a cluster share no part of K", False),
+    Constraint("SPLIT == 1 or HALVES == 0", "sums of f16 would be rounded once more with each part of K", False),
     # Stages
     Constraint("STAGES >= 2", "one stage is filled while another is read", False),
     Constraint("IN_FLIGHT < STAGES", "stages that products still read cannot be filled"),
@@ -76,7 +83,7 @@ CONSTRAINTS = (
         "sums, and what goes on beside them, fit the registers",
         False,
     ),
-    GRID_FITS,
+    *SPLIT_FITS,
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
 )
 
@@ -92,7 +99,9 @@ PRUNING = (
     ),
     Constraint("IN_FLIGHT == 1 - PROMOTED", "a detail, tried last, of the fastest"),
     Constraint("GROUP == 8", "likewise"),
-    Constraint("PERSISTENT == 1", "likewise"),
+    Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
+    Constraint("K == 0 or SPLIT == 1 or K >= 4 * SPLIT * BK", "a start and a reduction for so few k tiles"),
+    Constraint("SPLIT == 1 or M * N * BATCH * SPLIT <= 2 * SMS * BM * BN", "the grid fills the card without a split"),
     Constraint("M == 0 or BM < 2 * M or BM == 64", "most of the tile would lie outside of C"),
     Constraint("N == 0 or BN < 2 * N or BN == 16", "most of the tile would lie outside of C"),
 )
