@@ -2,23 +2,23 @@
     as its threads hold them, and the last one adds them to its own. #*/
 //% from "device/convert.cu" import add_to
 //% from "device/split.cu" import split_k_range
-//% macro split_k(view, kernel, registers)
+//% macro split_k(view)
 ${ split_k_range("INTERVAL" if view.pieces else "BK") }
 // Where registers r to r + 3 of this thread's sums, of its instruction i, lie in the partial of its block: those of all threads
 // that compute lie side by side, so that a warp's access is of 512 bytes in a row.
 __device__ __forceinline__ int place_in_partial(int i, int r)
 {
-    return ((i * ${ registers } + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
+    return ((i * ${ view.sums } + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
 // Leaves this block's sums, PARTIAL of them, in the workspace.
-__device__ __forceinline__ void store_partial(const Accumulators& acc, ${ T }* partial)
+__device__ __forceinline__ void store_partial(const Accumulators& sums, ${ T }* partial)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < ${ registers }; r += 4)
-            store<4>(partial + place_in_partial(i, r), Vec<${ of.sums }4>{acc[i][r], acc[i][r + 1], acc[i][r + 2], acc[i][r + 3]});
+        for (int r = 0; r < ${ view.sums }; r += 4)
+            store<4>(partial + place_in_partial(i, r), Vec<${ of.sums }4>{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
     }
 }
 
@@ -36,21 +36,21 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-// acc = the sums over all of K, of which these are those of the range `own`.
-__device__ __forceinline__ void reduce_partials(const ${ T }* partials, int own, Accumulators& acc)
+// sums = those over all of K, of which these are those of the range `own`.
+__device__ __forceinline__ void reduce_partials(const ${ T }* partials, int own, Accumulators& sums)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < ${ registers }; r += 4) {
-            const Vec<${ of.sums }4> mine{acc[i][r], acc[i][r + 1], acc[i][r + 2], acc[i][r + 3]};
+        for (int r = 0; r < ${ view.sums }; r += 4) {
+            const Vec<${ of.sums }4> mine{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
             #pragma unroll
-            for (int c = 0; c < 4; ++c) acc[i][r + c] = ${ zero };
+            for (int c = 0; c < 4; ++c) sums[i][r + c] = ${ zero };
             #pragma unroll
             for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
                 const Vec<${ of.sums }4> part = peer == own ? mine : load<4>(partials + peer * PARTIAL + place_in_partial(i, r));
                 #pragma unroll
-                for (int c = 0; c < 4; ++c) ${ add_to("acc[i][r + c]", "part.at[c]") }
+                for (int c = 0; c < 4; ++c) ${ add_to("sums[i][r + c]", "part.at[c]") }
             }
         }
     }

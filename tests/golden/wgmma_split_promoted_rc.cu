@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_6a9ead64
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_1ab1df57
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -393,13 +393,13 @@ __device__ __forceinline__ int place_in_partial(int i, int r)
 }
 
 // Leaves this block's sums, PARTIAL of them, in the workspace.
-__device__ __forceinline__ void store_partial(const Accumulators& acc, float* partial)
+__device__ __forceinline__ void store_partial(const Accumulators& sums, float* partial)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; r += 4)
-            store<4>(partial + place_in_partial(i, r), Vec<float, 4>{acc[i][r], acc[i][r + 1], acc[i][r + 2], acc[i][r + 3]});
+            store<4>(partial + place_in_partial(i, r), Vec<float, 4>{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
     }
 }
 
@@ -417,21 +417,21 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-// acc = the sums over all of K, of which these are those of the range `own`.
-__device__ __forceinline__ void reduce_partials(const float* partials, int own, Accumulators& acc)
+// sums = those over all of K, of which these are those of the range `own`.
+__device__ __forceinline__ void reduce_partials(const float* partials, int own, Accumulators& sums)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; r += 4) {
-            const Vec<float, 4> mine{acc[i][r], acc[i][r + 1], acc[i][r + 2], acc[i][r + 3]};
+            const Vec<float, 4> mine{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
             #pragma unroll
-            for (int c = 0; c < 4; ++c) acc[i][r + c] = 0.0f;
+            for (int c = 0; c < 4; ++c) sums[i][r + c] = 0.0f;
             #pragma unroll
             for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
                 const Vec<float, 4> part = peer == own ? mine : load<4>(partials + peer * PARTIAL + place_in_partial(i, r));
                 #pragma unroll
-                for (int c = 0; c < 4; ++c) acc[i][r + c] += part.at[c];
+                for (int c = 0; c < 4; ++c) sums[i][r + c] += part.at[c];
             }
         }
     }
@@ -497,7 +497,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_6a9ead64(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_1ab1df57(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_c58f5e48
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_422918d6
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -19,8 +19,8 @@
 //         no two matrices of C that overlap,
 //         partials: ceil(M / 64) * ceil(N / 128) * batch * 4 * 8192 floats, holding anything,
 //         semaphores: ceil(M / 64) * ceil(N / 128) * batch counters, zero before the first launch, which every launch leaves zero,
-//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_c58f5e48_prepare_a_kernel writes before,
-//         prepared_b: batch * K * 4096 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_c58f5e48_prepare_b_kernel writes before,
+//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_422918d6_prepare_a_kernel writes before,
+//         prepared_b: batch * K * 4096 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_422918d6_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -418,13 +418,13 @@ __device__ __forceinline__ int place_in_partial(int i, int r)
 }
 
 // Leaves this block's sums, PARTIAL of them, in the workspace.
-__device__ __forceinline__ void store_partial(const Accumulators& acc, float* partial)
+__device__ __forceinline__ void store_partial(const Accumulators& sums, float* partial)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; r += 4)
-            store<4>(partial + place_in_partial(i, r), Vec<float, 4>{acc[i][r], acc[i][r + 1], acc[i][r + 2], acc[i][r + 3]});
+            store<4>(partial + place_in_partial(i, r), Vec<float, 4>{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
     }
 }
 
@@ -442,21 +442,21 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-// acc = the sums over all of K, of which these are those of the range `own`.
-__device__ __forceinline__ void reduce_partials(const float* partials, int own, Accumulators& acc)
+// sums = those over all of K, of which these are those of the range `own`.
+__device__ __forceinline__ void reduce_partials(const float* partials, int own, Accumulators& sums)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; r += 4) {
-            const Vec<float, 4> mine{acc[i][r], acc[i][r + 1], acc[i][r + 2], acc[i][r + 3]};
+            const Vec<float, 4> mine{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
             #pragma unroll
-            for (int c = 0; c < 4; ++c) acc[i][r + c] = 0.0f;
+            for (int c = 0; c < 4; ++c) sums[i][r + c] = 0.0f;
             #pragma unroll
             for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
                 const Vec<float, 4> part = peer == own ? mine : load<4>(partials + peer * PARTIAL + place_in_partial(i, r));
                 #pragma unroll
-                for (int c = 0; c < 4; ++c) acc[i][r + c] += part.at[c];
+                for (int c = 0; c < 4; ++c) sums[i][r + c] += part.at[c];
             }
         }
     }
@@ -558,7 +558,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_c58f5e48_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_422918d6_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -587,7 +587,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_c58f5e48_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_c58f5e48_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_422918d6_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -614,7 +614,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_c58f5e48_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_c58f5e48(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_422918d6(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -72,8 +72,12 @@ class WgmmaView:
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"
     persistent   a block computes one tile after the other
+    pingpong     its consumers take turns at them, instead of sharing each
     donates      registers move from the producer to the consumers
     in_flight    k tiles whose products may be under way while the next one is awaited
+    alternates   its k tiles have two sets of sums by turns: one's products are under way while the other is promoted
+    odd          their number may be odd
+    sums         registers of a thread for those of an instruction, as the kernel computes them
     batched      tensor maps have a third dimension
     group        see raster.cu
     unread       sizes that the kernel has from tensor maps, or as numbers
@@ -90,8 +94,12 @@ class WgmmaView:
     cluster: int
     along: str
     persistent: bool
+    pingpong: bool
     donates: bool
     in_flight: int
+    alternates: bool
+    odd: bool
+    sums: str
     batched: bool
     group: int
     unread: tuple[str, ...]
@@ -132,7 +140,6 @@ class WgmmaFamily(Family):
             "PIECES": types.compute.pieces.count if types.compute.pieces else 0,
             "HALVES": int(types.compute is Compute.F16),
             "INTEGER": int(types.accumulator is DType.S32),
-            "BESIDE_SUMS": BESIDE_TOTALS if types.compute.pieces else BESIDE_SUMS,
             "HAS_WGMMA": int(sums_type(types) is not None),
             "POINTERS": int(problem.pointers),
         }
@@ -142,8 +149,8 @@ class WgmmaFamily(Family):
         a, b = operands(problem, one)
         elements = "elements" if problem.types.compute.pieces else elements_of(problem)
         return (
-            *_tiling(K_BYTES // problem.types.factors[0].size),
-            *_registers(one.CONSUMERS, problem.types.compute is Compute.F16, problem.products),
+            *_tiling(K_BYTES // problem.types.factors[0].size, bool(one.PINGPONG)),
+            *_registers(one.CONSUMERS, _sums(problem), *_sets(problem, one)),
             *_lines(a, elements),
             *_lines(b, elements),
             *_clusters(a if a.shared else b),
@@ -177,7 +184,7 @@ class WgmmaFamily(Family):
         return "kernel/wgmma.cu"
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        names = {"ACROSS", "PERSISTENT", "SUM_REGISTERS", "IN_FLIGHT", "SHARED_BYTES"}
+        names = {"ACROSS", "PERSISTENT", "PINGPONG", "SUM_REGISTERS", "BESIDE_SUMS", "IN_FLIGHT", "SHARED_BYTES"}
         one = cast(WgmmaConfig, plan.config)
         if not donates(one):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
@@ -193,7 +200,7 @@ class WgmmaFamily(Family):
     def view(self, plan: Plan) -> WgmmaView:
         one, problem = cast(WgmmaConfig, plan.config), plan.problem
         a, b = operands(problem, one)
-        assert isinstance(plan.mma, Wgmma), "constraints ask for one"
+        assert isinstance(plan.mma, Wgmma) and plan.sums is not None, "constraints ask for one"
         return WgmmaView(
             a=a,
             b=b,
@@ -206,8 +213,12 @@ class WgmmaFamily(Family):
             cluster=one.CLUSTER,
             along="n" if one.ACROSS else "m",
             persistent=bool(one.PERSISTENT),
+            pingpong=bool(one.PINGPONG),
             donates=donates(one),
             in_flight=one.IN_FLIGHT,
+            alternates=alternates(problem, one),
+            odd=problem.k is None or any(-(-(end - k) // one.BK) % 2 for k, end in plan.sums.ranges(problem.k)),
+            sums=_sums(problem),
             batched=problem.batched,
             group=one.GROUP,
             unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
@@ -215,22 +226,25 @@ class WgmmaFamily(Family):
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         one = cast(WgmmaConfig, plan.config)
+        sharers = 1 if one.PINGPONG else one.CONSUMERS
         return (
-            Tile("warpgroup", one.BM // one.CONSUMERS, one.BN, one.CONSUMERS),
+            Tile("warpgroup", one.BM // sharers, one.BN, sharers),
             Tile("thread", 2 * plan.constants["MMAS_M"], one.BN // 4, WARPGROUP),
         )
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         one, mma = cast(WgmmaConfig, plan.config), plan.mma
         assert isinstance(mma, Wgmma)
-        steps = one.BK // mma.k * (one.BM // one.CONSUMERS // M)
-        rows = one.BM // one.CONSUMERS
+        rows = one.BM if one.PINGPONG else one.BM // one.CONSUMERS
+        steps = one.BK // mma.k * (rows // M)
         lines = [
             f"{block(plan)}, in k tiles of {one.BK}, {plan.shared_bytes} bytes of shared memory",
             f"Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of {plural(one.STAGES, 'stage')};",
             f"        consumers, {one.CONSUMERS} others: {rows} x {one.BN} each by {plural(steps, 'wgmma')} of "
             f"64 x {mma.n} x {mma.k} a k tile",
         ]
+        if one.PINGPONG:
+            lines.append("        take turns at the block's tiles: while one stores C, another multiplies")
         if plan.problem.products > 1:
             lines.append(f"Sums    {one.BN} columns of each product: those of B2 follow those of B1 in shared memory")
         if plan.problem.types.compute is Compute.PROMOTED:
@@ -274,11 +288,11 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
     size_a, size_b = (dtype.size for dtype in problem.types.factors)
     pieces = problem.types.compute.pieces
     columns = problem.products * config.BN  # of B
-    threads, rows = WARPGROUP * config.CONSUMERS, config.BM // config.CONSUMERS  # that compute; of each warpgroup
+    threads = WARPGROUP * config.CONSUMERS  # that compute
     moved = (config.BM * size_a + columns * size_b) * config.BK
     tile = _cluster_tile(config)
     spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
-    read = config.CONSUMERS * (rows * size_a + rows // M * columns * size_b)  # bytes of the block, for each k
+    read = config.BM * size_a + config.BM // M * columns * size_b  # bytes of a tile, for each k
     outputs = config.BM * columns // threads
     held = _start_registers(config.CONSUMERS) if donates(config) else 0
     return Work(
@@ -304,26 +318,42 @@ def _times(products: int) -> str:
     return f" * {products}" if products > 1 else ""
 
 
+def _sums(problem: Problem) -> str:
+    """Registers of a thread for the sums of an instruction, 64 x BN of each product, as an expression."""
+    per_register = 2 if problem.types.compute is Compute.F16 else 1
+    columns = 2 * per_register // problem.products  # that take a register of each thread
+    return f"BN / {columns}" if columns > 1 else "BN"
+
+
+def alternates(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether k tiles have two sets of sums by turns: where they are promoted while products are under way."""
+    return problem.types.compute is Compute.PROMOTED and config.IN_FLIGHT > 0
+
+
+def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
+    """(sets of sums that a consumer has, registers of a thread that it needs beside them)."""
+    compute, two = problem.types.compute, alternates(problem, config)
+    return 1 + compute.promotes + two, BESIDE_TOTALS if compute.pieces or two else BESIDE_SUMS
+
+
 @cache
-def _tiling(step: int) -> tuple[Derived, ...]:
+def _tiling(step: int, pingpong: bool) -> tuple[Derived, ...]:
+    rows = str(M) if pingpong else f"({M} * CONSUMERS)"  # of an instruction in all consumers that share a tile
     return (
         Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
         Derived("MINB", "1", "blocks of an SM, at least: setmaxnreg needs it said"),
         Derived("K_STEP", str(step), "k of an instruction"),
-        Derived("MMAS_M", f"BM / ({M} * CONSUMERS)", "instructions down a consumer's tile"),
+        Derived("MMAS_M", f"BM / {rows}", "instructions down a consumer's tile"),
     )
 
 
 @cache
-def _registers(consumers: int, halves: bool, products: int) -> tuple[Derived, ...]:
+def _registers(consumers: int, sums: str, sets: int, beside: int) -> tuple[Derived, ...]:
     lines = (
         ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "that a thread of the producer keeps"),
         ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "that a consumer's thread has then"),
-        (
-            "SUM_REGISTERS",
-            f"MMAS_M * BN{_times(products)} / {4 if halves else 2} * (1 + PROMOTED)",
-            "of a consumer's thread, for sums",
-        ),
+        ("SUM_REGISTERS", f"MMAS_M * {sums} * {sets}", "of a consumer's thread, for sums"),
+        ("BESIDE_SUMS", str(beside), "of a consumer's thread, for all else"),
     )
     return tuple(Derived(*line, group="Registers") for line in lines)
 
