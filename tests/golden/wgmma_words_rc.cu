@@ -1,22 +1,20 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_6d5bdf26
+// gemm_bf16_rc_Mx1002x512_sm90_4df62c30
 //
-//     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  512 x 1024, row-major, lda = 1024
-//     B  1024 x 513, column-major, ldb = 1024
-//     C  512 x 513, row-major, ldc = 513
-//     bias_n  513 elements, one a column of C
-//     scale_m  512 elements, one a row of C
-//     scale_n  513 elements, one a column of C
+//     A  M x 512, row-major, lda = 512
+//     B  512 x 1002, column-major, ldb = 512
+//     C  M x 1002, row-major, ldc = 1002
 //
-// Block   128 x 256 of C by 384 threads, in k tiles of 128, 197632 bytes of shared memory
+// Block   128 x 96 of C by 384 threads, in k tiles of 64, 129024 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 64 x 256 each by 4 wgmmas of 64 x 256 x 32 a k tile
+//         consumers, 2 others: 64 x 96 each by 4 wgmmas of 64 x 96 x 16 a k tile
+// Stores  C leaves through shared memory, by rows
 //
-// Launch  ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 197632 bytes of dynamic shared memory
-// Expects A, B, C, bias_n, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_wgmma_128x256x128_c2_k1x0_s4_f1_g8_p0
-// Made by gemmgen generate 512x513x1024 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set PERSISTENT=0
+// Launch  up to ceil(M / 128) * ceil(N / 96) blocks of 384 threads, 129024 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
+// Config  gemm_bf16_rc_Mx1002x512_wgmma_128x96x64_c2_k1x0_s4_f1_g8_p1
+// Made by gemmgen generate '?x1002x512' --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BN=96
 
 namespace {
 
@@ -46,17 +44,17 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 512;
-    static constexpr int N = 513;
-    static constexpr int K = 1024;
-    static constexpr int ldc = 513;
+    int M;
+    static constexpr int N = 1002;
+    static constexpr int K = 512;
+    static constexpr int ldc = 1002;
 };
-using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 256;       // columns of C that a block computes
-constexpr int BK = 128;       // depth of a k tile
+constexpr int BN = 96;        // columns of C that a block computes
+constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
@@ -64,7 +62,7 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
-constexpr int K_STEP = 32;                      // k of an instruction
+constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Registers
@@ -72,24 +70,24 @@ constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
 constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
 
 // Boxes of TMA
-constexpr int LINE_A = 128;  // elements of a line of A in shared memory
-constexpr int LINE_B = 128;  // elements of a line of B in shared memory
+constexpr int LINE_A = 64;  // elements of a line of A in shared memory
+constexpr int LINE_B = 64;  // elements of a line of B in shared memory
 
 // How C leaves registers
-constexpr int CN = 64;      // columns of C that leave at once, of a consumer's 64 rows
-constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;       // neighbouring rows among them
-constexpr int FN = 2;       // neighbouring columns among them
-constexpr int STEP_M = 8;   // rows from one to the next
-constexpr int STEP_N = 8;   // columns from one pair to the next
-constexpr int VC = 1;       // elements of an access to C
+constexpr int CN = 96;           // columns of C that leave at once, of a consumer's 64 rows
+constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
+constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;            // neighbouring rows among them
+constexpr int FN = 2;            // neighbouring columns among them
+constexpr int STEP_M = 8;        // rows from one to the next
+constexpr int STEP_N = 8;        // columns from one pair to the next
+constexpr int VC = 2;            // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -110,16 +108,17 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 }
 
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
-using Accumulators = int[MMAS_M][BN / 2];
+using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
 };
-static_assert(sizeof(Shared) == 197632, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 129024, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -292,41 +291,26 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 256 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 96 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n256k32_s8(int (&d)[128], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 "
+        "setp.ne.b32 p, %50, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
-        "%128, %129, p;\n"
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+        "%48, %49, p, 1, 1, 0, 0;\n"
         "}\n"
-        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7]),
-          "+r"(d[8]), "+r"(d[9]), "+r"(d[10]), "+r"(d[11]), "+r"(d[12]), "+r"(d[13]), "+r"(d[14]), "+r"(d[15]),
-          "+r"(d[16]), "+r"(d[17]), "+r"(d[18]), "+r"(d[19]), "+r"(d[20]), "+r"(d[21]), "+r"(d[22]), "+r"(d[23]),
-          "+r"(d[24]), "+r"(d[25]), "+r"(d[26]), "+r"(d[27]), "+r"(d[28]), "+r"(d[29]), "+r"(d[30]), "+r"(d[31]),
-          "+r"(d[32]), "+r"(d[33]), "+r"(d[34]), "+r"(d[35]), "+r"(d[36]), "+r"(d[37]), "+r"(d[38]), "+r"(d[39]),
-          "+r"(d[40]), "+r"(d[41]), "+r"(d[42]), "+r"(d[43]), "+r"(d[44]), "+r"(d[45]), "+r"(d[46]), "+r"(d[47]),
-          "+r"(d[48]), "+r"(d[49]), "+r"(d[50]), "+r"(d[51]), "+r"(d[52]), "+r"(d[53]), "+r"(d[54]), "+r"(d[55]),
-          "+r"(d[56]), "+r"(d[57]), "+r"(d[58]), "+r"(d[59]), "+r"(d[60]), "+r"(d[61]), "+r"(d[62]), "+r"(d[63]),
-          "+r"(d[64]), "+r"(d[65]), "+r"(d[66]), "+r"(d[67]), "+r"(d[68]), "+r"(d[69]), "+r"(d[70]), "+r"(d[71]),
-          "+r"(d[72]), "+r"(d[73]), "+r"(d[74]), "+r"(d[75]), "+r"(d[76]), "+r"(d[77]), "+r"(d[78]), "+r"(d[79]),
-          "+r"(d[80]), "+r"(d[81]), "+r"(d[82]), "+r"(d[83]), "+r"(d[84]), "+r"(d[85]), "+r"(d[86]), "+r"(d[87]),
-          "+r"(d[88]), "+r"(d[89]), "+r"(d[90]), "+r"(d[91]), "+r"(d[92]), "+r"(d[93]), "+r"(d[94]), "+r"(d[95]),
-          "+r"(d[96]), "+r"(d[97]), "+r"(d[98]), "+r"(d[99]), "+r"(d[100]), "+r"(d[101]), "+r"(d[102]), "+r"(d[103]),
-          "+r"(d[104]), "+r"(d[105]), "+r"(d[106]), "+r"(d[107]), "+r"(d[108]), "+r"(d[109]), "+r"(d[110]), "+r"(d[111]),
-          "+r"(d[112]), "+r"(d[113]), "+r"(d[114]), "+r"(d[115]), "+r"(d[116]), "+r"(d[117]), "+r"(d[118]), "+r"(d[119]),
-          "+r"(d[120]), "+r"(d[121]), "+r"(d[122]), "+r"(d[123]), "+r"(d[124]), "+r"(d[125]), "+r"(d[126]), "+r"(d[127])
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
@@ -346,13 +330,13 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
 // what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(signed char));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16, 8 * LINE_B * sizeof(signed char));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n256k32_s8(acc[i], a + i * 64 * LINE_A * sizeof(signed char) / 16 + k * sizeof(signed char) / 16, b + k * sizeof(signed char) / 16, true);
+            wgmma_m64n96k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16, true);
     }
 }
 
@@ -363,7 +347,7 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN])
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
@@ -373,76 +357,76 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
     }
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
-struct Epilogue {
-    float alpha, beta;
-    const float* bias_n;
-    const float* scale_m;
-    const float* scale_n;
-};
-
-// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
-// alpha * acc * scale_m * scale_n + beta * C + bias_n
-__device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int acc, float c)
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements further apart
+// than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
+__device__ __forceinline__ int staged_at(int m, int n)
 {
-    const float bias_n = e.bias_n[n];
-    const float scale_m = e.scale_m[m];
-    const float scale_n = e.scale_n[n];
-    return fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n) + bias_n;
+    return m % 8 * PITCH_C + n;
 }
 
-// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int m, int n, Vec<int, N> value, int valid)
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
 {
-    if (valid >= N) {
-        Vec<BF16, N> old = {};
-        if (e.beta != 0.0f) old = load<N>(to);
-        Vec<BF16, N> stored;
+    if (beta != 0.0f) {
+        const Vec<BF16, N> old = load<N>(to);
         #pragma unroll
-        for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, m, n + i, value.at[i], old.at[i]));
-        store<N>(to, stored);
-        return;
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
+    Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = BF16(epilogue(e, m, n + i, value.at[i], e.beta == 0.0f ? 0.0f : to[i]));
-    }
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+    store<N>(to, stored);
 }
 
-// The i-th of this thread's TM rows of C, for those elements that exist.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, ThreadOrigin thread, int i,
-                                          const int (&sums)[TN], const Epilogue& e)
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
-        Vec<int, VC> value;
+        Vec<float, VC> value;
         #pragma unroll
-        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, e, m, n, value, columns - n);
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_results<VC>(tile + staged_at(m, n), value, beta);
     }
 }
 
-// The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, ThreadOrigin thread,
-                                        const int (&sums)[TM][TN], const Epilogue& e)
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each exist. The others become zeros.
+__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int columns, BF16* staged)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, columns, thread, i, sums[i], e);
+    for (int m = 0; m < 8; ++m) {
+        const int width = m < rows ? max(0, min(CN, columns)) : 0;
+        for (int n = threadIdx.x % 32; n < CN; n += 32) staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
+    }
+}
+
+// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each exist. Neighbouring lanes write
+// neighbouring elements, 2 each, for whole sectors of C's lines wherever these begin.
+__device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int columns, const BF16* staged)
+{
+    #pragma unroll
+    for (int m = 0; m < 8; ++m) {
+        const int width = m < rows ? max(0, min(CN, columns)) : 0;
+        #pragma unroll
+        for (int first = 0; first < CN; first += 32 * 2) {
+            const int n = first + static_cast<int>(threadIdx.x) % 32 * 2;
+            if (n < width) store<2>(c + Offset(m) * s.ldc + n, load<2>(staged + staged_at(m, n)));
+        }
+    }
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_6d5bdf26(
+gemm_bf16_rc_Mx1002x512_sm90_4df62c30(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
-    const float* __restrict__ bias_n,
-    const float* __restrict__ scale_m,
-    const float* __restrict__ scale_n,
+    int M,
     float alpha,
     float beta)
 {
@@ -458,15 +442,18 @@ gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_6d5bdf26(
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
-    const Shape s{};
+    const Shape s{M};
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
+            for (int k = 0; k < s.K; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+            }
         }
         return;
     }
@@ -474,30 +461,43 @@ gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_6d5bdf26(
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const ThreadOrigin thread = thread_origin();
-    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-    Accumulators acc = {};
-    int previous = 0;  // the stage whose products may still be under way
-    for (int k = 0; k < s.K; k += BK, ring.advance()) {
-        mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-        wgmma_commit();
-        wgmma_wait<1>();  // for those of the k tile before
-        if (k > 0) release_stage(shared, previous);
-        previous = ring.stage;
-    }
-    wgmma_wait<0>();
-    release_stage(shared, previous);
-    #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number);
+        Accumulators acc = {};
+        int previous = 0;  // the stage whose products may still be under way
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            wgmma_commit();
+            wgmma_wait<1>();  // for those of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
+        }
+        wgmma_wait<0>();
+        release_stage(shared, previous);
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-            int sums[TM][TN];
-            sums_of_piece(acc[i], piece, sums);
-            BF16* const c = C + Offset(m) * s.ldc + n;
-            const Epilogue e = {alpha, beta, bias_n + n, scale_m + m, scale_n + n};
-            store_c(c, s, s.N - n, thread, sums, e);
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                BF16* const c = shared.c[threadIdx.x / 32];
+                #pragma unroll
+                for (int j = 0; j < TM; ++j) {  // eight rows of each warp
+                    const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
+                    BF16* const to = C + Offset(row) * s.ldc + n;
+                    __syncwarp();  // what was there has left
+                    if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                        load_rows(to, s, s.M - row, s.N - n, c);
+                        __syncwarp();
+                    }
+                    store_row(c, s, thread, j, sums[j], alpha, beta);
+                    __syncwarp();
+                    store_rows(to, s, s.M - row, s.N - n, c);
+                }
+            }
         }
     }
 }
