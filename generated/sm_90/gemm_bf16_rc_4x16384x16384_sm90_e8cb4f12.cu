@@ -1,20 +1,20 @@
-// gemm_bf16_rr_8x14336x4096_sm90_718d72cb
+// gemm_bf16_rc_4x16384x16384_sm90_e8cb4f12
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  8 x 4096, row-major, lda = 4096
-//     B  4096 x 14336, row-major, ldb = 14336
-//     C  8 x 14336, row-major, ldc = 14336
+//     A  4 x 16384, row-major, lda = 16384
+//     B  16384 x 16384, column-major, ldb = 16384
+//     C  4 x 16384, row-major, ldc = 16384
 //
-// Block   64 x 128 of C by 256 threads, in k tiles of 64, 164864 bytes of shared memory
+// Block   64 x 64 of C by 256 threads, in k tiles of 128, 205824 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
-//         consumers, 1 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 16 a k tile
+//         consumers, 1 others: 64 x 64 each by 8 wgmmas of 64 x 64 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 164864 bytes of dynamic shared memory
+// Launch  up to ceil(M / 64) * ceil(N / 64) blocks of 256 threads, 205824 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rr_8x14336x4096_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0
-// Made by gemmgen generate 8x14336x4096 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0
+// Config  gemm_bf16_rc_4x16384x16384_wgmma_64x64x128_c1_k1x0_s6_f1_g16_p1
+// Made by gemmgen generate 4x16384x16384 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=128 --set CONSUMERS=1 --set STAGES=6 --set GROUP=16
 
 namespace {
 
@@ -44,19 +44,19 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 8;
-    static constexpr int N = 14336;
-    static constexpr int K = 4096;
+    static constexpr int M = 4;
+    static constexpr int N = 16384;
+    static constexpr int K = 16384;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 64;        // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
-constexpr int BK = 64;        // depth of a k tile
+constexpr int BN = 64;        // columns of C that a block computes
+constexpr int BK = 128;       // depth of a k tile
 constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
 constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -109,14 +109,14 @@ using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BN lines of LINE_B elements, one behind the other
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 164864, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 205824, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -311,29 +311,23 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "setp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 1;\n"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 0;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
@@ -352,9 +346,10 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, LINES_A * BK * sizeof(BF16) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
     #pragma unroll
-    for (int at = 0; at < BN; at += LINE_B) tma_load_2d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k);
+    for (int at = 0; at < BK; at += LINE_A) tma_load_2d(shared.a[stage] + at * BM, map_a, full, k + at, tile.m);
+    #pragma unroll
+    for (int at = 0; at < BK; at += LINE_B) tma_load_2d(shared.b[stage] + at * BN, map_b, full, k + at, tile.n);
 }
 
 // acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
@@ -362,12 +357,12 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16), 8 * LINE_B * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n64k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16, b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(BF16) / 16, true);
     }
 }
 
@@ -438,7 +433,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_8x14336x4096_sm90_718d72cb(
+gemm_bf16_rc_4x16384x16384_sm90_e8cb4f12(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -461,13 +456,16 @@ gemm_bf16_rr_8x14336x4096_sm90_718d72cb(
     launch_dependents();
 
     const Shape s{};
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         if (threadIdx.x > CONSUMERS * 128) return;
-        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
+            for (int k = 0; k < s.K; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+            }
         }
         return;
     }
@@ -476,44 +474,46 @@ gemm_bf16_rr_8x14336x4096_sm90_718d72cb(
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-    Accumulators acc = {};
-    int previous = 0;  // the stage whose products may still be under way
-    for (int k = 0; k < s.K; k += BK, ring.advance()) {
-        mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-        wgmma_commit();
-        wgmma_wait<1>();  // for those of the k tile before
-        if (k > 0) release_stage(shared, previous);
-        previous = ring.stage;
-    }
-    wgmma_wait<0>();
-    release_stage(shared, previous);
-    #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number);
+        Accumulators acc = {};
+        int previous = 0;  // the stage whose products may still be under way
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            wgmma_commit();
+            wgmma_wait<1>();  // for those of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
+        }
+        wgmma_wait<0>();
+        release_stage(shared, previous);
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-            float sums[TM][TN];
-            sums_of_piece(acc[i], piece, sums);
-            BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
                 }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
-            store_c(c, s, s.M - m, thread, sums, alpha, beta);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                tma_store_2d(&map_c, c, n, m);
-                tma_store_commit();
+                store_c(c, s, s.M - m, thread, sums, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_commit();
+                }
             }
         }
     }
