@@ -58,7 +58,7 @@ FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler
 WGMMA_SUSTAINED, MMA_SUSTAINED = 0.72, 0.8
 TENSOR_L2_BYTES = 40  # per SM and cycle, by cp.async to the tiles of tensor cores
 TMA_L2_BYTES = 50  # likewise by TMA
-PROMOTION_SHOWS = 0.25  # share of its time: the other consumer's products hide some, and a rising clock
+PROMOTION_SHOWS = 0.25  # share of its time: the other consumer's products hide some, and the clock rises meanwhile
 CLUSTER_LOSS = 0.02  # share of its time that a kernel loses because blocks of a cluster wait for each other
 TMA_LATENCY = 1550  # cycles, from the start of a stage's copies to the products of its k tile
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
@@ -197,7 +197,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     waits = work.waits + (work.prefetch == 0)
     step += waits * GLOBAL_LATENCY / resident  # nothing runs while a block waits for its own tile, except other blocks
     step += PROMOTION_SHOWS * work.promotions * plan.consumers / WARP / SCHEDULERS
-    between = per_sm / resident - 1 if launch.maps and not work.alternates else 0  # tiles nothing is multiplied
+    between = per_sm / resident - 1 if launch.maps and not work.alternates else 0  # tiles, epilogues that show
     compute_us = (per_sm / resident * steps * step + between * _store_cycles(plan)) / device.clock_ghz / 1000
     dram_us = case.bytes_moved / device.bandwidth / 1000
     if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way
@@ -215,7 +215,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
 
 
 def _store_cycles(plan: Plan) -> float:
-    """In which a block's tile of C leaves an SM, behind one that comes for an epilogue that reads it."""
+    """In which a tile of C leaves an SM, and arrives before where the epilogue reads it."""
     rows, columns = plan.tile
     passes = 1 + plan.problem.epilogue.reads_c
     return rows * columns * plan.problem.types.c.size * passes / L2_BYTES_PER_CYCLE

@@ -106,12 +106,12 @@ PRUNING = (
     Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
     Constraint(
         "PINGPONG == 0 or BM == 128 and PRODUCTS * BN == 128 * (1 + HALVES)",
-        "the largest tile whose sums a consumer holds alone feeds on the fewest bytes; none but it was the fastest",
+        "in turns no tile was the fastest but the largest power of two whose sums fit a consumer",
     ),
-    Constraint("PINGPONG == 0 or CLUSTER == 1", "consumers in turns gained nothing from clusters"),
+    Constraint("PINGPONG == 0 or CLUSTER == 1", "and it gained nothing from clusters"),
     Constraint(
         "PINGPONG == 0 or M * N * BATCH == 0 or M * N * BATCH > SMS * BM * BN",
-        "consumers take turns where a block has more than one tile",
+        "no block has a second tile, and with it another turn",
     ),
     Constraint("K == 0 or SPLIT == 1 or K >= 4 * SPLIT * BK", "a start and a reduction for so few k tiles"),
     Constraint("SPLIT == 1 or M * N * BATCH * SPLIT <= 2 * SMS * BM * BN", "the grid fills the card without a split"),
