@@ -23,6 +23,7 @@ from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.executor import Floats, Operands, Products
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.arena import KEPT_BYTES, ImageKey, image_key
+from gemmgen.run.gpu.capability import properties_here
 from gemmgen.run.gpu.limits import MeasuredLimits, measure_limits
 from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
@@ -119,7 +120,9 @@ class GpuExecutor:
         self.device = device
         self._card = content_key(os.environ.get("CUDA_VISIBLE_DEVICES", ""), str(device))
         self._child = Child("gemmgen.run.gpu.worker:Worker", str(device))
-        self.properties = self._start()
+        self._child.start()
+        self._is_ready = False
+        self.properties = self._properties()
         self._shared = SharedMemory()
         self._tokens: dict[int, int] = {}
         self._numbers = itertools.count()
@@ -312,7 +315,7 @@ class GpuExecutor:
     def _request(self, timeout: float, verb: str, *arguments: object) -> Any:
         """The worker's answer. Raises CandidateFailed; the worker's death is a crash or a timeout."""
         with self.store.alone("gpu", self._card):  # a launch of another process would be in a measured time
-            if not self._child.running:
+            if not (self._is_ready and self._child.running):
                 self._start()  # apart, so that the start does not eat the candidate's time
             try:
                 return self._child.request((verb, *arguments), timeout)
@@ -320,13 +323,22 @@ class GpuExecutor:
                 kind: FailureKind = "timeout" if error.timed_out else "crash"
                 raise CandidateFailed(Failure(kind, str(error), "gpu")) from error
 
-    def _start(self) -> DeviceProperties:
+    def _properties(self) -> DeviceProperties:
+        """From the driver, while the worker starts."""
         try:
-            properties: DeviceProperties = self._child.request(("properties",), START_TIMEOUT)
+            return properties_here(self.device)
+        except CandidateFailed:
+            self._child.close()
+            raise
+
+    def _start(self) -> None:
+        """Wait until the worker answers."""
+        try:
+            self._child.request(("ready",), START_TIMEOUT)
+            self._is_ready = True
         except ChildDied as error:
             reason = f"the gpu worker does not start: {error}"
             raise CandidateFailed(Failure("unavailable", reason, "gpu")) from error
-        return properties
 
 
 def _multiplies(case: Case) -> bool:
