@@ -111,7 +111,7 @@ class Launch:
     cluster       blocks that share a tile, each with its rows of it, and run at once on neighbouring SMs: blocks
                   t * cluster and the next ones have tile t
     attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
-    summed        elements of workspace that a block writes beside a tile's: sums of A and B
+    summed        elements of workspace that a block writes beside a tile's: sums of A and B, or a second product's
     maps          of the operands that TMA moves, in the order of the kernel's parameters
     persistent    whether block b also does what blocks b + gridDim.x and so on would: any smaller grid computes the
                   same

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from gemmgen.run.executor import LoadedKernel
 from gemmgen.run.judging import Judged
+from gemmgen.verification.comparison import SAMPLED_RATIOS, Compared, compare, ratios, right
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.linear import alpha_of, linear, rule_of
 from gemmgen.verification.multiplied import allowed, products_at, samples
-from gemmgen.verification.reference import SAMPLED_RATIOS, Compared, compare, ratios, right
 from gemmgen.verification.replay import Index
 from gemmgen.verification.situation import Situation
 

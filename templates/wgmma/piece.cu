@@ -1,7 +1,7 @@
 /*# Pieces of C: 64 rows x CN columns that a warpgroup stores at once. #*/
-//% macro sums_of_piece(view, registers)
+//% macro sums_of_piece(view)
 // This thread's sums of a piece by rows of C, and by columns in each${ "" if view.halves else ": other names for the same registers" }.
-__device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc)[${ registers }], int piece, ${ T } (&sums)[TM][TN])
+__device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc)[${ view.sums }], int piece, ${ T } (&sums)[TM][TN])
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {

@@ -15,9 +15,9 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.run.gpu import executor
 from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.judged import judge
-from gemmgen.verification.reference import compare
 from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
 
 TYPES = (

@@ -176,8 +176,36 @@ SAMPLES = {
     ),
     "wgmma_tf32_rc": Sample(WGMMA, {}, (None, 512, 1024), "rc", compute=Compute.TF32, ld_align=4),
     "wgmma_pieces_rr": Sample(WGMMA, {"CLUSTER": 2}, (None, 512, 1000), "rr", compute=Compute.BF16X6, batch=None),
+    "wgmma_split_rr": Sample(
+        WGMMA,
+        {"BM": 64, "BN": 128, "CONSUMERS": 1, "STAGES": 6, "PERSISTENT": 0, "SPLIT": 4},
+        (64, 4096, None),
+        "rr",
+        dtype=DType.F16,
+        batch=None,
+        epilogue="bias+silu",
+    ),
+    "wgmma_split_promoted_rc": Sample(
+        WGMMA,
+        {"BN": 64, "PERSISTENT": 0, "SPLIT": 2},
+        (None, 513, 8192),
+        "rc",
+        types="e4m3,e4m3,bf16",
+        compute=Compute.PROMOTED,
+    ),
     "wgmma_promoted_rc": Sample(
         WGMMA, {"CONSUMERS": 1, "BM": 64}, (512, 512, 1024), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED
+    ),
+    "wgmma_promoted_in_flight_rc": Sample(
+        WGMMA, {"IN_FLIGHT": 1}, (512, 512, None), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED, ld_align=16
+    ),
+    "wgmma_pingpong_rc_epilogue": Sample(
+        WGMMA,
+        {"BN": 128, "STAGES": 6, "PINGPONG": 1},
+        (None, 4096, 1024),
+        "rc",
+        dtype=DType.BF16,
+        epilogue="bias+gelu",
     ),
     "wgmma_zero_points_u8_rr": Sample(
         WGMMA, {"BN": 64}, (None, 512, 100), "rr", types="u8,s8,s8", epilogue="zero_m+zero_b+scale_m+scale_n+bias"

@@ -20,12 +20,13 @@ from gemmgen.run.gpu.judge_records import Known, records
 from gemmgen.run.gpu.plain import plain_path
 from gemmgen.run.judging import Judged
 from gemmgen.verification.checks import Wrong, check
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.judged import judge
 from gemmgen.verification.linear import rule_of
 from gemmgen.verification.products import products
-from gemmgen.verification.reference import compare, expected
+from gemmgen.verification.reference import expected
 from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
 from gemmgen.verification.window import Window
 

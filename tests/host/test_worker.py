@@ -29,9 +29,9 @@ from gemmgen.run.gpu import arena, executor
 from gemmgen.run.gpu.shared import SharedMemory
 from gemmgen.run.gpu.timing import QUICK
 from gemmgen.support.errors import CandidateFailed, NoBaseline
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.linear import rule_of
-from gemmgen.verification.reference import compare
 from gemmgen.verification.sanitizers import tool as sanitizer
 from gemmgen.verification.situation import Situation
 

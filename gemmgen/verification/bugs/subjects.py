@@ -158,6 +158,15 @@ WGMMA_PROMOTED = Subject(
     ),
     (("PERSISTENT", 0), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
+WGMMA_PINGPONG = Subject(
+    "wgmma bf16 rc, consumers in turns", replace(_typed("bf16", "rc"), n=72, ld_align=8),
+    (("CONSUMERS", 2), ("STAGES", 3), ("PINGPONG", 1)), WGMMA,
+)  # fmt: skip
+WGMMA_TWO_SUMS = Subject(
+    "wgmma e4m3 rc, promoted beside products",
+    replace(_runtime("rc", 16), n=72, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED)),
+    (("STAGES", 3), ("IN_FLIGHT", 1)), WGMMA,
+)  # fmt: skip
 WARP_PRODUCTS = Subject("a warp a product, bf16 rr", Problem(32, 32, 32, batch=None, types=Types.parse("bf16")),
                         family=BATCHED_MMA)  # fmt: skip
 WARP_PRODUCTS_CC = Subject(
@@ -181,6 +190,14 @@ WGMMA_ZERO_POINTS_BATCH = Subject(
 WGMMA_PIECES = Subject(
     "wgmma f32 rc, pieces of bf16", replace(_typed("f32_bf16x6", "rc"), ld_align=4), (("BN", 32), ("STAGES", 2)), WGMMA
 )
+WGMMA_SPLIT = Subject(
+    "wgmma bf16 to f32, two consumers, split", replace(_typed("bf16,bf16,f32", "rc"), ld_align=8),
+    (("BM", 128), ("BN", 32), ("CONSUMERS", 2), ("STAGES", 2), ("PERSISTENT", 0), ("SPLIT", 3)), WGMMA,
+)  # fmt: skip
+WGMMA_SPLIT_PIECES = Subject(
+    "wgmma f32 rc, pieces of bf16, split", replace(_typed("f32_bf16x6", "rc"), ld_align=4),
+    (("STAGES", 2), ("PERSISTENT", 0), ("SPLIT", 2)), WGMMA,
+)  # fmt: skip
 WMMA_RC = Subject("wmma bf16 rc", _typed("bf16", "rc"), (("BM", 32), ("WN", 32)), WMMA)
 WMMA_CR = Subject("wmma f16 cr", _typed("f16,f16,f32", "cr"), (("BN", 64), ("WN", 32)), WMMA)
 DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import MISALIGNED, OUT_OF_ARRAY, POISON, READS, UNWRITTEN, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.base import (
+    DIVERGENCE,
+    MISALIGNED,
+    OUT_OF_ARRAY,
+    POISON,
+    READS,
+    UNWRITTEN,
+    VALUE,
+    Bug,
+    Diagnosis,
+)
 from gemmgen.verification.bugs.subjects import (
     WGMMA_CR,
+    WGMMA_PINGPONG,
     WGMMA_PREPARED,
     WGMMA_PROMOTED,
     WGMMA_RC,
+    WGMMA_TWO_SUMS,
     WGMMA_ZERO_POINTS,
     WGMMA_ZERO_POINTS_BATCH,
 )
@@ -96,6 +108,26 @@ WGMMA_BUGS = (
         (VALUE,)),
     Bug("sums are added up again", "duplicated product", WGMMA_PROMOTED, ", k > 0)", ", true)",
         (VALUE,)),
+    Bug("the sums of the k tile under way are added up", "swapped index", WGMMA_TWO_SUMS, "promote(acc[1 - i], totals)",
+        "promote(acc[i], totals)", (IN_FLIGHT, UNDER_WAY)),
+    Bug("sums are added up before their products end", "wait count", WGMMA_TWO_SUMS,
+        "                wgmma_wait<0>();  // for", "                wgmma_wait<1>();  // for", (IN_FLIGHT, UNDER_WAY)),
+    Bug("an odd k tile is half of a pair", "missing product", WGMMA_TWO_SUMS, "/ BK % 2 == 1", "/ BK % 2 == 2",
+        (DEADLOCK,)),
+    Bug("the last k tile is not added up", "missing product", WGMMA_TWO_SUMS, "        promote(acc[1], totals);\n", "",
+        (VALUE,)),
+    # Consumers in turns
+    Bug("a consumer does not await its turn", "named barrier", WGMMA_PINGPONG,
+        "        if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);\n", "",
+        (UNDER_WAY, TOO_MANY, DEADLOCK)),
+    Bug("nobody gets a turn", "named barrier", WGMMA_PINGPONG,
+        "(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256)", "(1 + CONSUMERS + consumer, 256)", (DIVERGENCE,)),
+    Bug("a consumer does not pass over the other's k tiles", "stage", WGMMA_PINGPONG,
+        "        ring.advance((CONSUMERS - 1) * k_tiles);\n", "", (UNDER_WAY, TOO_MANY, DEADLOCK, VALUE)),
+    Bug("over k tiles the parity stays", "phase", WGMMA_PINGPONG, "        parity ^= (stage + stages) / STAGES % 2;\n",
+        "", (UNDER_WAY, TOO_MANY, DEADLOCK)),
+    Bug("a stage is empty for both consumers", "arrivals", WGMMA_PINGPONG, "mbarrier_init(&shared.empty[stage], 1)",
+        "mbarrier_init(&shared.empty[stage], CONSUMERS)", (DEADLOCK,)),
     # C
     Bug("no proxy fence before C's store", "fence", WGMMA_RC, "                fence_proxy_async();\n", "",
         (UNDER_WAY,)),

@@ -1,20 +1,22 @@
-// gemm_bf16_rr_8x14336x4096_sm90_718d72cb
+// gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_db0cbf1f
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  8 x 4096, row-major, lda = 4096
-//     B  4096 x 14336, row-major, ldb = 14336
-//     C  8 x 14336, row-major, ldc = 14336
+//     A  512 x K, row-major, lda at run time
+//     B  K x 512, column-major, ldb at run time
+//     C  512 x 512, row-major, ldc = 512
 //
-// Block   64 x 128 of C by 256 threads, in k tiles of 64, 164864 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
-//         consumers, 1 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 16 a k tile
+// Block   128 x 128 of C by 384 threads, in k tiles of 128, 164864 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
+//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 32 a k tile
+// Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 164864 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rr_8x14336x4096_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0
-// Made by gemmgen generate 8x14336x4096 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0
+// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 164864 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         lda, ldb divisible by 16
+// Config  gemm_e4m3e4m3bf16_promoted_rc_512x512xK_la16_wgmma_128x128x128_c2_k1x0_s4_f1_g8_p1
+// Made by gemmgen generate '512x512x?' --types e4m3,e4m3,bf16 --compute promoted --layout rc --ld-align 16 --arch sm_90 --family wgmma --set IN_FLIGHT=1
 
 namespace {
 
@@ -37,6 +39,11 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
+// An 8-bit float of 4 bits of exponent and 3 of fraction.
+struct E4M3 {
+    unsigned char bits;
+};
+
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap {
     unsigned long long opaque[16];
@@ -44,30 +51,35 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 8;
-    static constexpr int N = 14336;
-    static constexpr int K = 4096;
+    static constexpr int M = 512;
+    static constexpr int N = 512;
+    int K;
+    int lda;
+    int ldb;
 };
-using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
-constexpr int BM = 64;        // rows of C that a block computes
+constexpr int BM = 128;       // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
-constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int BK = 128;       // depth of a k tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
-constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
+// Registers
+constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
+
 // Boxes of TMA
-constexpr int LINE_A = 64;  // elements of a line of A in shared memory
-constexpr int LINES_A = 8;  // lines of a box of A: there are no more
-constexpr int LINE_B = 64;  // elements of a line of B in shared memory
+constexpr int LINE_A = 128;  // elements of a line of A in shared memory
+constexpr int LINE_B = 128;  // elements of a line of B in shared memory
 
 // How C leaves registers
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
@@ -84,6 +96,7 @@ static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at onc
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access.
@@ -109,8 +122,8 @@ using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
@@ -279,6 +292,22 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
+// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_dec()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+// Take registers from the pool, up to COUNT a thread, once it has as many.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
 // units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
 // hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
@@ -311,20 +340,20 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
         "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 1;\n"
+        "%64, %65, p, 1, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
@@ -338,36 +367,28 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], un
 }
 #endif  // __CUDACC__
 
-template <class T, int N>
-__device__ __forceinline__ void clear(T (&tile)[N])
-{
-    constexpr int CHUNK = 16 / sizeof(T);
-    for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<T, CHUNK>{});
-}
-
 // Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
 // of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k)
 {
     unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, LINES_A * BK * sizeof(BF16) + sizeof(shared.b[0]));
+    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
     tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    #pragma unroll
-    for (int at = 0; at < BN; at += LINE_B) tma_load_2d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k);
+    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
-// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// acc = A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16), 8 * LINE_B * sizeof(BF16));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(E4M3)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(E4M3));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(E4M3)>(shared.b[stage], 16, 8 * LINE_B * sizeof(E4M3));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n128k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
     }
 }
 
@@ -375,6 +396,16 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+}
+
+// Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
+__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
+{
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int r = 0; r < BN / 2; ++r) totals[i][r] += acc[i][r];
+    }
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -411,12 +442,11 @@ __device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, flo
     store<N>(to, stored);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadOrigin thread, int i,
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -428,20 +458,23 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadO
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOrigin thread,
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_8x14336x4096_sm90_718d72cb(
+gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_db0cbf1f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
+    int K,
+    int lda,
+    int ldb,
     float alpha,
     float beta)
 {
@@ -454,66 +487,89 @@ gemm_bf16_rr_8x14336x4096_sm90_718d72cb(
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    for (int stage = 0; stage < STAGES; ++stage) clear(shared.a[stage]);  // products read lines that A does not have, too
-    fence_proxy_async();
     __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
-    const Shape s{};
+    const Shape s{K, lda, ldb};
+    if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
+            for (int k = 0; k < s.K; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+            }
         }
         return;
     }
 
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-    Accumulators acc = {};
-    int previous = 0;  // the stage whose products may still be under way
-    for (int k = 0; k < s.K; k += BK, ring.advance()) {
-        mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-        wgmma_commit();
-        wgmma_wait<1>();  // for those of the k tile before
-        if (k > 0) release_stage(shared, previous);
-        previous = ring.stage;
-    }
-    wgmma_wait<0>();
-    release_stage(shared, previous);
-    #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
-        #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-            float sums[TM][TN];
-            sums_of_piece(acc[i], piece, sums);
-            BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
-                }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number);
+        Accumulators acc[2] = {}, totals = {};
+        int k = 0, previous = -1;  // the stage whose products may still be under way, if any
+        if ((s.K + BK - 1) / BK % 2 == 1) {  // one k tile beside the pairs
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc[0]);
+            wgmma_commit();
+            wgmma_wait<0>();
+            release_stage(shared, ring.stage);
+            promote(acc[0], totals);
+            ring.advance();
+            k = BK;
+        }
+        for (; k < s.K; k += 2 * BK) {
+            #pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                mbarrier_wait(&shared.full[ring.stage], ring.parity);
+                wgmma_wait<0>();  // for the products of the k tile before, whose sums are added up beside those that begin
+                wgmma_fence();
+                multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc[i]);
+                wgmma_commit();
+                if (previous >= 0) release_stage(shared, previous);
+                promote(acc[1 - i], totals);  // zeros in the first round
+                previous = ring.stage;
+                ring.advance();
             }
-            store_c(c, s, s.M - m, thread, sums, alpha, beta);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                tma_store_2d(&map_c, c, n, m);
-                tma_store_commit();
+        }
+        wgmma_wait<0>();
+        if (previous >= 0) release_stage(shared, previous);
+        promote(acc[1], totals);
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(totals[i], piece, sums);
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
+                }
+                store_c(c, s, thread, sums, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_commit();
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_sm90_de11d94d
+// gemm_f64_rr_512x512x512_sm90_bb6c0ab1
 //
 //     C = alpha * A * B + beta * C      f64 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -6,18 +6,18 @@
 //     B  512 x 512, row-major, ldb = 512
 //     C  512 x 512, row-major, ldc = 512
 //
-// Block   128 x 32 of C by 128 threads, in k tiles of 16, 81936 bytes of shared memory
-// Warp    32 x 32 of C: for each 8 k 8 mmas of 16 x 8 x 8, whose fragments 16 loads bring
+// Block   64 x 32 of C by 128 threads, in k tiles of 16, 49168 bytes of shared memory
+// Warp    16 x 32 of C: for each 8 k 4 mmas of 16 x 8 x 8, whose fragments 12 loads bring
 // Stages  cp.async fills shared memory 3 stages ahead of its use
-// Split-K 4 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
+// Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
-// Launch  ceil(M / 128) * ceil(N / 32) * 4 blocks of 128 threads, 81936 bytes of dynamic shared memory
+// Launch  ceil(M / 64) * ceil(N / 32) * 2 blocks of 128 threads, 49168 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 128) * ceil(N / 32) * 4 * 4096 doubles, holding anything,
-//         semaphores: ceil(M / 128) * ceil(N / 32) counters, zero before the first launch, which every launch leaves zero,
+//         partials: ceil(M / 64) * ceil(N / 32) * 2 * 2048 doubles, holding anything,
+//         semaphores: ceil(M / 64) * ceil(N / 32) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f64_rr_512x512x512_mma_128x32x16_w32x32_s4_async1_mma8_g1_split4
-// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --arch sm_90 --family mma --set BN=32 --set WN=32 --set STAGES=4 --set GROUP=1 --set SPLIT=4
+// Config  gemm_f64_rr_512x512x512_mma_64x32x16_w16x32_s4_async1_mma8_g1_split2
+// Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --arch sm_90 --family mma --set BM=64 --set BN=32 --set WM=16 --set WN=32 --set STAGES=4 --set GROUP=1 --set SPLIT=2
 
 namespace {
 
@@ -33,14 +33,14 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 128;    // rows of C that a block computes
+constexpr int BM = 64;     // rows of C that a block computes
 constexpr int BN = 32;     // columns of C that a block computes
 constexpr int BK = 16;     // depth of a k tile
-constexpr int WM = 32;     // rows of C that a warp computes
+constexpr int WM = 16;     // rows of C that a warp computes
 constexpr int WN = 32;     // columns of C that a warp computes
 constexpr int STAGES = 4;  // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 1;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int SPLIT = 4;   // split-K: blocks that compute the same tile of C, each over a part of K
+constexpr int SPLIT = 2;   // split-K: blocks that compute the same tile of C, each over a part of K
 
 // Work split
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
@@ -389,7 +389,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin th
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f64_rr_512x512x512_sm90_de11d94d(
+gemm_f64_rr_512x512x512_sm90_bb6c0ab1(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_4x16384x16384_sm90_aed45a42
+// gemm_s8s8s32_rc_4x16384x16384_sm90_cbeb93db
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -6,17 +6,17 @@
 //     B  16384 x 16384, column-major, ldb = 16384
 //     C  4 x 16384, row-major, ldc = 16384
 //
-// Block   4 x 16 of C by 128 threads, 320 bytes of shared memory
+// Block   4 x 32 of C by 256 threads, 576 bytes of shared memory
 // Thread  16 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, to a register, with 20480 bytes of a block in flight; 6.4 FLOP for a byte of global memory
+// Reads   each weight once, to a register, with 36864 bytes of a block in flight; 7.11 FLOP for a byte of global memory
 // Cached  A, which every warp reads again: L1 serves most of it
 // Bound   global memory on a card that can compute more than that for each byte, else FFMA issue
 //
-// Launch  ceil(M / 4) * ceil(N / 16) blocks of 128 threads
+// Launch  ceil(M / 4) * ceil(N / 32) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_s8s8s32_rc_4x16384x16384_skinny_s4_t4_w4_k0_u2_v4_split1
-// Made by gemmgen generate 4x16384x16384 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny
+// Config  gemm_s8s8s32_rc_4x16384x16384_skinny_s4_t4_w8_k0_u2_v4_split1
+// Made by gemmgen generate 4x16384x16384 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set WARPS=8
 
 namespace {
 
@@ -40,7 +40,7 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 // Parameters
 constexpr int S = 4;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
-constexpr int WARPS = 4;   // warps of a block
+constexpr int WARPS = 8;   // warps of a block
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 
 // Work split
@@ -207,7 +207,7 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_4x16384x16384_sm90_aed45a42(
+gemm_s8s8s32_rc_4x16384x16384_sm90_cbeb93db(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,
