@@ -16,7 +16,7 @@
 //% from "prepare/split.cu" import pieces, pair_of
 //% from "wgmma/stage.cu" import clear, load_stage, multiply_stage, promote, release_stage
 //% from "wgmma/multiply.cu" import multiply_k_tiles, multiply_pairs
-//% from "wgmma/piece.cu" import sums_of_piece, staged_at
+//% from "wgmma/piece.cu" import load_rows, staged_at, staged_row_at, store_rows, sums_of_piece
 //% from "wgmma/split.cu" import split_k
 //% from "epilogue/linear.cu" import store_c as store_linear
 //% from "epilogue/sums.cu" import load_sums, sums as sums_taken
@@ -27,6 +27,7 @@
 //% set rank = 3 if view.batched else 2
 //% set box_rank = 3 if view.pieces else rank
 //% set loads_c = view.staged and e.reads_c
+//% set needed = "beta != " ~ types.scalar.arithmetic.zero
 //% set matrix = ", matrix" if view.batched
 //% set along = view.along if view.cluster > 1
 //% set split = kernel.launch.splits > 1
@@ -46,12 +47,14 @@ ${ load_edge() }
 // This thread's share of the sums: 64 x ${ "2 * " if gated }BN of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.${ " The first half\n// is of B's first matrix." if gated }
 using Accumulators = ${ view.wgmma.c_type }[MMAS_M][${ view.sums }];
 
-// The ring of k tiles${ ", pieces of C on their way out" if view.staged }, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, ${ "pieces" if view.staged else "rows" } of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
     alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if gated }BN * BK];  // ${ "of each of two matrices " if gated }${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
 //% if view.staged
     alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * CN];
+//% else
+    alignas(16) ${ TC } c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
 //% endif
     unsigned long long full[STAGES];   // a stage's tiles have landed
 //% if view.pingpong
@@ -141,8 +144,15 @@ ${ split_k(view) }
 ${ sums_of_piece(view) }
 //% if view.staged
 ${ staged_at() }
+${ store_c(kernel, staged=true) }
+//% else
+${ staged_row_at() }
+${ store_c(kernel, shared=true, staged=true, whole=not kernel.epilogue) }
+//% if e.reads_c
+${ load_rows(kernel) }
 //% endif
-${ store_c(kernel) }
+${ store_rows(kernel, view.row_access) }
+//% endif
 //% if e.sums
 ${ load_sums(kernel) | trim("\n") }
 //% endif
@@ -321,7 +331,6 @@ ${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
             named_barrier_sync(1 + consumer, 128);
 //% if loads_c
-//% set needed = "beta != " ~ types.scalar.arithmetic.zero
             if (${ needed }) {  // else C is not read: what stands there may be NaN
                 if (leads) {
                     mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(${ TC }));
@@ -331,8 +340,6 @@ ${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k
                 c_parity ^= 1;
             }
 //% endif
-//% else
-            ${ TC }* const c = C + ${ "matrix * s.stride_c + " if view.batched }Offset(m) * s.ldc + n;
 //% endif
 //% if kernel.epilogue
             const Epilogue e = ${ inputs(kernel, "m", "n", "matrix" if view.batched else "") };
@@ -344,14 +351,41 @@ ${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k
             load_${ name }s(${ "sums_a" if name == "row_sum" else "sums_b" } + ${ "static_cast<long long>(matrix) * %s + " | format(count) if view.batched }${ at }${ ", %s - %s" | format(count, at) if count[-1] in kernel.edges }, thread, ${ name }s);
 //% endfor
 //% endif
-            store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if gated }${ sums_taken(kernel) if e.sums }, ${ "e" if kernel.epilogue else "alpha, beta" });
+//% set factors = "e" if kernel.epilogue else "alpha, beta"
 //% if view.staged
+            store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if gated }${ sums_taken(kernel) if e.sums }, ${ factors });
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);
             if (leads) {
                 tma_store_${ rank }d(&map_c, c, n, m${ matrix });
                 tma_store_commit();
             }
+//% else
+//% set column_amax = "column_amax" in kernel.outputs
+//% set rows, columns = (", s.M - m" if "M" in kernel.edges) ~ "", (", s.N - n" if "N" in kernel.edges) ~ ""
+//% set rows_left = ", s.M - row" if "M" in kernel.edges
+            ${ TC }* const c = shared.c[threadIdx.x / 32];
+//% if column_amax
+            Magnitude column_amaxs[TN] = {};
+//% endif
+            #pragma unroll
+            for (int j = 0; j < TM; ++j) {  // eight rows of each warp
+                const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
+                ${ TC }* const to = C + ${ "matrix * s.stride_c + " if view.batched }Offset(row) * s.ldc + n;
+                __syncwarp();  // what was there has left
+//% if e.reads_c
+                if (${ needed }) {  // else C is not read: what stands there may be NaN
+                    load_rows(to, s${ rows_left }${ columns }, c);
+                    __syncwarp();
+                }
+//% endif
+                store_row(c, s${ (rows ~ columns) if kernel.epilogue }, thread, j, sums[j]${ ", sums2[j]" if gated }${ sums_taken(kernel) | replace("row_sums", "row_sums[j]") if e.sums }, ${ factors }${ ", column_amaxs" if column_amax });
+                __syncwarp();
+                store_rows(to, s${ rows_left }${ columns }, c);
+            }
+//% if column_amax
+            raise_column_amaxs(e${ columns }, thread, column_amaxs);
+//% endif
 //% endif
         }
     }

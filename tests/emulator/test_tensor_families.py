@@ -56,6 +56,7 @@ KERNELS = (
     Kernel(OPEN, {"SPLIT": 3}, {"layout": "cr", "types": "f16,f16,f32", "ld_align": 2, "epilogue": "bias+gelu+aux"}),
     Kernel((70, 97, 53), {}, {"layout": "rr"}),
     Kernel((64, 72, 208), {"WN": 32}, {"types": "s8,u8,s32"}),
+    Kernel(OPEN, {"EXCHANGE": 1, "WN": 32}, {"ld_align": 8, "epilogue": "bias+aux"}),
     Kernel((None, 40, None), {"MMA_K": 8, "BK": 16}, {"types": "f64", "layout": "rr", "ld_align": 2}),
     Kernel((None, 56, None), {"BK": 16, "MMA_K": 8}, {"types": TF32, "layout": "cc"}),
     warpgroups(OPEN, {"BN": 128, "STAGES": 3}, ld_align=8),
@@ -88,6 +89,13 @@ MORE = (
     Kernel(OPEN, {}, {"types": "e5m2", "ld_align": 8}, "sm_120"),
     Kernel((40, 96, 512), {"BK": 128, "SPLIT": 5, "BN": 48, "WN": 48}, {"layout": "rc"}),
     Kernel(OPEN, {"BM": 16, "BN": 256, "WN": 32, "BK": 64}, {"ld_align": 8}),
+    Kernel(OPEN, {"EXCHANGE": 1, "SPLIT": 2}, {"types": "f16,f16,f32", "ld_align": 4}, "sm_80"),
+    Kernel(OPEN, {"EXCHANGE": 1, "WN": 32}, {"types": Types.parse("f16", Compute.F16), "ld_align": 8, "batch": None}),
+    Kernel((None, 80, None), {"EXCHANGE": 1, "WN": 32}, {"types": "u8,s8,s8", "epilogue": "zero_m+zero_n+column_amax"}),
+    Kernel(
+        (50, 52, 96), {"EXCHANGE": 1, "ASYNC": 0, "STAGES": 2, "MMA_K": 8}, {"types": "f16", "layout": "cr"}, "sm_75"
+    ),
+    warpgroups((None, 102, 100), {"BM": 128, "CONSUMERS": 2, "BN": 96}, layout="cr", epilogue="silu+residual"),
     warpgroups(OPEN, {"BM": 128, "BN": 256, "CONSUMERS": 2}, layout="rr", ld_align=8, epilogue="scale_m+bias+aux+relu"),
     warpgroups(OPEN, {"BM": 192, "CONSUMERS": 3, "BN": 96, "BK": 32}, layout="cr", ld_align=8, types="f16,f16,f32"),
     warpgroups(OPEN, {"BN": 32, "BK": 128}, layout="cr", epilogue="silu+residual+row_amax+column_amax"),

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_1ab1df57
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_875a902f
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -6,13 +6,14 @@
 //     B  8192 x 513, column-major, ldb = 8192
 //     C  M x 513, row-major, ldc = 513
 //
-// Block   128 x 64 of C by 384 threads, in k tiles of 128, 99328 bytes of shared memory
+// Block   128 x 64 of C by 384 threads, in k tiles of 128, 108544 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         consumers, 2 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
+// Stores  C leaves through shared memory, by rows
 // Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
-// Launch  ceil(M / 128) * ceil(N / 64) * 2 blocks of 384 threads, 99328 bytes of dynamic shared memory
+// Launch  ceil(M / 128) * ceil(N / 64) * 2 blocks of 384 threads, 108544 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: ceil(M / 128) * ceil(N / 64) * 2 * 8192 floats, holding anything,
 //         semaphores: ceil(M / 128) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
@@ -87,14 +88,15 @@ constexpr int LINE_B = 128;  // elements of a line of B in shared memory
 constexpr int PARTIAL = BM * BN;  // sums that a block leaves in the workspace
 
 // How C leaves registers
-constexpr int CN = 64;      // columns of C that leave at once, of a consumer's 64 rows
-constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;       // neighbouring rows among them
-constexpr int FN = 2;       // neighbouring columns among them
-constexpr int STEP_M = 8;   // rows from one to the next
-constexpr int STEP_N = 8;   // columns from one pair to the next
-constexpr int VC = 1;       // elements of an access to C
+constexpr int CN = 64;           // columns of C that leave at once, of a consumer's 64 rows
+constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
+constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;            // neighbouring rows among them
+constexpr int FN = 2;            // neighbouring columns among them
+constexpr int STEP_M = 8;        // rows from one to the next
+constexpr int STEP_N = 8;        // columns from one pair to the next
+constexpr int VC = 2;            // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
@@ -122,15 +124,16 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
     int last;  // whether this block is the last of its tile's to arrive
 };
-static_assert(sizeof(Shared) == 99328, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 108544, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -448,56 +451,72 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
-template <int N>
-__device__ __forceinline__ void store_edge(BF16* to, Vec<float, N> value, float beta, int valid)
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements further apart
+// than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
+__device__ __forceinline__ int staged_at(int m, int n)
 {
-    if (valid >= N) {
-        if (beta != 0.0f) {
-            const Vec<BF16, N> old = load<N>(to);
-            #pragma unroll
-            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
-        }
-        Vec<BF16, N> stored;
-        #pragma unroll
-        for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
-        store<N>(to, stored);
-        return;
-    }
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = BF16(beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]));
-    }
+    return m % 8 * PITCH_C + n;
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
+// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+template <int N>
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
+{
+    if (beta != 0.0f) {
+        const Vec<BF16, N> old = load<N>(to);
+        #pragma unroll
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+    }
+    Vec<BF16, N> stored;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+    store<N>(to, stored);
+}
+
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<float, VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, columns - n);
+        store_results<VC>(tile + staged_at(m, n), value, beta);
     }
 }
 
-// The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], float alpha, float beta)
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each exist. The others become zeros.
+__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int columns, BF16* staged)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], alpha, beta);
+    for (int m = 0; m < 8; ++m) {
+        const int width = m < rows ? max(0, min(CN, columns)) : 0;
+        for (int n = threadIdx.x % 32; n < CN; n += 32) staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
+    }
+}
+
+// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each exist. Neighbouring lanes write
+// neighbouring elements, for whole sectors of C's lines wherever these begin.
+__device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int columns, const BF16* staged)
+{
+    #pragma unroll
+    for (int m = 0; m < 8; ++m) {
+        const int width = m < rows ? max(0, min(CN, columns)) : 0;
+        #pragma unroll
+        for (int first = 0; first < CN; first += 32) {
+            const int n = first + static_cast<int>(threadIdx.x) % 32;
+            if (n < width) c[Offset(m) * s.ldc + n] = staged[staged_at(m, n)];
+        }
+    }
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_1ab1df57(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_875a902f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -559,8 +578,20 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_1ab1df57(
             const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
             float sums[TM][TN];
             sums_of_piece(totals[i], piece, sums);
-            BF16* const c = C + Offset(m) * s.ldc + n;
-            store_c(c, s, s.M - m, s.N - n, thread, sums, alpha, beta);
+            BF16* const c = shared.c[threadIdx.x / 32];
+            #pragma unroll
+            for (int j = 0; j < TM; ++j) {  // eight rows of each warp
+                const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
+                BF16* const to = C + Offset(row) * s.ldc + n;
+                __syncwarp();  // what was there has left
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    load_rows(to, s, s.M - row, s.N - n, c);
+                    __syncwarp();
+                }
+                store_row(c, s, thread, j, sums[j], alpha, beta);
+                __syncwarp();
+                store_rows(to, s, s.M - row, s.N - n, c);
+            }
         }
     }
 }

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from math import gcd
 from textwrap import wrap
 from types import MappingProxyType
 from typing import cast
@@ -34,6 +33,7 @@ from gemmgen.kernel.families.wgmma_operands import (
     operands,
     piece_columns,
     prepares,
+    row_access,
     staged,
     sums_type,
     taken,
@@ -68,7 +68,8 @@ class WgmmaView:
     promoted     sums are added up in f32 after each k tile, or after some of each pair of pieces
     pieces       how operands are split; None: they are not
     whole_intervals  whether K is some of those over which pairs of pieces are summed
-    staged       C leaves through shared memory by TMA, else from registers
+    staged       TMA stores C from shared memory, else warps do
+    row_access   elements of C that a lane of these stores at once
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"
     persistent   a block computes one tile after the other
@@ -91,6 +92,7 @@ class WgmmaView:
     pieces: Pieces | None
     whole_intervals: bool
     staged: bool
+    row_access: int
     cluster: int
     along: str
     persistent: bool
@@ -156,9 +158,7 @@ class WgmmaFamily(Family):
             *_clusters(a if a.shared else b),
             *_pieces(problem.types.compute.pieces),
             *_partial(problem.products if one.SPLIT > 1 else 0),
-            *_results(
-                piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc")), problem.products
-            ),
+            *_results(piece_columns(problem, one), staged(problem), problem.products),
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
@@ -172,6 +172,7 @@ class WgmmaFamily(Family):
             maps=maps_of(problem, one),
             persistent=bool(one.PERSISTENT),
             prepares=prepares(problem),
+            overlapped=bool(prepares(problem)),
         )
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
@@ -195,7 +196,7 @@ class WgmmaFamily(Family):
         if plan.launch.cluster == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
-        return frozenset(names if staged(plan.problem) else names | {"C_STAGES"})
+        return frozenset(names | ({"PITCH_C"} if staged(plan.problem) else {"C_STAGES"}))
 
     def view(self, plan: Plan) -> WgmmaView:
         one, problem = cast(WgmmaConfig, plan.config), plan.problem
@@ -210,6 +211,7 @@ class WgmmaFamily(Family):
             pieces=problem.types.compute.pieces,
             whole_intervals=problem.k is not None and problem.k % PROMOTION == 0,
             staged=staged(problem),
+            row_access=row_access(problem),
             cluster=one.CLUSTER,
             along="n" if one.ACROSS else "m",
             persistent=bool(one.PERSISTENT),
@@ -261,6 +263,8 @@ class WgmmaFamily(Family):
             )
         if staged(plan.problem):
             lines.append("Stores  C leaves through shared memory, by TMA")
+        else:
+            lines.append("Stores  C leaves through shared memory, by rows")
         return (*lines, *shared_tiles(plan.launch))
 
 
@@ -417,9 +421,9 @@ def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
 
 
 @cache
-def _results(piece: int, buffers: bool, store: int, products: int) -> tuple[Derived, ...]:
+def _results(piece: int, by_tma: bool, products: int) -> tuple[Derived, ...]:
     """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
-    staged = "C_STAGES * CONSUMERS * 64 * CN * C_BYTES" if buffers else "0"
+    staged = "C_STAGES * CONSUMERS * 64 * CN * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
     lines = (
         ("CN", str(piece), "columns of C that leave at once, of a consumer's 64 rows"),
         (
@@ -427,16 +431,17 @@ def _results(piece: int, buffers: bool, store: int, products: int) -> tuple[Deri
             "1 + (MMAS_M * BN / CN % 2 == 0)",
             "pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them",
         ),
+        ("PITCH_C", "CN + 8", "elements from one of a warp's rows in shared memory to the next"),
         ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
         ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
         ("FM", "1", "neighbouring rows among them"),
         ("FN", "2", "neighbouring columns among them"),
         ("STEP_M", "8", "rows from one to the next"),
         ("STEP_N", "8", "columns from one pair to the next"),
-        ("VC", str(store), "elements of an access to C"),
+        ("VC", "2", "elements of an access to C"),
     )
     b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
-    b = f"({b} + 1023) / 1024 * 1024" if buffers else b  # C's pieces begin at a pattern of a swizzle
+    b = f"({b} + 1023) / 1024 * 1024" if by_tma else b  # C's pieces begin at a pattern of a swizzle
     total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS + 16 * (SPLIT > 1)"
     return (
         *(Derived(*line, group="How C leaves registers") for line in lines),

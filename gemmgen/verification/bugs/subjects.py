@@ -139,6 +139,11 @@ MMA_WHOLE = Subject(
 )  # fmt: skip
 MMA_SPLIT_F32 = Subject("mma f16 to f32, split", replace(_typed("f16,f16,f32", "rr"), ld_align=8), (("SPLIT", 3),), MMA)
 MMA_REGISTERS = Subject("mma f16 cc through registers", _typed("f16", "cc"), family=MMA)
+MMA_EXCHANGE = Subject(
+    "mma u8, s8 rc, sums exchanged, zero points",
+    replace(_typed("u8,s8,bf16", "rc"), ld_align=16, epilogue=parse_epilogue("zero_m+zero_n")),
+    (("WN", 32), ("EXCHANGE", 1)), MMA,
+)  # fmt: skip
 WGMMA_RC = Subject("wgmma bf16 rc", replace(_typed("bf16", "rc"), n=72, ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA)
 WGMMA_CR = Subject(
     "wgmma f16 cr, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
@@ -152,7 +157,7 @@ WGMMA_PAIR_CR = Subject(
     (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("CLUSTER", 2), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
 WGMMA_PROMOTED = Subject(
-    "wgmma e4m3 rc, promoted, a batch from registers",
+    "wgmma e4m3 rc, promoted, a batch by rows",
     Problem(
         100, 51, 208, batch=3, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED), layout=Layout("r", "c")
     ),

@@ -37,6 +37,7 @@ BYTES = Diagnosis("crash", "bytes came")
 TOO_SOON = Diagnosis("race", "before it has waited for the kernel ahead on the stream")
 NOT_AWAITED = Diagnosis("crash", "TMA load that no thread has waited for")
 
+STAGED = (Diagnosis("race", "data race on shared memory"), VALUE, POISON)
 COPIED = Diagnosis("race", "data race on prepared_")
 SUMMED = Diagnosis("race", "data race on sums_")
 BESIDE = Diagnosis("crash", "of sums_|beside sums_|of A|of B|of zero_|prepared_")  # an access outside
@@ -153,13 +154,37 @@ WGMMA_BUGS = (
     Bug("a piece's sums are those of the first", "swapped index", WGMMA_CR, "acc[piece * CN / 2 + j / 2 * 4",
         "acc[j / 2 * 4",
         (VALUE,)),
-    Bug("rows beyond the edge of C, from registers", "guard", WGMMA_PROMOTED, "    if (m >= rows) return;\n", "",
-        (Diagnosis("crash", "writes|reads"), Diagnosis("race", "data race on C"), VALUE)),
+    # C by rows
+    Bug("rows beyond the edge of C, by rows", "guard", WGMMA_PROMOTED, "m < rows ? max(0, min(CN, columns)) : 0;",
+        "max(0, min(CN, columns));", (Diagnosis("crash", "writes|reads"), Diagnosis("race", "data race on C"), VALUE),
+        count=2),
+    Bug("columns beyond the edge of C, by rows", "guard", WGMMA_PROMOTED, "min(CN, columns)", "CN",
+        (Diagnosis("crash", "writes|reads"), Diagnosis("race", "data race on C"), VALUE), count=2),
+    Bug("rows leave before all lanes have staged them", "warp barrier", WGMMA_PROMOTED,
+        "                __syncwarp();\n                store_rows", "                store_rows", STAGED),
+    Bug("rows are staged while others leave", "warp barrier", WGMMA_PROMOTED,
+        "                __syncwarp();  // what was there has left\n", "", STAGED),
+    Bug("old rows are taken before all lanes have brought them", "warp barrier", WGMMA_PROMOTED,
+        "                    __syncwarp();\n", "", STAGED),
+    Bug("the first row leaves eight times", "swapped index", WGMMA_PROMOTED, "staged[staged_at(m, n)];",
+        "staged[staged_at(0, n)];", (VALUE,)),
+    Bug("rows are staged where a warp has no room", "swapped index", WGMMA_PROMOTED, "m % 8 * PITCH_C", "m * PITCH_C",
+        (Diagnosis("crash", "of dynamic shared memory"), *STAGED)),
+    Bug("all warps stage in one place", "swapped index", WGMMA_PROMOTED, "shared.c[threadIdx.x / 32]", "shared.c[0]",
+        STAGED),
+    Bug("a warp's rows as those of its warpgroup", "swapped index", WGMMA_PROMOTED, "threadIdx.x / 32 % 4 * 16",
+        "threadIdx.x / 32 % 4 * 8", (VALUE, UNWRITTEN, Diagnosis("race", "data race on C"))),
     # Launches that overlap
     Bug("A, B and C are touched while the kernel before may still run", "launch", WGMMA_RC,
         "    grid_dependency_wait();", "    ", (TOO_SOON,)),
     Bug("one thread waits for the kernel before, and nobody for it", "launch", WGMMA_PREPARED,
-        "    grid_dependency_wait();", "    if (threadIdx.x == 0) grid_dependency_wait();", (TOO_SOON,)),
+        "    grid_dependency_wait();  //", "    if (threadIdx.x == 0) grid_dependency_wait();  //", (TOO_SOON,)),
+    Bug("an operand is copied while the kernel before may still run", "launch", WGMMA_PREPARED,
+        "    grid_dependency_wait();\n    launch_dependents();\n    for", "    launch_dependents();\n    for",
+        (TOO_SOON,)),
+    Bug("an operand is transposed while the kernel before may still run", "launch", WGMMA_PREPARED,
+        "    grid_dependency_wait();\n    launch_dependents();\n    __shared__",
+        "    launch_dependents();\n    __shared__", (TOO_SOON,)),
     # Copies of operands
     Bug("a copy without its lines' last chunks", "missing product", WGMMA_PREPARED,
         "chunk >= chunks) continue;\n        const", "chunk >= chunks - 1) continue;\n        const", (VALUE,)),
