@@ -50,7 +50,7 @@ TILE_FLOPS = 2.5e9  # of a block tile over such a K at most: a second or two
 MANY_TILES = (66_000, 33_000)
 NO_DEPTH = {"m": 5, "n": 7, "k": 0}  # where alpha counts for nothing, though it be NaN
 VAST_ELEMENTS, VAST_FLOPS = 20_000_000, 1e8  # of such cases at most, or they are left out
-VAST_WORKSPACE = 2**29  # bytes, likewise: partial sums of so many tiles
+VAST_PARTIALS = 2**30  # bytes that split-K takes for one, likewise
 Side = Literal["A", "B"]
 Sizes = Literal["usual", "tiny", "deep", "far M", "far N"]
 # Those of a run's examples in turn. Their number and ROUND's have no divisor, so that each of them meets all data.
@@ -218,7 +218,7 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
         for case in cases
         if case.flops <= VAST_FLOPS
         and sum(matrix.elements for matrix in case.matrices) <= VAST_ELEMENTS
-        and sum(source.launch.workspace(case).lengths.values()) <= VAST_WORKSPACE
+        and source.launch.workspace(case).partials <= VAST_PARTIALS
     ]
 
 

@@ -72,11 +72,11 @@ make_descriptor<${ line } * sizeof(${ E })>(shared.${ x.x }[stage]${ from }, ${ 
 ${ elements } * sizeof(${ factor[x.X] }) / 16
 //%- endmacro
 //% macro multiply_stage(view)
-// acc ${ "=" if view.promoted else "+=" } A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on${ ", or += where it `adds`" if view.pieces }. The products go on when this returns:
+// acc ${ "=" if view.promoted else "+=" } A * B for the k tiles of a stage and the MMAS_M * 64 rows of A${ " from `first` on" if not view.pingpong }${ ", or += where it `adds`" if view.pieces }. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, ${ "bool adds, " if view.pieces }Accumulators& acc)
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, ${ "int first, " if not view.pingpong }${ "bool adds, " if view.pieces }Accumulators& acc)
 {
-    const unsigned long long a = ${ descriptor(view.a, "first") };
+    const unsigned long long a = ${ descriptor(view.a, "first" if not view.pingpong) };
     const unsigned long long b = ${ descriptor(view.b) };
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
@@ -103,7 +103,7 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 //% endif
 }
 //% endmacro
-//% macro promote(view, registers)
+//% macro promote(view)
 //% if view.pieces
 // Adds the sums of an interval to those of all before, in f32: tensor cores do not round what they add, they cut it.
 //% else
@@ -114,7 +114,7 @@ __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& t
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < ${ registers }; ++r) totals[i][r] += acc[i][r];
+        for (int r = 0; r < ${ view.sums }; ++r) totals[i][r] += acc[i][r];
     }
 }
 //% endmacro

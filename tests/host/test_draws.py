@@ -117,12 +117,6 @@ def test_a_wide_tile_meets_the_largest_k_that_it_has_time_for() -> None:
     assert 2**15 < deep.case.k < 2**16 and deep.case.k % 64 == 1
 
 
-def test_no_vast_situation_takes_gigabytes_for_partial_sums() -> None:
-    source = render(FREE, SIMT, SIMT.default(FREE).with_values(SPLIT=2))
-    vast = vast_situations(source, FAR_SIZES[-1])
-    assert vast and max(source.launch.workspace(one.case).partials for one in vast) <= 2**29
-
-
 @pytest.mark.parametrize(
     ("fails", "smallest"),
     [

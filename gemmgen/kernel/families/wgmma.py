@@ -6,6 +6,9 @@ One warpgroup, the producer, lets TMA bring k tiles of A and B to a ring of STAG
 the consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers a stage pass it to and fro:
 `full` when its bytes have arrived, `empty` when the consumers have done with it.
 
+Where C has too few tiles for the card, or each of many reads all of an operand, SPLIT blocks compute a tile together,
+each over a range of K: the last of them to arrive adds what the others left in the workspace.
+
 An operand that TMA or wgmma cannot take as it lies, for its alignment or its order, is copied into the workspace first.
 """
 
@@ -14,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from math import gcd
 from textwrap import wrap
 from types import MappingProxyType
 from typing import cast
@@ -31,11 +33,12 @@ from gemmgen.kernel.families.wgmma_operands import (
     operands,
     piece_columns,
     prepares,
+    row_access,
     staged,
     sums_type,
     taken,
 )
-from gemmgen.kernel.notes import block
+from gemmgen.kernel.notes import block, shared_tiles
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.device import BANK_BYTES, MAX_REGISTERS, REGISTERS_PER_SM, WARP
@@ -65,12 +68,17 @@ class WgmmaView:
     promoted     sums are added up in f32 after each k tile, or after some of each pair of pieces
     pieces       how operands are split; None: they are not
     whole_intervals  whether K is some of those over which pairs of pieces are summed
-    staged       C leaves through shared memory by TMA, else from registers
+    staged       TMA stores C from shared memory, else warps do
+    row_access   elements of C that a lane of these stores at once
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"
     persistent   a block computes one tile after the other
+    pingpong     its consumers take turns at them, instead of sharing each
     donates      registers move from the producer to the consumers
     in_flight    k tiles whose products may be under way while the next one is awaited
+    alternates   its k tiles have two sets of sums by turns: one's products are under way while the other is promoted
+    odd          their number may be odd
+    sums         registers of a thread for those of an instruction, as the kernel computes them
     batched      tensor maps have a third dimension
     group        see raster.cu
     unread       sizes that the kernel has from tensor maps, or as numbers
@@ -84,11 +92,16 @@ class WgmmaView:
     pieces: Pieces | None
     whole_intervals: bool
     staged: bool
+    row_access: int
     cluster: int
     along: str
     persistent: bool
+    pingpong: bool
     donates: bool
     in_flight: int
+    alternates: bool
+    odd: bool
+    sums: str
     batched: bool
     group: int
     unread: tuple[str, ...]
@@ -101,7 +114,7 @@ class WgmmaFamily(Family):
     config_type = WgmmaConfig
     constraints = CONSTRAINTS
     pruning = PRUNING
-    secondary = frozenset({"CLUSTER", "ACROSS", "STAGES"})
+    secondary = frozenset({"CLUSTER", "ACROSS", "STAGES", "SPLIT"})
     details = ("GROUP", "IN_FLIGHT", "PERSISTENT")
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
@@ -111,9 +124,9 @@ class WgmmaFamily(Family):
     arch_specific = True
 
     def default(self, problem: Problem) -> Config:
-        promotes, size = problem.types.compute.promotes, problem.types.factors[0].size
-        wide = PROMOTED_COLUMNS if promotes else WgmmaConfig.BN
-        return WgmmaConfig(BN=wide // problem.products, BK=LINE_BYTES // size, IN_FLIGHT=int(not promotes))
+        compute, size = problem.types.compute, problem.types.factors[0].size
+        wide = PROMOTED_COLUMNS if compute.promotes else WgmmaConfig.BN
+        return WgmmaConfig(BN=wide // problem.products, BK=LINE_BYTES // size, IN_FLIGHT=int(compute.pieces is None))
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = taken(problem)
@@ -127,8 +140,8 @@ class WgmmaFamily(Family):
             "B_ALONG_K": int(b.along_k),
             "PROMOTED": int(types.compute.promotes),
             "PIECES": types.compute.pieces.count if types.compute.pieces else 0,
+            "HALVES": int(types.compute is Compute.F16),
             "INTEGER": int(types.accumulator is DType.S32),
-            "BESIDE_SUMS": BESIDE_TOTALS if types.compute.pieces else BESIDE_SUMS,
             "HAS_WGMMA": int(sums_type(types) is not None),
             "POINTERS": int(problem.pointers),
         }
@@ -138,53 +151,57 @@ class WgmmaFamily(Family):
         a, b = operands(problem, one)
         elements = "elements" if problem.types.compute.pieces else elements_of(problem)
         return (
-            *_tiling(K_BYTES // problem.types.factors[0].size),
-            *_registers(one.CONSUMERS, problem.types.compute is Compute.F16, problem.products),
+            *_tiling(K_BYTES // problem.types.factors[0].size, bool(one.PINGPONG)),
+            *_registers(one.CONSUMERS, _sums(problem), *_sets(problem, one)),
             *_lines(a, elements),
             *_lines(b, elements),
             *_clusters(a if a.shared else b),
             *_pieces(problem.types.compute.pieces),
-            *_results(
-                piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc")), problem.products
-            ),
+            *_partial(problem.products if one.SPLIT > 1 else 0),
+            *_results(piece_columns(problem, one), staged(problem), problem.products),
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         one = cast(WgmmaConfig, config)
         value = constants(self, problem, config)
         launch = replace(
-            launch_of(value, tile_grid(problem, _cluster_tile(one)), dynamic=True),
+            launch_of(value, tile_grid(problem, _cluster_tile(one)), dynamic=True, splits=one.SPLIT),
+            summed=value["PARTIAL"] - one.BM * one.BN if one.SPLIT > 1 else 0,
             cluster=one.CLUSTER,
             attributes=(DEPENDENT_LAUNCH,),
             maps=maps_of(problem, one),
             persistent=bool(one.PERSISTENT),
             prepares=prepares(problem),
+            overlapped=bool(prepares(problem)),
         )
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
         promotion = PROMOTION if pieces else one.BK * value["PROMOTED"]
-        sums = SumOrder(mma, one.BK, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
+        step = PROMOTION if pieces and one.SPLIT > 1 else one.BK  # of which a range of K has whole ones
+        sums = SumOrder(mma, step, one.SPLIT, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 
     def template(self, config: Config) -> str:
         return "kernel/wgmma.cu"
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        names = {"ACROSS", "PERSISTENT", "SUM_REGISTERS", "IN_FLIGHT", "SHARED_BYTES"}
+        names = {"ACROSS", "PERSISTENT", "PINGPONG", "SUM_REGISTERS", "BESIDE_SUMS", "IN_FLIGHT", "SHARED_BYTES"}
         one = cast(WgmmaConfig, plan.config)
         if not donates(one):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
         if not plan.problem.batched:
             names |= {"PIECES"}
+        if plan.launch.splits == 1:
+            names |= {"SPLIT"}
         if plan.launch.cluster == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
-        return frozenset(names if staged(plan.problem) else names | {"C_STAGES"})
+        return frozenset(names | ({"PITCH_C"} if staged(plan.problem) else {"C_STAGES"}))
 
     def view(self, plan: Plan) -> WgmmaView:
         one, problem = cast(WgmmaConfig, plan.config), plan.problem
         a, b = operands(problem, one)
-        assert isinstance(plan.mma, Wgmma), "constraints ask for one"
+        assert isinstance(plan.mma, Wgmma) and plan.sums is not None, "constraints ask for one"
         return WgmmaView(
             a=a,
             b=b,
@@ -194,11 +211,16 @@ class WgmmaFamily(Family):
             pieces=problem.types.compute.pieces,
             whole_intervals=problem.k is not None and problem.k % PROMOTION == 0,
             staged=staged(problem),
+            row_access=row_access(problem),
             cluster=one.CLUSTER,
             along="n" if one.ACROSS else "m",
             persistent=bool(one.PERSISTENT),
+            pingpong=bool(one.PINGPONG),
             donates=donates(one),
             in_flight=one.IN_FLIGHT,
+            alternates=alternates(problem, one),
+            odd=problem.k is None or any(-(-(end - k) // one.BK) % 2 for k, end in plan.sums.ranges(problem.k)),
+            sums=_sums(problem),
             batched=problem.batched,
             group=one.GROUP,
             unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
@@ -206,22 +228,25 @@ class WgmmaFamily(Family):
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         one = cast(WgmmaConfig, plan.config)
+        sharers = 1 if one.PINGPONG else one.CONSUMERS
         return (
-            Tile("warpgroup", one.BM // one.CONSUMERS, one.BN, one.CONSUMERS),
+            Tile("warpgroup", one.BM // sharers, one.BN, sharers),
             Tile("thread", 2 * plan.constants["MMAS_M"], one.BN // 4, WARPGROUP),
         )
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         one, mma = cast(WgmmaConfig, plan.config), plan.mma
         assert isinstance(mma, Wgmma)
-        steps = one.BK // mma.k * (one.BM // one.CONSUMERS // M)
-        rows = one.BM // one.CONSUMERS
+        rows = one.BM if one.PINGPONG else one.BM // one.CONSUMERS
+        steps = one.BK // mma.k * (rows // M)
         lines = [
             f"{block(plan)}, in k tiles of {one.BK}, {plan.shared_bytes} bytes of shared memory",
             f"Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of {plural(one.STAGES, 'stage')};",
             f"        consumers, {one.CONSUMERS} others: {rows} x {one.BN} each by {plural(steps, 'wgmma')} of "
             f"64 x {mma.n} x {mma.k} a k tile",
         ]
+        if one.PINGPONG:
+            lines.append("        take turns at the block's tiles: while one stores C, another multiplies")
         if plan.problem.products > 1:
             lines.append(f"Sums    {one.BN} columns of each product: those of B2 follow those of B1 in shared memory")
         if plan.problem.types.compute is Compute.PROMOTED:
@@ -238,7 +263,9 @@ class WgmmaFamily(Family):
             )
         if staged(plan.problem):
             lines.append("Stores  C leaves through shared memory, by TMA")
-        return tuple(lines)
+        else:
+            lines.append("Stores  C leaves through shared memory, by rows")
+        return (*lines, *shared_tiles(plan.launch))
 
 
 def donates(config: WgmmaConfig) -> bool:
@@ -265,11 +292,11 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
     size_a, size_b = (dtype.size for dtype in problem.types.factors)
     pieces = problem.types.compute.pieces
     columns = problem.products * config.BN  # of B
-    threads, rows = WARPGROUP * config.CONSUMERS, config.BM // config.CONSUMERS  # that compute; of each warpgroup
+    threads = WARPGROUP * config.CONSUMERS  # that compute
     moved = (config.BM * size_a + columns * size_b) * config.BK
     tile = _cluster_tile(config)
     spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
-    read = config.CONSUMERS * (rows * size_a + rows // M * columns * size_b)  # bytes of the block, for each k
+    read = config.BM * size_a + config.BM // M * columns * size_b  # bytes of a tile, for each k
     outputs = config.BM * columns // threads
     held = _start_registers(config.CONSUMERS) if donates(config) else 0
     return Work(
@@ -287,6 +314,8 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         fragment_registers=1,
         producers=WARPGROUP,
         pairs=len(pieces.pairs) if pieces else 1,
+        promotions=outputs * (problem.types.compute is Compute.PROMOTED and not config.IN_FLIGHT),
+        alternates=bool(config.PINGPONG),
     )
 
 
@@ -295,26 +324,42 @@ def _times(products: int) -> str:
     return f" * {products}" if products > 1 else ""
 
 
+def _sums(problem: Problem) -> str:
+    """Registers of a thread for the sums of an instruction, 64 x BN of each product, as an expression."""
+    per_register = 2 if problem.types.compute is Compute.F16 else 1
+    columns = 2 * per_register // problem.products  # that take a register of each thread
+    return f"BN / {columns}" if columns > 1 else "BN"
+
+
+def alternates(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether k tiles have two sets of sums by turns: where they are promoted while products are under way."""
+    return problem.types.compute is Compute.PROMOTED and config.IN_FLIGHT > 0
+
+
+def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
+    """(sets of sums that a consumer has, registers of a thread that it needs beside them)."""
+    compute, two = problem.types.compute, alternates(problem, config)
+    return 1 + compute.promotes + two, BESIDE_TOTALS if compute.pieces or two else BESIDE_SUMS
+
+
 @cache
-def _tiling(step: int) -> tuple[Derived, ...]:
+def _tiling(step: int, pingpong: bool) -> tuple[Derived, ...]:
+    rows = str(M) if pingpong else f"({M} * CONSUMERS)"  # of an instruction in all consumers that share a tile
     return (
         Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
         Derived("MINB", "1", "blocks of an SM, at least: setmaxnreg needs it said"),
         Derived("K_STEP", str(step), "k of an instruction"),
-        Derived("MMAS_M", f"BM / ({M} * CONSUMERS)", "instructions down a consumer's tile"),
+        Derived("MMAS_M", f"BM / {rows}", "instructions down a consumer's tile"),
     )
 
 
 @cache
-def _registers(consumers: int, halves: bool, products: int) -> tuple[Derived, ...]:
+def _registers(consumers: int, sums: str, sets: int, beside: int) -> tuple[Derived, ...]:
     lines = (
         ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "that a thread of the producer keeps"),
         ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "that a consumer's thread has then"),
-        (
-            "SUM_REGISTERS",
-            f"MMAS_M * BN{_times(products)} / {4 if halves else 2} * (1 + PROMOTED)",
-            "of a consumer's thread, for sums",
-        ),
+        ("SUM_REGISTERS", f"MMAS_M * {sums} * {sets}", "of a consumer's thread, for sums"),
+        ("BESIDE_SUMS", str(beside), "of a consumer's thread, for all else"),
     )
     return tuple(Derived(*line, group="Registers") for line in lines)
 
@@ -363,6 +408,12 @@ def _pieces(pieces: Pieces | None) -> tuple[Derived, ...]:
     return tuple(Derived(*line, group="Pieces") for line in lines)
 
 
+@cache
+def _partial(products: int) -> tuple[Derived, ...]:
+    elements = Derived("PARTIAL", f"BM * BN{_times(products)}", "sums that a block leaves in the workspace", "Split-K")
+    return (elements,) if products else ()
+
+
 def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
     return (
         f"Pieces  A and B are each split into {pieces.count} of {pieces.dtype.label}: for {PROMOTION} of K at a time",
@@ -372,9 +423,9 @@ def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
 
 
 @cache
-def _results(piece: int, buffers: bool, store: int, products: int) -> tuple[Derived, ...]:
+def _results(piece: int, by_tma: bool, products: int) -> tuple[Derived, ...]:
     """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
-    staged = "C_STAGES * CONSUMERS * 64 * CN * C_BYTES" if buffers else "0"
+    staged = "C_STAGES * CONSUMERS * 64 * CN * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
     lines = (
         ("CN", str(piece), "columns of C that leave at once, of a consumer's 64 rows"),
         (
@@ -382,17 +433,18 @@ def _results(piece: int, buffers: bool, store: int, products: int) -> tuple[Deri
             "1 + (MMAS_M * BN / CN % 2 == 0)",
             "pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them",
         ),
+        ("PITCH_C", "CN + 8", "elements from one of a warp's rows in shared memory to the next"),
         ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
         ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
         ("FM", "1", "neighbouring rows among them"),
         ("FN", "2", "neighbouring columns among them"),
         ("STEP_M", "8", "rows from one to the next"),
         ("STEP_N", "8", "columns from one pair to the next"),
-        ("VC", str(store), "elements of an access to C"),
+        ("VC", "2", "elements of an access to C"),
     )
     b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
-    b = f"({b} + 1023) / 1024 * 1024" if buffers else b  # C's pieces begin at a pattern of a swizzle
-    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
+    b = f"({b} + 1023) / 1024 * 1024" if by_tma else b  # C's pieces begin at a pattern of a swizzle
+    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS + 16 * (SPLIT > 1)"
     return (
         *(Derived(*line, group="How C leaves registers") for line in lines),
         Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),

@@ -10,7 +10,7 @@ from gemmgen.kernel.families.base import Side, sides
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.prepare import SUMMED, LineSums, Prepare, Step
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT, TensorMap
-from gemmgen.problem.dtype import DType
+from gemmgen.problem.dtype import WORD, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Order
 from gemmgen.problem.sizes import MatrixSizes, Size
@@ -20,6 +20,7 @@ from gemmgen.problem.wgmma import FACTORS, M, Wgmma
 TRANSPOSED_BYTES = 2  # of an element whose lines may run across K
 OTHER: dict[Order, Order] = {"r": "c", "c": "r"}
 LINE_BYTES = 128  # of shared memory that one pattern of a swizzle permutes, at most
+ROW_BYTES = 256  # of a row of C that a warp stages, at most
 PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
 
 
@@ -125,8 +126,17 @@ def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
 
 
 def piece_columns(problem: Problem, config: WgmmaConfig) -> int:
-    """Columns of C that leave at once."""
-    return gcd(LINE_BYTES // problem.types.c.size, config.BN)
+    """Columns of C that leave at once: by TMA a swizzled line, else of each of a warp's eight rows."""
+    size = problem.types.c.size
+    if staged(problem):
+        return gcd(LINE_BYTES // size, config.BN)
+    return max(columns for columns in range(8, ROW_BYTES // size + 1, 8) if config.BN % columns == 0)
+
+
+def row_access(problem: Problem) -> int:
+    """Elements of an access that stores C by rows: a word, where rows begin and end at words."""
+    word = WORD // problem.types.c.size
+    return gcd(word, problem.vector_limit("ldc"), problem.n or 1)
 
 
 def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
