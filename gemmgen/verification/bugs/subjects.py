@@ -161,7 +161,7 @@ WGMMA_PROMOTED = Subject(
     Problem(
         100, 51, 208, batch=3, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED), layout=Layout("r", "c")
     ),
-    (("PERSISTENT", 0), ("STAGES", 2)), WGMMA,
+    (("PERSISTENT", 0), ("STAGES", 2), ("IN_FLIGHT", 0)), WGMMA,
 )  # fmt: skip
 WGMMA_PINGPONG = Subject(
     "wgmma bf16 rc, consumers in turns", replace(_typed("bf16", "rc"), n=72, ld_align=8),
@@ -170,7 +170,7 @@ WGMMA_PINGPONG = Subject(
 WGMMA_TWO_SUMS = Subject(
     "wgmma e4m3 rc, promoted beside products",
     replace(_runtime("rc", 16), n=72, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED)),
-    (("STAGES", 3), ("IN_FLIGHT", 1)), WGMMA,
+    (("STAGES", 3),), WGMMA,
 )  # fmt: skip
 WARP_PRODUCTS = Subject("a warp a product, bf16 rr", Problem(32, 32, 32, batch=None, types=Types.parse("bf16")),
                         family=BATCHED_MMA)  # fmt: skip

@@ -1,22 +1,21 @@
-// gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_sm90_ae6e5f3b
+// gemm_e4m3e4m3bf16_promoted_rc_64x8192x8192_sm90_bde90af9
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  128 x 8192, row-major, lda = 8192
+//     A  64 x 8192, row-major, lda = 8192
 //     B  8192 x 8192, column-major, ldb = 8192
-//     C  128 x 8192, row-major, ldc = 8192
+//     C  64 x 8192, row-major, ldc = 8192
 //
-// Block   128 x 64 of C by 384 threads, in k tiles of 128, 214016 bytes of shared memory
+// Block   64 x 64 of C by 256 threads, in k tiles of 128, 140288 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 8 stages;
-//         consumers, 2 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 32 a k tile
+//         consumers, 1 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
-// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  ceil(M / 128) * ceil(N / 128) * 2 blocks of 384 threads, 214016 bytes of dynamic shared memory
+// Launch  ceil(M / 64) * ceil(N / 64) blocks of 256 threads, 140288 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_wgmma_128x64x128_c2_k2x1_s8_f0_g8_p0
-// Made by gemmgen generate 128x8192x8192 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BN=64 --set CLUSTER=2 --set ACROSS=1 --set STAGES=8 --set PERSISTENT=0
+// Config  gemm_e4m3e4m3bf16_promoted_rc_64x8192x8192_wgmma_64x64x128_c1_k1x0_s8_f0_g8_p0
+// Made by gemmgen generate 64x8192x8192 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set CONSUMERS=1 --set STAGES=8 --set IN_FLIGHT=0 --set PERSISTENT=0
 
 namespace {
 
@@ -51,18 +50,17 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 128;
+    static constexpr int M = 64;
     static constexpr int N = 8192;
     static constexpr int K = 8192;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BM = 64;        // rows of C that a block computes
 constexpr int BN = 64;        // columns of C that a block computes
 constexpr int BK = 128;       // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
 constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
@@ -72,17 +70,9 @@ constexpr int MINB = 1;                         // blocks of an SM, at least: se
 constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
-// Registers
-constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
-
 // Boxes of TMA
 constexpr int LINE_A = 128;  // elements of a line of A in shared memory
 constexpr int LINE_B = 128;  // elements of a line of B in shared memory
-
-// Clusters
-constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
-constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
 
 // How C leaves registers
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
@@ -129,10 +119,10 @@ struct Shared {
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
+    unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 214016, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 140288, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -157,20 +147,20 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
-// that clusters that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
+// that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
-    const int group = cluster / (GROUP * columns);
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = block / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
+    const int within = block % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -197,6 +187,12 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+}
+
 // Arrive, and let the phase expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
@@ -219,37 +215,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "waited:\n"
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited. What this
-// thread has read before may be written by who has waited for that; what it has written is not to be read for that.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
-{
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile(
-        "{\n"
-        ".reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there];\n"
-        "}\n" ::"r"(at), "r"(rank)
-        : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what they do after.
-__device__ __forceinline__ void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 #endif  // __CUDACC__
 
@@ -304,19 +269,6 @@ __device__ __forceinline__ void tma_store_wait_read()
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is `shared` here, and
-// its bytes count at the barrier that it has where `barrier` is here, which must expect them.
-__device__ __forceinline__ void tma_load_multicast_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, unsigned short blocks)
-{
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;"
-                 ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1)
-                 : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
 // Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
 __device__ __forceinline__ void fence_proxy_async()
 {
@@ -329,22 +281,6 @@ __device__ __forceinline__ void fence_proxy_async()
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec()
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-// Take registers from the pool, up to COUNT a thread, once it has as many.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 #endif  // __CUDACC__
 
@@ -402,15 +338,14 @@ __device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned lo
 }
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of B, and this block's part of A's, which goes to all blocks of the cluster, from k on. The bytes of
-// B and of all parts of A count at the stage's barrier, and zeros for what lies outside of A and B.
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
+// of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, int rank)
+                                           TileOrigin tile, int k)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    const int part = rank * PART_A;  // the first line that this block brings
-    tma_load_multicast_2d(shared.a[stage] + part * LINE_A, map_a, full, k, tile.m + part, (1 << CLUSTER) - 1);
+    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
     tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
@@ -428,12 +363,10 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end together, so
-// that a thread for each block may tell.
+// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
-    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
-    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
@@ -505,8 +438,8 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 
 }  // namespace
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_sm90_ae6e5f3b(
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_e4m3e4m3bf16_promoted_rc_64x8192x8192_sm90_bde90af9(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -516,36 +449,33 @@ gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_sm90_ae6e5f3b(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    cluster_sync();  // other blocks arrive at these barriers, too
+    __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / CLUSTER), rank);
+        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
+            load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
         }
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / CLUSTER), rank);
+    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
     Accumulators acc = {}, totals = {};
     for (int k = 0; k < s.K; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
@@ -583,6 +513,5 @@ gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_sm90_ae6e5f3b(
             }
         }
     }
-    cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_sm90_a769484d
+// gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_sm90_decff954
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -15,7 +15,7 @@
 // Launch  ceil(M / 64) * ceil(N / 64) blocks of 256 threads, 140288 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_wgmma_64x64x128_c1_k1x0_s8_f0_g8_p0
-// Made by gemmgen generate 16x8192x8192 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set CONSUMERS=1 --set STAGES=8 --set PERSISTENT=0
+// Made by gemmgen generate 16x8192x8192 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set CONSUMERS=1 --set STAGES=8 --set IN_FLIGHT=0 --set PERSISTENT=0
 
 namespace {
 
@@ -447,7 +447,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_sm90_a769484d(
+gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_sm90_decff954(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,21 +1,21 @@
-// gemm_e4m3e4m3bf16_promoted_rc_64x8192x8192_sm90_1e467409
+// gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_1bdfb8e3
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  64 x 8192, row-major, lda = 8192
-//     B  8192 x 8192, column-major, ldb = 8192
-//     C  64 x 8192, row-major, ldc = 8192
+//     A  4096 x 4096, row-major, lda = 4096
+//     B  4096 x 4096, column-major, ldb = 4096
+//     C  4096 x 4096, row-major, ldc = 4096
 //
-// Block   64 x 64 of C by 256 threads, in k tiles of 128, 140288 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 8 stages;
-//         consumers, 1 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 32 a k tile
+// Block   128 x 128 of C by 384 threads, in k tiles of 128, 197632 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 5 stages;
+//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  ceil(M / 64) * ceil(N / 64) blocks of 256 threads, 140288 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 197632 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_64x8192x8192_wgmma_64x64x128_c1_k1x0_s8_f0_g8_p0
-// Made by gemmgen generate 64x8192x8192 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set CONSUMERS=1 --set STAGES=8 --set PERSISTENT=0
+// Config  gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_wgmma_128x128x128_c2_k1x0_s5_f0_g8_p1
+// Made by gemmgen generate 4096x4096x4096 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set STAGES=5 --set IN_FLIGHT=0
 
 namespace {
 
@@ -50,18 +50,18 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 64;
-    static constexpr int N = 8192;
-    static constexpr int K = 8192;
+    static constexpr int M = 4096;
+    static constexpr int N = 4096;
+    static constexpr int K = 4096;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 64;        // rows of C that a block computes
-constexpr int BN = 64;        // columns of C that a block computes
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 128;       // depth of a k tile
-constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
@@ -69,6 +69,10 @@ constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last war
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+
+// Registers
+constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
 
 // Boxes of TMA
 constexpr int LINE_A = 128;  // elements of a line of A in shared memory
@@ -122,7 +126,7 @@ struct Shared {
     unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 140288, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 197632, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -285,6 +289,22 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
+// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_dec()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+// Take registers from the pool, up to COUNT a thread, once it has as many.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
 // units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
 // hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
@@ -317,23 +337,29 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 "
+        "setp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1;\n"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
@@ -359,7 +385,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n64k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
+            wgmma_m64n128k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
     }
 }
 
@@ -439,7 +465,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_64x8192x8192_sm90_1e467409(
+gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_1bdfb8e3(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -460,56 +486,63 @@ gemm_e4m3e4m3bf16_promoted_rc_64x8192x8192_sm90_1e467409(
     launch_dependents();
 
     const Shape s{};
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
+            for (int k = 0; k < s.K; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+            }
         }
         return;
     }
 
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-    Accumulators acc = {}, totals = {};
-    for (int k = 0; k < s.K; k += BK, ring.advance()) {
-        mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-        wgmma_commit();
-        wgmma_wait<0>();
-        release_stage(shared, ring.stage);
-        promote(acc, totals);
-    }
-    #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number);
+        Accumulators acc = {}, totals = {};
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            wgmma_commit();
+            wgmma_wait<0>();
+            release_stage(shared, ring.stage);
+            promote(acc, totals);
+        }
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-            float sums[TM][TN];
-            sums_of_piece(totals[i], piece, sums);
-            BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(totals[i], piece, sums);
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
                 }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
-            store_c(c, s, thread, sums, alpha, beta);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                tma_store_2d(&map_c, c, n, m);
-                tma_store_commit();
+                store_c(c, s, thread, sums, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_commit();
+                }
             }
         }
     }

@@ -1,21 +1,21 @@
-// gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_c9eb52c7
+// gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_ff33be0d
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  4096 x 4096, row-major, lda = 4096
-//     B  4096 x 4096, column-major, ldb = 4096
-//     C  4096 x 4096, row-major, ldc = 4096
+//     A  2048 x 2048, row-major, lda = 2048
+//     B  2048 x 2048, column-major, ldb = 2048
+//     C  2048 x 2048, row-major, ldc = 2048
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 128, 197632 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 5 stages;
+// Block   128 x 128 of C by 384 threads, in k tiles of 128, 230400 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
 //         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 197632 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_wgmma_128x128x128_c2_k1x0_s5_f0_g8_p1
-// Made by gemmgen generate 4096x4096x4096 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set STAGES=5
+// Config  gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_wgmma_128x128x128_c2_k1x0_s6_f0_g1_p1
+// Made by gemmgen generate 2048x2048x2048 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set STAGES=6 --set IN_FLIGHT=0 --set GROUP=1
 
 namespace {
 
@@ -50,9 +50,9 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4096;
-    static constexpr int N = 4096;
-    static constexpr int K = 4096;
+    static constexpr int M = 2048;
+    static constexpr int N = 2048;
+    static constexpr int K = 2048;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
@@ -61,8 +61,8 @@ constexpr int BM = 128;       // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 128;       // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -126,7 +126,7 @@ struct Shared {
     unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 197632, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -151,8 +151,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a block computes. Blocks follow the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -465,7 +464,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_c9eb52c7(
+gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_ff33be0d(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
