@@ -197,7 +197,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     waits = work.waits + (work.prefetch == 0)
     step += waits * GLOBAL_LATENCY / resident  # nothing runs while a block waits for its own tile, except other blocks
     step += PROMOTION_SHOWS * work.promotions * plan.consumers / WARP / SCHEDULERS
-    between = per_sm / resident - 1 if launch.maps and not work.alternates else 0  # tiles, epilogues that show
+    between = per_sm / resident - 1 if launch.maps and work.turns == 1 else 0  # tiles, epilogues that show
     compute_us = (per_sm / resident * steps * step + between * _store_cycles(plan)) / device.clock_ghz / 1000
     dram_us = case.bytes_moved / device.bandwidth / 1000
     if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way

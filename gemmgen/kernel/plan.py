@@ -51,7 +51,7 @@ class Work:
     producers      threads of a block that only start copies
     pairs          of pieces of A and B: times that a block goes along K for the same products
     promotions     instructions of a thread, a step, that add up sums while none of its products are under way
-    alternates     whether warps take turns at a block's tiles: one's C leaves beside another's products
+    turns          groups of warps that take turns at a block's tiles: one's C leaves beside another's products
     """
 
     outputs: int
@@ -81,7 +81,7 @@ class Work:
     producers: int = 0
     pairs: int = 1
     promotions: float = 0
-    alternates: bool = False
+    turns: int = 1
 
     @property
     def fmas(self) -> float:
