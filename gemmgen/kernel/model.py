@@ -199,9 +199,9 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     waits = work.waits + (work.prefetch == 0)
     step += waits * GLOBAL_LATENCY / resident  # nothing runs while a block waits for its own tile, except other blocks
     step += PROMOTION_SHOWS * work.promotions * plan.consumers / WARP / SCHEDULERS
-    turns = per_sm / resident
-    between = (turns - 1) * _between_cycles(plan, resident)
-    compute_us = (turns * steps * step + between) / device.clock_ghz / 1000
+    rounds = per_sm / resident
+    between = (rounds - 1) * _between_cycles(plan, resident)
+    compute_us = (rounds * steps * step + between) / device.clock_ghz / 1000
     dram_us = (case.bytes_moved + _filled_bytes(case, plan)) / device.bandwidth / 1000
     if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way
         under_way = resident * work.global_bytes * min(steps, max(1, work.prefetch))
@@ -219,7 +219,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
 
 def _between_cycles(plan: Plan, resident: int) -> float:
     """From the products of a tile, by tensor cores, to those of the next one on this SM."""
-    if plan.mma is None or plan.work.alternates:
+    if plan.mma is None or plan.work.turns > 1:
         return 0.0
     if plan.launch.maps:  # TMA fills the next tile's stages meanwhile; C leaves, and arrives before where it is read
         rows, columns = plan.tile

@@ -51,7 +51,7 @@ class Work:
     producers      threads of a block that only start copies
     pairs          of pieces of A and B: times that a block goes along K for the same products
     promotions     instructions of a thread, a step, that add up sums while none of its products are under way
-    alternates     whether warps take turns at a block's tiles: one's C leaves beside another's products
+    turns          groups of warps that take turns at a block's tiles: one's C leaves beside another's products
     row_bytes      neighbouring bytes of a row of C that a warp stores at once, where these may be less than a sector (0:
                    they are not)
     """
@@ -83,7 +83,7 @@ class Work:
     producers: int = 0
     pairs: int = 1
     promotions: float = 0
-    alternates: bool = False
+    turns: int = 1
     row_bytes: int = 0
 
     @property
