@@ -208,6 +208,11 @@ class Plan:
             return f"{opcode[0]}GMMA" if isinstance(self.mma, Wgmma) else opcode
         return "IDP" if self.work.products > 1 else self.problem.types.accumulator.arithmetic.instruction
 
+    @property
+    def units(self) -> str:
+        """In words: what multiplies."""
+        return "FMA units" if self.mma is None else "tensor cores"
+
     def lanes(self, arch: Arch) -> float:
         """Such instructions that an SM of `arch` starts per cycle, times the threads of a warp."""
         if self.mma is not None:

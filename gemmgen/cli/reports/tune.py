@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from gemmgen.benchmark.explain import BOUNDS
+from gemmgen.benchmark.explain import bound_in_words
 from gemmgen.cli.reports.words import (
     NONE,
     accepted,
@@ -115,7 +115,7 @@ def winner(result: TuneResult) -> Iterator[tuple[str, str]]:
     yield "winner", best.source.name
     yield "time", f"{figure(best.time_us)} us, {figure(tflops)} TFLOPS{_where(case)}, {_how(best)}"
     yield "why", _why(result)
-    yield "bound by", f"{BOUNDS[best.prediction.bound]} (the model says)"
+    yield "bound by", f"{bound_in_words(best.plan, best.prediction.bound)} (the model says)"
     if result.seconds:
         yield "took", _took(result)
 
