@@ -18,8 +18,9 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.timing import Timing
 from gemmgen.search.pick import pick_predicted
+from gemmgen.search.result import TuneResult
 from gemmgen.search.space import explore
-from gemmgen.search.tuner import Trial, TuneResult
+from gemmgen.search.trial import Trial
 from gemmgen.support.brief import LONGEST
 from gemmgen.support.errors import Failure
 from gemmgen.verification.situation import Situation

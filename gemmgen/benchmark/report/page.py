@@ -37,7 +37,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEVICES, DeviceSpec
 from gemmgen.run.compile import compile_many
 from gemmgen.run.target import compile_target
-from gemmgen.search.tuner import Progress, Silent
+from gemmgen.search.trial import Progress, Silent
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
 from gemmgen.support.html import render_html

@@ -22,8 +22,9 @@ from gemmgen.cli.reports.words import (
 from gemmgen.kernel.model import MODEL_ERROR, representative
 from gemmgen.problem.case import Case
 from gemmgen.search.pick import TIE
+from gemmgen.search.result import TuneResult
 from gemmgen.search.space import Space
-from gemmgen.search.tuner import Trial, TuneResult
+from gemmgen.search.trial import Trial
 from gemmgen.support.words import plural
 
 TIES_NAMED = 4  # by number; of more, how many
