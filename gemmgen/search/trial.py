@@ -79,7 +79,7 @@ class Trial:
     @property
     def is_finalist(self) -> bool:
         """Whether it was timed with the fastest, and for longer."""
-        return self.timing is not None and self.timing.protocol["protocol"] == FINAL.name
+        return self.timing is not None and self.timing.protocol.get("protocol") == FINAL.name
 
     @property
     def machine_code(self) -> str:
