@@ -107,7 +107,8 @@ def _waves(it: Explanation) -> str:
     if not launch.persistent:
         return f"{waves}: {plural(blocks, 'block')} over {sms} SMs x {it.prediction.occupancy.blocks}"
     resident = plural(launch.resident(blocks, sms), "block")
-    return f"{waves}: {plural(blocks, 'tile')} over {resident} of {sms} SMs, each with one tile after the other"
+    how = "whose consumers take turns at them" if it.plan.work.turns > 1 else "each with one tile after the other"
+    return f"{waves}: {plural(blocks, 'tile')} over {resident} of {sms} SMs, {how}"
 
 
 def _registers(it: Explanation) -> str:

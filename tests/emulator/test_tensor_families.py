@@ -69,7 +69,7 @@ KERNELS = (
     warpgroups(OPEN, {"BN": 32, "STAGES": 3}, types="f32_bf16x6", layout="rr"),
     warpgroups(OPEN, {"BM": 128, "CONSUMERS": 2, "SPLIT": 3, "PERSISTENT": 0}, ld_align=8, batch=None),
     warpgroups(OPEN, {"CONSUMERS": 2, "CLUSTER": 2, "STAGES": 3, "PINGPONG": 1}, ld_align=8),
-    warpgroups((None, 72, None), {"BK": 32, "STAGES": 3, "IN_FLIGHT": 1}, types=PROMOTED, ld_align=16),
+    warpgroups((None, 72, None), {"BK": 32, "STAGES": 3}, types=PROMOTED, ld_align=16),
 )
 MORE = (
     Kernel(OPEN, {"BM": 64, "WM": 32, "BN": 64}, {"layout": "cc", "types": "f16", "ld_align": 4}, "sm_80"),
@@ -101,9 +101,9 @@ MORE = (
     warpgroups(OPEN, {"BN": 32, "BK": 128}, layout="cr", epilogue="silu+residual+row_amax+column_amax"),
     warpgroups((100, 51, 208), {}, types=Types.parse("e4m3,e5m2,bf16", Compute.FAST), batch=3),
     warpgroups(OPEN, {}, ld_align=8, layout="rr", batch=None, stride_b=0),
-    warpgroups(OPEN, {"BN": 48}, types=PROMOTED, layout="rr"),
-    warpgroups(OPEN, {"CONSUMERS": 2, "IN_FLIGHT": 1, "PINGPONG": 1}, types=PROMOTED, ld_align=16, batch=None),
-    warpgroups((100, 72, 208), {"BM": 128, "CONSUMERS": 2, "IN_FLIGHT": 1}, types=PROMOTED),
+    warpgroups(OPEN, {"BN": 48, "IN_FLIGHT": 0}, types=PROMOTED, layout="rr"),
+    warpgroups(OPEN, {"CONSUMERS": 2, "PINGPONG": 1}, types=PROMOTED, ld_align=16, batch=None),
+    warpgroups((100, 72, 208), {"BM": 128, "CONSUMERS": 2}, types=PROMOTED),
     warpgroups(OPEN, {"CONSUMERS": 3, "STAGES": 2, "PINGPONG": 1}, types="f32_bf16x6", layout="rr", epilogue="bias"),
     warpgroups(OPEN, {"BN": 128}, types=Types.parse("f16", Compute.F16), ld_align=8, layout="cc"),
     warpgroups(
@@ -113,8 +113,8 @@ MORE = (
     warpgroups((70, 72, 300), {"SPLIT": 2, "PERSISTENT": 0, "IN_FLIGHT": 0}, epilogue="bias+gelu+residual+row_amax"),
     warpgroups(OPEN, {"SPLIT": 4, "PERSISTENT": 0}, types="u8,s8,bf16", epilogue="zero_m+zero_n+scale_m+scale_n"),
     warpgroups((70, 72, None), {"SPLIT": 3, "PERSISTENT": 0}, types="f32_bf16x6", layout="rr", batch=3),
-    warpgroups(OPEN, {"SPLIT": 2, "PERSISTENT": 0}, types=PROMOTED, ld_align=16),
-    warpgroups((None, 72, 200), {"SPLIT": 3, "PERSISTENT": 0, "IN_FLIGHT": 1}, types=PROMOTED, ld_align=16),
+    warpgroups(OPEN, {"SPLIT": 2, "PERSISTENT": 0, "IN_FLIGHT": 0}, types=PROMOTED, ld_align=16),
+    warpgroups((None, 72, 200), {"SPLIT": 3, "PERSISTENT": 0}, types=PROMOTED, ld_align=16),
     warpgroups((None, 40, None), {"SPLIT": 2, "PERSISTENT": 0}, layout="rr", ld_align=8, epilogue="swiglu"),
     warpgroups(OPEN, {"SPLIT": 2, "PERSISTENT": 0}, types=TF32, ld_align=4, epilogue="aux+relu"),
     warpgroups(OPEN, {"BN": 16}, types="u8,s8,s8", layout="cc", epilogue="scale_m+scale_n"),

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_db0cbf1f
+// gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_e6bef0ed
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -16,7 +16,7 @@
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         lda, ldb divisible by 16
 // Config  gemm_e4m3e4m3bf16_promoted_rc_512x512xK_la16_wgmma_128x128x128_c2_k1x0_s4_f1_g8_p1
-// Made by gemmgen generate '512x512x?' --types e4m3,e4m3,bf16 --compute promoted --layout rc --ld-align 16 --arch sm_90 --family wgmma --set IN_FLIGHT=1
+// Made by gemmgen generate '512x512x?' --types e4m3,e4m3,bf16 --compute promoted --layout rc --ld-align 16 --arch sm_90 --family wgmma
 
 namespace {
 
@@ -468,7 +468,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_db0cbf1f(
+gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_e6bef0ed(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_875a902f
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ad38d2bf
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -19,7 +19,7 @@
 //         semaphores: ceil(M / 128) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_wgmma_128x64x128_c2_k1x0_s4_f0_g8_p0_split2
-// Made by gemmgen generate '?x513x8192' --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BN=64 --set PERSISTENT=0 --set SPLIT=2
+// Made by gemmgen generate '?x513x8192' --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BN=64 --set IN_FLIGHT=0 --set PERSISTENT=0 --set SPLIT=2
 
 namespace {
 
@@ -516,7 +516,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_875a902f(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ad38d2bf(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

@@ -191,17 +191,22 @@ SAMPLES = {
     ),
     "wgmma_split_promoted_rc": Sample(
         WGMMA,
-        {"BN": 64, "PERSISTENT": 0, "SPLIT": 2},
+        {"BN": 64, "PERSISTENT": 0, "SPLIT": 2, "IN_FLIGHT": 0},
         (None, 513, 8192),
         "rc",
         types="e4m3,e4m3,bf16",
         compute=Compute.PROMOTED,
     ),
     "wgmma_promoted_rc": Sample(
-        WGMMA, {"CONSUMERS": 1, "BM": 64}, (512, 512, 1024), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED
+        WGMMA,
+        {"CONSUMERS": 1, "BM": 64, "IN_FLIGHT": 0},
+        (512, 512, 1024),
+        "rc",
+        types="e4m3,e4m3,bf16",
+        compute=Compute.PROMOTED,
     ),
     "wgmma_promoted_in_flight_rc": Sample(
-        WGMMA, {"IN_FLIGHT": 1}, (512, 512, None), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED, ld_align=16
+        WGMMA, {}, (512, 512, None), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED, ld_align=16
     ),
     "wgmma_pingpong_rc_epilogue": Sample(
         WGMMA,

@@ -26,7 +26,7 @@ from gemmgen.benchmark.explained import (
 )
 from gemmgen.benchmark.report.checks import Certified, certified, checks_of
 from gemmgen.benchmark.report.ladders import Ladder, ladders_in
-from gemmgen.benchmark.report.pipeline import Pipeline, pipeline
+from gemmgen.benchmark.report.pipeline import Pipeline, pipeline, turns
 from gemmgen.benchmark.report.ratios import RatioPlot, ratio_plot
 from gemmgen.benchmark.report.roofline import RooflinePlot, roofline_plot
 from gemmgen.benchmark.report.tiles import Drawing, drawings
@@ -95,8 +95,8 @@ class KernelCard:
         return drawings(self.explanation)
 
     @cached_property
-    def pipeline(self) -> Pipeline | None:
-        return pipeline(self.explanation)
+    def pipelines(self) -> tuple[Pipeline, ...]:
+        return tuple(filter(None, (pipeline(self.explanation), turns(self.explanation))))
 
     @cached_property
     def instructions(self) -> Rows | None:

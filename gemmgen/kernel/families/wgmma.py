@@ -124,9 +124,9 @@ class WgmmaFamily(Family):
     arch_specific = True
 
     def default(self, problem: Problem) -> Config:
-        promotes, size = problem.types.compute.promotes, problem.types.factors[0].size
-        wide = PROMOTED_COLUMNS if promotes else WgmmaConfig.BN
-        return WgmmaConfig(BN=wide // problem.products, BK=LINE_BYTES // size, IN_FLIGHT=int(not promotes))
+        compute, size = problem.types.compute, problem.types.factors[0].size
+        wide = PROMOTED_COLUMNS if compute.promotes else WgmmaConfig.BN
+        return WgmmaConfig(BN=wide // problem.products, BK=LINE_BYTES // size, IN_FLIGHT=int(compute.pieces is None))
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = taken(problem)
@@ -314,6 +314,8 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         fragment_registers=1,
         producers=WARPGROUP,
         pairs=len(pieces.pairs) if pieces else 1,
+        promotions=outputs * (problem.types.compute is Compute.PROMOTED and not config.IN_FLIGHT),
+        turns=config.CONSUMERS if config.PINGPONG else 1,
     )
 
 

@@ -145,6 +145,7 @@ MMA_EXCHANGE = Subject(
     (("WN", 32), ("EXCHANGE", 1)), MMA,
 )  # fmt: skip
 WGMMA_RC = Subject("wgmma bf16 rc", replace(_typed("bf16", "rc"), n=72, ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA)
+WGMMA_WIDE = Subject("wgmma bf16 rc, wide tiles", replace(_typed("bf16", "rc"), ld_align=8), (("BN", 256),), WGMMA)
 WGMMA_CR = Subject(
     "wgmma f16 cr, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
     (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
@@ -161,7 +162,7 @@ WGMMA_PROMOTED = Subject(
     Problem(
         100, 51, 208, batch=3, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED), layout=Layout("r", "c")
     ),
-    (("PERSISTENT", 0), ("STAGES", 2)), WGMMA,
+    (("PERSISTENT", 0), ("STAGES", 2), ("IN_FLIGHT", 0)), WGMMA,
 )  # fmt: skip
 WGMMA_PINGPONG = Subject(
     "wgmma bf16 rc, consumers in turns", replace(_typed("bf16", "rc"), n=72, ld_align=8),
@@ -170,7 +171,7 @@ WGMMA_PINGPONG = Subject(
 WGMMA_TWO_SUMS = Subject(
     "wgmma e4m3 rc, promoted beside products",
     replace(_runtime("rc", 16), n=72, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED)),
-    (("STAGES", 3), ("IN_FLIGHT", 1)), WGMMA,
+    (("STAGES", 3),), WGMMA,
 )  # fmt: skip
 WARP_PRODUCTS = Subject("a warp a product, bf16 rr", Problem(32, 32, 32, batch=None, types=Types.parse("bf16")),
                         family=BATCHED_MMA)  # fmt: skip

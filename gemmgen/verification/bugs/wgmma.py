@@ -20,6 +20,7 @@ from gemmgen.verification.bugs.subjects import (
     WGMMA_PROMOTED,
     WGMMA_RC,
     WGMMA_TWO_SUMS,
+    WGMMA_WIDE,
     WGMMA_ZERO_POINTS,
     WGMMA_ZERO_POINTS_BATCH,
 )
@@ -66,6 +67,9 @@ WGMMA_BUGS = (
         (DEADLOCK,)),
     Bug("the producer does not wait", "phase", WGMMA_CR,
         "mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);", "", (UNDER_WAY, TOO_MANY, BYTES)),
+    Bug("the producer does not wait from the 65th k tile on", "phase", WGMMA_WIDE,
+        "mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);",
+        "if (k < 64 * BK) mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);", (UNDER_WAY, TOO_MANY, BYTES)),
     Bug("the parity never changes", "phase", WGMMA_RC, "        parity ^= stage == 0;\n", "",
         (UNDER_WAY, TOO_MANY, DEADLOCK)),
     Bug("consumers do not wait for a stage", "phase", WGMMA_CR,

@@ -1,22 +1,24 @@
-// gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_sm90_ae6e5f3b
+// gemm_bf16_rc_1023x1025x1027_sm90_6da62a6f
 //
-//     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  128 x 8192, row-major, lda = 8192
-//     B  8192 x 8192, column-major, ldb = 8192
-//     C  128 x 8192, row-major, ldc = 8192
+//     A  1023 x 1027, row-major, lda = 1027
+//     B  1027 x 1025, column-major, ldb = 1027
+//     C  1023 x 1025, row-major, ldc = 1025
 //
-// Block   128 x 64 of C by 384 threads, in k tiles of 128, 214016 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 8 stages;
-//         consumers, 2 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 32 a k tile
-// Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
-// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
-// Stores  C leaves through shared memory, by TMA
+// Block   128 x 96 of C by 256 threads, in k tiles of 64, 179200 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
+//         consumers, 1 others: 128 x 96 each by 8 wgmmas of 64 x 96 x 16 a k tile
+// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
+// Stores  C leaves through shared memory, by rows
 //
-// Launch  ceil(M / 128) * ceil(N / 128) * 2 blocks of 384 threads, 214016 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_wgmma_128x64x128_c2_k2x1_s8_f0_g8_p0
-// Made by gemmgen generate 128x8192x8192 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BN=64 --set CLUSTER=2 --set ACROSS=1 --set STAGES=8 --set PERSISTENT=0
+// Launch  up to ceil(M / 256) * ceil(N / 96) * 2 blocks of 256 threads, 179200 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         prepared_a: 1023 * 1032 elements, which gemm_bf16_rc_1023x1025x1027_sm90_6da62a6f_prepare_a_kernel writes before,
+//         prepared_b: 1025 * 1032 elements, which gemm_bf16_rc_1023x1025x1027_sm90_6da62a6f_prepare_b_kernel writes before,
+//         no other launch using the same workspace at the same time
+// Config  gemm_bf16_rc_1023x1025x1027_wgmma_128x96x64_c1_k2x0_s6_f1_g8_p1
+// Made by gemmgen generate 1023x1025x1027 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BN=96 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=6
 
 namespace {
 
@@ -39,11 +41,6 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// An 8-bit float of 4 bits of exponent and 3 of fraction.
-struct E4M3 {
-    unsigned char bits;
-};
-
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap {
     unsigned long long opaque[16];
@@ -51,56 +48,51 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 128;
-    static constexpr int N = 8192;
-    static constexpr int K = 8192;
+    static constexpr int M = 1023;
+    static constexpr int N = 1025;
+    static constexpr int K = 1027;
+    static constexpr int ldc = 1025;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 64;        // columns of C that a block computes
-constexpr int BK = 128;       // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int BN = 96;        // columns of C that a block computes
+constexpr int BK = 64;        // depth of a k tile
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
-constexpr int K_STEP = 32;                      // k of an instruction
+constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
-// Registers
-constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
-
 // Boxes of TMA
-constexpr int LINE_A = 128;  // elements of a line of A in shared memory
-constexpr int LINE_B = 128;  // elements of a line of B in shared memory
+constexpr int LINE_A = 64;  // elements of a line of A in shared memory
+constexpr int LINE_B = 64;  // elements of a line of B in shared memory
 
 // Clusters
-constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
-constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
+constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
+constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
 
 // How C leaves registers
-constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
-constexpr int TM = 2;                                      // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;                                 // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;                                      // neighbouring rows among them
-constexpr int FN = 2;                                      // neighbouring columns among them
-constexpr int STEP_M = 8;                                  // rows from one to the next
-constexpr int STEP_N = 8;                                  // columns from one pair to the next
-constexpr int VC = 2;                                      // elements of an access to C
+constexpr int CN = 96;           // columns of C that leave at once, of a consumer's 64 rows
+constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
+constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;            // neighbouring rows among them
+constexpr int FN = 2;            // neighbouring columns among them
+constexpr int STEP_M = 8;        // rows from one to the next
+constexpr int STEP_N = 8;        // columns from one pair to the next
+constexpr int VC = 2;            // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
-static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -123,16 +115,15 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
+    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
-    unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 214016, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 179200, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -165,12 +156,12 @@ struct TileOrigin {
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
+    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = cluster / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
+    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -279,28 +270,6 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, 
                  ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1)
                  : "memory");
 }
-
-// Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* shared, int c0, int c1)
-{
-    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
-                 ::"l"(map), "r"(from), "r"(c0), "r"(c1)
-                 : "memory");
-}
-
-// Close the group of this thread's stores since the last commit.
-__device__ __forceinline__ void tma_store_commit()
-{
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-// Wait until all but the N newest groups of this thread have read shared memory, which may then be written again.
-template <int N>
-__device__ __forceinline__ void tma_store_wait_read()
-{
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
-}
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
@@ -313,38 +282,6 @@ __device__ __forceinline__ void tma_load_multicast_2d(void* shared, const Tensor
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;"
                  ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1)
                  : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
-__device__ __forceinline__ void fence_proxy_async()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
-__device__ __forceinline__ void named_barrier_sync(int number, int threads)
-{
-    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec()
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-// Take registers from the pool, up to COUNT a thread, once it has as many.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 #endif  // __CUDACC__
 
@@ -381,50 +318,53 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 96 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 "
+        "setp.ne.b32 p, %50, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1;\n"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+        "%48, %49, p, 1, 1, 0, 0;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of B, and this block's part of A's, which goes to all blocks of the cluster, from k on. The bytes of
-// B and of all parts of A count at the stage's barrier, and zeros for what lies outside of A and B.
+// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The bytes of
+// A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k, int rank)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    const int part = rank * PART_A;  // the first line that this block brings
-    tma_load_multicast_2d(shared.a[stage] + part * LINE_A, map_a, full, k, tile.m + part, (1 << CLUSTER) - 1);
-    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
+    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
+    const int part = rank * PART_B;  // the first line that this block brings
+    tma_load_multicast_2d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, (1 << CLUSTER) - 1);
 }
 
-// acc = A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(E4M3)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(E4M3));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(E4M3)>(shared.b[stage], 16, 8 * LINE_B * sizeof(E4M3));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n64k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
+            wgmma_m64n96k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16, true);
     }
 }
 
@@ -434,16 +374,6 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
     const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
     if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
-}
-
-// Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
-__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
-{
-    #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
-        #pragma unroll
-        for (int r = 0; r < BN / 2; ++r) totals[i][r] += acc[i][r];
-    }
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -457,12 +387,11 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// Where an element of a piece lies in shared memory. TMA has chunks of 16 bytes trade places within a line, by XOR with the
-// line's number: so the eight lines that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements further apart
+// than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
-    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
+    return m % 8 * PITCH_C + n;
 }
 
 // N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
@@ -495,21 +424,96 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
     }
 }
 
-// The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], float alpha, float beta)
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each exist. The others become zeros.
+__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int columns, BF16* staged)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
+    for (int m = 0; m < 8; ++m) {
+        const int width = m < rows ? max(0, min(CN, columns)) : 0;
+        for (int n = threadIdx.x % 32; n < CN; n += 32) staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
+    }
+}
+
+// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each exist. Neighbouring lanes write
+// neighbouring elements, for whole sectors of C's lines wherever these begin.
+__device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int columns, const BF16* staged)
+{
+    #pragma unroll
+    for (int m = 0; m < 8; ++m) {
+        const int width = m < rows ? max(0, min(CN, columns)) : 0;
+        #pragma unroll
+        for (int first = 0; first < CN; first += 32) {
+            const int n = first + static_cast<int>(threadIdx.x) % 32;
+            if (n < width) c[Offset(m) * s.ldc + n] = staged[staged_at(m, n)];
+        }
+    }
 }
 
 }  // namespace
 
+// 16 bytes of a copy.
+template <typename E>
+struct alignas(16) Chunk {
+    E at[16 / sizeof(E)];
+};
+
+// prepared_a = A, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+extern "C" __global__ void __launch_bounds__(256)
+gemm_bf16_rc_1023x1025x1027_sm90_6da62a6f_prepare_a_kernel(
+    const BF16* __restrict__ A,
+    BF16* __restrict__ prepared_a)
+{
+    const int lines = 1023, length = 1027;  // of the copy
+    const int chunks = (length + 7) / 8;
+    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
+    const unsigned tiles = across * down;
+    grid_dependency_wait();
+    launch_dependents();
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
+        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
+        if (line >= lines || chunk >= chunks) continue;
+        const BF16* const from = A + static_cast<long long>(line) * 1027 + chunk * 8;
+        Chunk<BF16> copied = {};
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            if (chunk * 8 + i < length) copied.at[i] = from[i];
+        }
+        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * chunks + chunk] = copied;
+    }
+}
+
+// prepared_b = B, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+extern "C" __global__ void __launch_bounds__(256)
+gemm_bf16_rc_1023x1025x1027_sm90_6da62a6f_prepare_b_kernel(
+    const BF16* __restrict__ B,
+    BF16* __restrict__ prepared_b)
+{
+    const int lines = 1025, length = 1027;  // of the copy
+    const int chunks = (length + 7) / 8;
+    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
+    const unsigned tiles = across * down;
+    grid_dependency_wait();
+    launch_dependents();
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
+        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
+        if (line >= lines || chunk >= chunks) continue;
+        const BF16* const from = B + static_cast<long long>(line) * 1027 + chunk * 8;
+        Chunk<BF16> copied = {};
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            if (chunk * 8 + i < length) copied.at[i] = from[i];
+        }
+        reinterpret_cast<Chunk<BF16>*>(prepared_b)[static_cast<long long>(line) * chunks + chunk] = copied;
+    }
+}
+
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_sm90_ae6e5f3b(
+gemm_bf16_rc_1023x1025x1027_sm90_6da62a6f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c,
+    BF16* __restrict__ C,
     float alpha,
     float beta)
 {
@@ -519,7 +523,6 @@ gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_sm90_ae6e5f3b(
             mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
             mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
         }
-        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
     cluster_sync();  // other blocks arrive at these barriers, too
@@ -527,62 +530,61 @@ gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_sm90_ae6e5f3b(
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
+    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / CLUSTER), rank);
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
+        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
+            const TileOrigin tile = tile_of_block(s, number, rank);
+            for (int k = 0; k < s.K; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
+            }
         }
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
-    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
-    unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / CLUSTER), rank);
-    Accumulators acc = {}, totals = {};
-    for (int k = 0; k < s.K; k += BK, ring.advance()) {
-        mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-        wgmma_commit();
+    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
+        const TileOrigin tile = tile_of_block(s, number, rank);
+        Accumulators acc = {};
+        int previous = 0;  // the stage whose products may still be under way
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            wgmma_commit();
+            wgmma_wait<1>();  // for those of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
+        }
         wgmma_wait<0>();
-        release_stage(shared, ring.stage);
-        promote(acc, totals);
-    }
-    #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+        release_stage(shared, previous);
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-            float sums[TM][TN];
-            sums_of_piece(totals[i], piece, sums);
-            BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                BF16* const c = shared.c[threadIdx.x / 32];
+                #pragma unroll
+                for (int j = 0; j < TM; ++j) {  // eight rows of each warp
+                    const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
+                    BF16* const to = C + Offset(row) * s.ldc + n;
+                    __syncwarp();  // what was there has left
+                    if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                        load_rows(to, s, s.M - row, s.N - n, c);
+                        __syncwarp();
+                    }
+                    store_row(c, s, thread, j, sums[j], alpha, beta);
+                    __syncwarp();
+                    store_rows(to, s, s.M - row, s.N - n, c);
                 }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
-            store_c(c, s, thread, sums, alpha, beta);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                tma_store_2d(&map_c, c, n, m);
-                tma_store_commit();
             }
         }
     }
     cluster_sync();  // no block exits while another may arrive at its barriers
-    if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }

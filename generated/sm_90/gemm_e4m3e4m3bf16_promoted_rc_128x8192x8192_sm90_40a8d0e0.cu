@@ -1,23 +1,22 @@
-// gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_0fa2b550
+// gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_sm90_40a8d0e0
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  4096 x 4096, row-major, lda = 4096
-//     B  4096 x 4096, row-major, ldb = 4096
-//     C  4096 x 4096, row-major, ldc = 4096
+//     A  128 x 8192, row-major, lda = 8192
+//     B  8192 x 8192, column-major, ldb = 8192
+//     C  128 x 8192, row-major, ldc = 8192
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 128, 164864 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 32 a k tile
+// Block   128 x 64 of C by 384 threads, in k tiles of 128, 214016 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 8 stages;
+//         consumers, 2 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
+// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 164864 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_b: 4096 * 4096 elements, which gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_0fa2b550_prepare_b_kernel writes before,
-//         no other launch using the same workspace at the same time
-// Config  gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_wgmma_128x128x128_c2_k1x0_s4_f0_g8_p1
-// Made by gemmgen generate 4096x4096x4096 --types e4m3,e4m3,bf16 --compute promoted --layout rr --arch sm_90 --family wgmma
+// Launch  ceil(M / 128) * ceil(N / 128) * 2 blocks of 384 threads, 214016 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
+// Config  gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_wgmma_128x64x128_c2_k2x1_s8_f0_g8_p0
+// Made by gemmgen generate 128x8192x8192 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BN=64 --set CLUSTER=2 --set ACROSS=1 --set STAGES=8 --set IN_FLIGHT=0 --set PERSISTENT=0
 
 namespace {
 
@@ -52,18 +51,19 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4096;
-    static constexpr int N = 4096;
-    static constexpr int K = 4096;
+    static constexpr int M = 128;
+    static constexpr int N = 8192;
+    static constexpr int K = 8192;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BN = 64;        // columns of C that a block computes
 constexpr int BK = 128;       // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
+constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
+constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
@@ -79,6 +79,10 @@ constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
 // Boxes of TMA
 constexpr int LINE_A = 128;  // elements of a line of A in shared memory
 constexpr int LINE_B = 128;  // elements of a line of B in shared memory
+
+// Clusters
+constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
+constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
 
 // How C leaves registers
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
@@ -125,10 +129,10 @@ struct Shared {
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers have done with them
+    unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 164864, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 214016, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -153,20 +157,20 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
+// that clusters that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
+    const int group = cluster / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * BN};
+    const int within = cluster % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
 }
 
 #ifdef __CUDACC__
@@ -193,12 +197,6 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
-}
-
 // Arrive, and let the phase expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
@@ -221,6 +219,37 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "waited:\n"
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited. What this
+// thread has read before may be written by who has waited for that; what it has written is not to be read for that.
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there];\n"
+        "}\n" ::"r"(at), "r"(rank)
+        : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Which block of its cluster this is.
+__device__ __forceinline__ unsigned cluster_rank()
+{
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what they do after.
+__device__ __forceinline__ void cluster_sync()
+{
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 #endif  // __CUDACC__
 
@@ -271,6 +300,19 @@ template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is `shared` here, and
+// its bytes count at the barrier that it has where `barrier` is here, which must expect them.
+__device__ __forceinline__ void tma_load_multicast_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, unsigned short blocks)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;"
+                 ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1)
+                 : "memory");
 }
 #endif  // __CUDACC__
 
@@ -339,41 +381,36 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
+        "setp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1;\n"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
-// of A and B.
+// Lets TMA bring the k tile of B, and this block's part of A's, which goes to all blocks of the cluster, from k on. The bytes of
+// B and of all parts of A count at the stage's barrier, and zeros for what lies outside of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k)
+                                           TileOrigin tile, int k, int rank)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
+    const int part = rank * PART_A;  // the first line that this block brings
+    tma_load_multicast_2d(shared.a[stage] + part * LINE_A, map_a, full, k, tile.m + part, (1 << CLUSTER) - 1);
     tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
@@ -387,14 +424,16 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
+            wgmma_m64n64k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
     }
 }
 
-// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
+// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end together, so
+// that a thread for each block may tell.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
+    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
 }
 
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
@@ -466,50 +505,8 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 
 }  // namespace
 
-// 16 bytes of a copy.
-template <typename E>
-struct alignas(16) Chunk {
-    E at[16 / sizeof(E)];
-};
-
-// prepared_b = B, column-major, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind
-// a line's end.
-extern "C" __global__ void __launch_bounds__(256)
-gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_0fa2b550_prepare_b_kernel(
-    const E4M3* __restrict__ B,
-    E4M3* __restrict__ prepared_b)
-{
-    const int lines = 4096, length = 4096;  // of the copy
-    const int chunks = (length + 15) / 16;
-    const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
-    const unsigned tiles = across * down;
-    grid_dependency_wait();
-    launch_dependents();
-    __shared__ E4M3 transposed[64][64 + 4];  // a word more: columns lie in different banks
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_line = static_cast<int>(tile / across) * 64, first = static_cast<int>(tile % across) * 64;
-        for (int i = threadIdx.x; i < 64 * 64; i += 256) {
-            const int from = first + i / 64, line = first_line + i % 64;
-            E4M3 element = {};
-            if (from < length && line < lines) element = B[static_cast<long long>(from) * 4096 + line];
-            transposed[i / 64][i % 64] = element;
-        }
-        __syncthreads();  // the tile is whole
-        for (int i = threadIdx.x; i < 64 * 4; i += 256) {
-            const int line = i / 4, chunk = i % 4;
-            if (first_line + line >= lines || first / 16 + chunk >= chunks) continue;
-            Chunk<E4M3> copied;
-            #pragma unroll
-            for (int k = 0; k < 16; ++k) copied.at[k] = transposed[chunk * 16 + k][line];
-            const long long to = first_line + line;
-            reinterpret_cast<Chunk<E4M3>*>(prepared_b)[to * chunks + first / 16 + chunk] = copied;
-        }
-        __syncthreads();  // and may be overwritten
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_0fa2b550(
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
+gemm_e4m3e4m3bf16_promoted_rc_128x8192x8192_sm90_40a8d0e0(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -519,28 +516,26 @@ gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_0fa2b550(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    __syncthreads();
+    cluster_sync();  // other blocks arrive at these barriers, too
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const TileOrigin tile = tile_of_block(s, number);
-            for (int k = 0; k < s.K; k += BK, ring.advance()) {
-                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
-            }
+        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / CLUSTER), rank);
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+            load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
         }
         return;
     }
@@ -550,45 +545,44 @@ gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_0fa2b550(
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const TileOrigin tile = tile_of_block(s, number);
-        Accumulators acc = {}, totals = {};
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.full[ring.stage], ring.parity);
-            wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-            wgmma_commit();
-            wgmma_wait<0>();
-            release_stage(shared, ring.stage);
-            promote(acc, totals);
-        }
+    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / CLUSTER), rank);
+    Accumulators acc = {}, totals = {};
+    for (int k = 0; k < s.K; k += BK, ring.advance()) {
+        mbarrier_wait(&shared.full[ring.stage], ring.parity);
+        wgmma_fence();
+        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+        wgmma_commit();
+        wgmma_wait<0>();
+        release_stage(shared, ring.stage);
+        promote(acc, totals);
+    }
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i) {
-            #pragma unroll
-            for (int piece = 0; piece < BN / CN; ++piece) {
-                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-                float sums[TM][TN];
-                sums_of_piece(totals[i], piece, sums);
-                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
-                named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                    if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
-                    }
-                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                    c_parity ^= 1;
-                }
-                store_c(c, s, thread, sums, alpha, beta);
-                fence_proxy_async();
-                named_barrier_sync(1 + consumer, 128);
+        for (int piece = 0; piece < BN / CN; ++piece) {
+            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+            float sums[TM][TN];
+            sums_of_piece(totals[i], piece, sums);
+            BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+            if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+            named_barrier_sync(1 + consumer, 128);
+            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                 if (leads) {
-                    tma_store_2d(&map_c, c, n, m);
-                    tma_store_commit();
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                 }
+                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                c_parity ^= 1;
+            }
+            store_c(c, s, thread, sums, alpha, beta);
+            fence_proxy_async();
+            named_barrier_sync(1 + consumer, 128);
+            if (leads) {
+                tma_store_2d(&map_c, c, n, m);
+                tma_store_commit();
             }
         }
     }
+    cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }

@@ -1,21 +1,21 @@
-// gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_a9d1a511
+// gemm_e4m3e4m3bf16_promoted_rc_1024x1024x1024_sm90_03a66120
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  2048 x 2048, row-major, lda = 2048
-//     B  2048 x 2048, column-major, ldb = 2048
-//     C  2048 x 2048, row-major, ldc = 2048
+//     A  1024 x 1024, row-major, lda = 1024
+//     B  1024 x 1024, column-major, ldb = 1024
+//     C  1024 x 1024, row-major, ldc = 1024
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 128, 230400 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
-//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 32 a k tile
+// Block   64 x 128 of C by 256 threads, in k tiles of 128, 140288 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 5 stages;
+//         consumers, 1 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Launch  up to ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 140288 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_wgmma_128x128x128_c2_k1x0_s6_f0_g1_p1
-// Made by gemmgen generate 2048x2048x2048 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set STAGES=6 --set GROUP=1
+// Config  gemm_e4m3e4m3bf16_promoted_rc_1024x1024x1024_wgmma_64x128x128_c1_k1x0_s5_f0_g8_p1
+// Made by gemmgen generate 1024x1024x1024 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BM=64 --set CONSUMERS=1 --set STAGES=5 --set IN_FLIGHT=0
 
 namespace {
 
@@ -50,29 +50,25 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 2048;
-    static constexpr int N = 2048;
-    static constexpr int K = 2048;
+    static constexpr int M = 1024;
+    static constexpr int N = 1024;
+    static constexpr int K = 1024;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BM = 64;        // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 128;       // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
-
-// Registers
-constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
 
 // Boxes of TMA
 constexpr int LINE_A = 128;  // elements of a line of A in shared memory
@@ -126,7 +122,7 @@ struct Shared {
     unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 140288, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -151,7 +147,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a block computes. Blocks follow the rows of tiles, one after the other: GROUP is 1.
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
+// that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
 };
@@ -284,22 +281,6 @@ __device__ __forceinline__ void fence_proxy_async()
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec()
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-// Take registers from the pool, up to COUNT a thread, once it has as many.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 #endif  // __CUDACC__
 
@@ -464,7 +445,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_a9d1a511(
+gemm_e4m3e4m3bf16_promoted_rc_1024x1024x1024_sm90_03a66120(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -488,7 +469,6 @@ gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_a9d1a511(
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
@@ -500,7 +480,6 @@ gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_a9d1a511(
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();

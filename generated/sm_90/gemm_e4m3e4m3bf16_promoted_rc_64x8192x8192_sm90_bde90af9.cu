@@ -1,10 +1,10 @@
-// gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_sm90_a769484d
+// gemm_e4m3e4m3bf16_promoted_rc_64x8192x8192_sm90_bde90af9
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  16 x 8192, row-major, lda = 8192
+//     A  64 x 8192, row-major, lda = 8192
 //     B  8192 x 8192, column-major, ldb = 8192
-//     C  16 x 8192, row-major, ldc = 8192
+//     C  64 x 8192, row-major, ldc = 8192
 //
 // Block   64 x 64 of C by 256 threads, in k tiles of 128, 140288 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 8 stages;
@@ -14,8 +14,8 @@
 //
 // Launch  ceil(M / 64) * ceil(N / 64) blocks of 256 threads, 140288 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_wgmma_64x64x128_c1_k1x0_s8_f0_g8_p0
-// Made by gemmgen generate 16x8192x8192 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set CONSUMERS=1 --set STAGES=8 --set PERSISTENT=0
+// Config  gemm_e4m3e4m3bf16_promoted_rc_64x8192x8192_wgmma_64x64x128_c1_k1x0_s8_f0_g8_p0
+// Made by gemmgen generate 64x8192x8192 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set CONSUMERS=1 --set STAGES=8 --set IN_FLIGHT=0 --set PERSISTENT=0
 
 namespace {
 
@@ -50,7 +50,7 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 16;
+    static constexpr int M = 64;
     static constexpr int N = 8192;
     static constexpr int K = 8192;
 };
@@ -72,7 +72,6 @@ constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer'
 
 // Boxes of TMA
 constexpr int LINE_A = 128;  // elements of a line of A in shared memory
-constexpr int LINES_A = 16;  // lines of a box of A: there are no more
 constexpr int LINE_B = 128;  // elements of a line of B in shared memory
 
 // How C leaves registers
@@ -90,6 +89,7 @@ static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at onc
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access.
@@ -338,20 +338,13 @@ __device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned lo
 }
 #endif  // __CUDACC__
 
-template <class T, int N>
-__device__ __forceinline__ void clear(T (&tile)[N])
-{
-    constexpr int CHUNK = 16 / sizeof(T);
-    for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<T, CHUNK>{});
-}
-
 // Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
 // of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k)
 {
     unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, LINES_A * BK * sizeof(E4M3) + sizeof(shared.b[0]));
+    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
     tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
     tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
@@ -420,12 +413,11 @@ __device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, flo
     store<N>(to, stored);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadOrigin thread, int i,
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -437,17 +429,17 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadO
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOrigin thread,
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_sm90_a769484d(
+gemm_e4m3e4m3bf16_promoted_rc_64x8192x8192_sm90_bde90af9(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -463,8 +455,6 @@ gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_sm90_a769484d(
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    for (int stage = 0; stage < STAGES; ++stage) clear(shared.a[stage]);  // products read lines that A does not have, too
-    fence_proxy_async();
     __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
@@ -514,7 +504,7 @@ gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_sm90_a769484d(
                 mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                 c_parity ^= 1;
             }
-            store_c(c, s, s.M - m, thread, sums, alpha, beta);
+            store_c(c, s, thread, sums, alpha, beta);
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);
             if (leads) {

@@ -1,10 +1,10 @@
-// gemm_e4m3e4m3bf16_promoted_rc_8192x8192x8192_sm90_eec0288a
+// gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_1bdfb8e3
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  8192 x 8192, row-major, lda = 8192
-//     B  8192 x 8192, column-major, ldb = 8192
-//     C  8192 x 8192, row-major, ldc = 8192
+//     A  4096 x 4096, row-major, lda = 4096
+//     B  4096 x 4096, column-major, ldb = 4096
+//     C  4096 x 4096, row-major, ldc = 4096
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 128, 197632 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 5 stages;
@@ -14,8 +14,8 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 197632 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_8192x8192x8192_wgmma_128x128x128_c2_k1x0_s5_f0_g8_p1
-// Made by gemmgen generate 8192x8192x8192 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set STAGES=5
+// Config  gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_wgmma_128x128x128_c2_k1x0_s5_f0_g8_p1
+// Made by gemmgen generate 4096x4096x4096 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set STAGES=5 --set IN_FLIGHT=0
 
 namespace {
 
@@ -50,9 +50,9 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 8192;
-    static constexpr int N = 8192;
-    static constexpr int K = 8192;
+    static constexpr int M = 4096;
+    static constexpr int N = 4096;
+    static constexpr int K = 4096;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
@@ -465,7 +465,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_8192x8192x8192_sm90_eec0288a(
+gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_1bdfb8e3(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,24 +1,23 @@
-// gemm_bf16_rr_1023x1025x1027_sm90_ad1e403b
+// gemm_bf16_rr_127x4000x3999_sm90_7fe2dec4
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  1023 x 1027, row-major, lda = 1027
-//     B  1027 x 1025, row-major, ldb = 1025
-//     C  1023 x 1025, row-major, ldc = 1025
+//     A  127 x 3999, row-major, lda = 3999
+//     B  3999 x 4000, row-major, ldb = 4000
+//     C  127 x 4000, row-major, ldc = 4000
 //
-// Block   64 x 160 of C by 256 threads, in k tiles of 64, 178176 bytes of shared memory
+// Block   64 x 64 of C by 256 threads, in k tiles of 128, 205824 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
-//         consumers, 1 others: 64 x 160 each by 4 wgmmas of 64 x 160 x 16 a k tile
+//         consumers, 1 others: 64 x 64 each by 8 wgmmas of 64 x 64 x 16 a k tile
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
-// Stores  C leaves through shared memory, by rows
+// Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 128) * ceil(N / 160) * 2 blocks of 256 threads, 178176 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 64) * 2 blocks of 256 threads, 205824 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 1023 * 1032 elements, which gemm_bf16_rr_1023x1025x1027_sm90_ad1e403b_prepare_a_kernel writes before,
-//         prepared_b: 1027 * 1032 elements, which gemm_bf16_rr_1023x1025x1027_sm90_ad1e403b_prepare_b_kernel writes before,
+//         prepared_a: 127 * 4000 elements, which gemm_bf16_rr_127x4000x3999_sm90_7fe2dec4_prepare_a_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_1023x1025x1027_wgmma_64x160x64_c1_k2x0_s6_f1_g8_p1
-// Made by gemmgen generate 1023x1025x1027 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=160 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=6
+// Config  gemm_bf16_rr_127x4000x3999_wgmma_64x64x128_c1_k2x0_s6_f1_g1_p1
+// Made by gemmgen generate 127x4000x3999 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=128 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=6 --set GROUP=1
 
 namespace {
 
@@ -48,21 +47,20 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 1023;
-    static constexpr int N = 1025;
-    static constexpr int K = 1027;
-    static constexpr int ldc = 1025;
+    static constexpr int M = 127;
+    static constexpr int N = 4000;
+    static constexpr int K = 3999;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 64;        // rows of C that a block computes
-constexpr int BN = 160;       // columns of C that a block computes
-constexpr int BK = 64;        // depth of a k tile
+constexpr int BN = 64;        // columns of C that a block computes
+constexpr int BK = 128;       // depth of a k tile
 constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
 constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -72,22 +70,22 @@ constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer'
 
 // Boxes of TMA
 constexpr int LINE_A = 64;  // elements of a line of A in shared memory
-constexpr int LINE_B = 32;  // elements of a line of B in shared memory
+constexpr int LINE_B = 64;  // elements of a line of B in shared memory
 
 // Clusters
 constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
 constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
 // How C leaves registers
-constexpr int CN = 80;           // columns of C that leave at once, of a consumer's 64 rows
-constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
-constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;            // neighbouring rows among them
-constexpr int FN = 2;            // neighbouring columns among them
-constexpr int STEP_M = 8;        // rows from one to the next
-constexpr int STEP_N = 8;        // columns from one pair to the next
-constexpr int VC = 2;            // elements of an access to C
+constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
+constexpr int TM = 2;                                      // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;                                 // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;                                      // neighbouring rows among them
+constexpr int FN = 2;                                      // neighbouring columns among them
+constexpr int STEP_M = 8;                                  // rows from one to the next
+constexpr int STEP_N = 8;                                  // columns from one pair to the next
+constexpr int VC = 2;                                      // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
@@ -115,15 +113,16 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
-    alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
+    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BK lines of LINE_B elements
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
+    unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 178176, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 205824, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -148,8 +147,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
-// that clusters that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a cluster computes. Clusters follow the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -270,6 +268,28 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, 
                  ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1)
                  : "memory");
 }
+
+// Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
+__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* shared, int c0, int c1)
+{
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
+                 ::"l"(map), "r"(from), "r"(c0), "r"(c1)
+                 : "memory");
+}
+
+// Close the group of this thread's stores since the last commit.
+__device__ __forceinline__ void tma_store_commit()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Wait until all but the N newest groups of this thread have read shared memory, which may then be written again.
+template <int N>
+__device__ __forceinline__ void tma_store_wait_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
@@ -282,6 +302,22 @@ __device__ __forceinline__ void tma_load_multicast_2d(void* shared, const Tensor
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;"
                  ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1)
                  : "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
+__device__ __forceinline__ void fence_proxy_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
+// Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
+__device__ __forceinline__ void named_barrier_sync(int number, int threads)
+{
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 #endif  // __CUDACC__
 
@@ -318,32 +354,23 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 160 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n160k16_bf16_trans_b(float (&d)[80], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n64k16_bf16_trans_b(float (&d)[32], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %82, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 "
+        "setp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "
-        "%80, %81, p, 1, 1, 0, 1;\n"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-          "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-          "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79])
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
@@ -355,10 +382,10 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    const int part = rank * PART_B;  // the first line that this block brings
     #pragma unroll
-    for (int at = 0; at < BN; at += LINE_B) tma_load_multicast_2d(shared.b[stage] + at * BK + part * LINE_B, map_b, full, tile.n + at, k + part, (1 << CLUSTER) - 1);
+    for (int at = 0; at < BK; at += LINE_A) tma_load_2d(shared.a[stage] + at * BM, map_a, full, k + at, tile.m);
+    const int part = rank * PART_B;  // the first line that this block brings
+    tma_load_multicast_2d(shared.b[stage] + part * LINE_B, map_b, full, tile.n, k + part, (1 << CLUSTER) - 1);
 }
 
 // acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
@@ -371,7 +398,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n160k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n64k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
     }
 }
 
@@ -394,66 +421,58 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements further apart
-// than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies in shared memory. TMA has chunks of 16 bytes trade places within a line, by XOR with the
+// line's number: so the eight lines that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
-    return m % 8 * PITCH_C + n;
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
+__device__ __forceinline__ void store_edge(BF16* to, Vec<float, N> value, float beta, int valid)
 {
-    if (beta != 0.0f) {
-        const Vec<BF16, N> old = load<N>(to);
+    if (valid >= N) {
+        if (beta != 0.0f) {
+            const Vec<BF16, N> old = load<N>(to);
+            #pragma unroll
+            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+        }
+        Vec<BF16, N> stored;
         #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+        for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+        store<N>(to, stored);
+        return;
     }
-    Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
-    store<N>(to, stored);
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = BF16(beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]));
+    }
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<float, VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_results<VC>(tile + staged_at(m, n), value, beta);
+        store_edge<VC>(tile + staged_at(m, n), value, beta, columns - n);
     }
 }
 
-// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each exist. The others become zeros.
-__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int columns, BF16* staged)
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int m = 0; m < 8; ++m) {
-        const int width = m < rows ? max(0, min(CN, columns)) : 0;
-        for (int n = threadIdx.x % 32; n < CN; n += 32) staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
-    }
-}
-
-// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each exist. Neighbouring lanes write
-// neighbouring elements, for whole sectors of C's lines wherever these begin.
-__device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int columns, const BF16* staged)
-{
-    #pragma unroll
-    for (int m = 0; m < 8; ++m) {
-        const int width = m < rows ? max(0, min(CN, columns)) : 0;
-        #pragma unroll
-        for (int first = 0; first < CN; first += 32) {
-            const int n = first + static_cast<int>(threadIdx.x) % 32;
-            if (n < width) c[Offset(m) * s.ldc + n] = staged[staged_at(m, n)];
-        }
-    }
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -464,13 +483,13 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = A, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines 4000 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_1023x1025x1027_sm90_ad1e403b_prepare_a_kernel(
+gemm_bf16_rr_127x4000x3999_sm90_7fe2dec4_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a)
 {
-    const int lines = 1023, length = 1027;  // of the copy
+    const int lines = 127, length = 3999;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -480,7 +499,7 @@ gemm_bf16_rr_1023x1025x1027_sm90_ad1e403b_prepare_a_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = A + static_cast<long long>(line) * 1027 + chunk * 8;
+        const BF16* const from = A + static_cast<long long>(line) * 3999 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -490,37 +509,11 @@ gemm_bf16_rr_1023x1025x1027_sm90_ad1e403b_prepare_a_kernel(
     }
 }
 
-// prepared_b = B, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
-extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_1023x1025x1027_sm90_ad1e403b_prepare_b_kernel(
-    const BF16* __restrict__ B,
-    BF16* __restrict__ prepared_b)
-{
-    const int lines = 1027, length = 1025;  // of the copy
-    const int chunks = (length + 7) / 8;
-    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
-    const unsigned tiles = across * down;
-    grid_dependency_wait();
-    launch_dependents();
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
-        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
-        if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = B + static_cast<long long>(line) * 1025 + chunk * 8;
-        Chunk<BF16> copied = {};
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            if (chunk * 8 + i < length) copied.at[i] = from[i];
-        }
-        reinterpret_cast<Chunk<BF16>*>(prepared_b)[static_cast<long long>(line) * chunks + chunk] = copied;
-    }
-}
-
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_1023x1025x1027_sm90_ad1e403b(
+gemm_bf16_rr_127x4000x3999_sm90_7fe2dec4(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
-    BF16* __restrict__ C,
+    const __grid_constant__ TensorMap map_c,
     float alpha,
     float beta)
 {
@@ -530,6 +523,7 @@ gemm_bf16_rr_1023x1025x1027_sm90_ad1e403b(
             mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
             mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
         }
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
     cluster_sync();  // other blocks arrive at these barriers, too
@@ -553,7 +547,9 @@ gemm_bf16_rr_1023x1025x1027_sm90_ad1e403b(
     }
 
     const int consumer = threadIdx.x / 128;
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
+    unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
@@ -576,22 +572,27 @@ gemm_bf16_rr_1023x1025x1027_sm90_ad1e403b(
                 const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
-                BF16* const c = shared.c[threadIdx.x / 32];
-                #pragma unroll
-                for (int j = 0; j < TM; ++j) {  // eight rows of each warp
-                    const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
-                    BF16* const to = C + Offset(row) * s.ldc + n;
-                    __syncwarp();  // what was there has left
-                    if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                        load_rows(to, s, s.M - row, s.N - n, c);
-                        __syncwarp();
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                     }
-                    store_row(c, s, thread, j, sums[j], alpha, beta);
-                    __syncwarp();
-                    store_rows(to, s, s.M - row, s.N - n, c);
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
+                }
+                store_c(c, s, s.M - m, s.N - n, thread, sums, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_commit();
                 }
             }
         }
     }
     cluster_sync();  // no block exits while another may arrive at its barriers
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }

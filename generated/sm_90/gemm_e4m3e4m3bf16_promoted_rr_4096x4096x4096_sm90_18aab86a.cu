@@ -1,21 +1,23 @@
-// gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_c9eb52c7
+// gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_18aab86a
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  4096 x 4096, row-major, lda = 4096
-//     B  4096 x 4096, column-major, ldb = 4096
+//     B  4096 x 4096, row-major, ldb = 4096
 //     C  4096 x 4096, row-major, ldc = 4096
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 128, 197632 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 5 stages;
+// Block   128 x 128 of C by 384 threads, in k tiles of 128, 164864 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 197632 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_wgmma_128x128x128_c2_k1x0_s5_f0_g8_p1
-// Made by gemmgen generate 4096x4096x4096 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set STAGES=5
+// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 164864 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         prepared_b: 4096 * 4096 elements, which gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_18aab86a_prepare_b_kernel writes before,
+//         no other launch using the same workspace at the same time
+// Config  gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_wgmma_128x128x128_c2_k1x0_s4_f0_g8_p1
+// Made by gemmgen generate 4096x4096x4096 --types e4m3,e4m3,bf16 --compute promoted --layout rr --arch sm_90 --family wgmma --set IN_FLIGHT=0
 
 namespace {
 
@@ -61,7 +63,7 @@ constexpr int BM = 128;       // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 128;       // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
+constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
@@ -126,7 +128,7 @@ struct Shared {
     unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 197632, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 164864, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -464,8 +466,50 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 
 }  // namespace
 
+// 16 bytes of a copy.
+template <typename E>
+struct alignas(16) Chunk {
+    E at[16 / sizeof(E)];
+};
+
+// prepared_b = B, column-major, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind
+// a line's end.
+extern "C" __global__ void __launch_bounds__(256)
+gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_18aab86a_prepare_b_kernel(
+    const E4M3* __restrict__ B,
+    E4M3* __restrict__ prepared_b)
+{
+    const int lines = 4096, length = 4096;  // of the copy
+    const int chunks = (length + 15) / 16;
+    const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
+    const unsigned tiles = across * down;
+    grid_dependency_wait();
+    launch_dependents();
+    __shared__ E4M3 transposed[64][64 + 4];  // a word more: columns lie in different banks
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_line = static_cast<int>(tile / across) * 64, first = static_cast<int>(tile % across) * 64;
+        for (int i = threadIdx.x; i < 64 * 64; i += 256) {
+            const int from = first + i / 64, line = first_line + i % 64;
+            E4M3 element = {};
+            if (from < length && line < lines) element = B[static_cast<long long>(from) * 4096 + line];
+            transposed[i / 64][i % 64] = element;
+        }
+        __syncthreads();  // the tile is whole
+        for (int i = threadIdx.x; i < 64 * 4; i += 256) {
+            const int line = i / 4, chunk = i % 4;
+            if (first_line + line >= lines || first / 16 + chunk >= chunks) continue;
+            Chunk<E4M3> copied;
+            #pragma unroll
+            for (int k = 0; k < 16; ++k) copied.at[k] = transposed[chunk * 16 + k][line];
+            const long long to = first_line + line;
+            reinterpret_cast<Chunk<E4M3>*>(prepared_b)[to * chunks + first / 16 + chunk] = copied;
+        }
+        __syncthreads();  // and may be overwritten
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_c9eb52c7(
+gemm_e4m3e4m3bf16_promoted_rr_4096x4096x4096_sm90_18aab86a(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

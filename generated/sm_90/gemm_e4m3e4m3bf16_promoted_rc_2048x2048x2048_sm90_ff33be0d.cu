@@ -1,22 +1,21 @@
-// gemm_bf16_rr_127x4000x3999_sm90_c6f1f39d
+// gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_ff33be0d
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  127 x 3999, row-major, lda = 3999
-//     B  3999 x 4000, row-major, ldb = 4000
-//     C  127 x 4000, row-major, ldc = 4000
+//     A  2048 x 2048, row-major, lda = 2048
+//     B  2048 x 2048, column-major, ldb = 2048
+//     C  2048 x 2048, row-major, ldc = 2048
 //
-// Block   64 x 64 of C by 256 threads, in k tiles of 64, 140288 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 8 stages;
-//         consumers, 1 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 16 a k tile
+// Block   128 x 128 of C by 384 threads, in k tiles of 128, 230400 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
+//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 32 a k tile
+// Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  ceil(M / 64) * ceil(N / 64) blocks of 256 threads, 140288 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 127 * 4000 elements, which gemm_bf16_rr_127x4000x3999_sm90_c6f1f39d_prepare_a_kernel writes before,
-//         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_127x4000x3999_wgmma_64x64x64_c1_k1x0_s8_f1_g8_p0
-// Made by gemmgen generate 127x4000x3999 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set CONSUMERS=1 --set STAGES=8 --set PERSISTENT=0
+// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
+// Config  gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_wgmma_128x128x128_c2_k1x0_s6_f0_g1_p1
+// Made by gemmgen generate 2048x2048x2048 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set STAGES=6 --set IN_FLIGHT=0 --set GROUP=1
 
 namespace {
 
@@ -39,6 +38,11 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
+// An 8-bit float of 4 bits of exponent and 3 of fraction.
+struct E4M3 {
+    unsigned char bits;
+};
+
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap {
     unsigned long long opaque[16];
@@ -46,29 +50,33 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 127;
-    static constexpr int N = 4000;
-    static constexpr int K = 3999;
+    static constexpr int M = 2048;
+    static constexpr int N = 2048;
+    static constexpr int K = 2048;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 64;        // rows of C that a block computes
-constexpr int BN = 64;        // columns of C that a block computes
-constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BK = 128;       // depth of a k tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
-constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
+// Registers
+constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
+
 // Boxes of TMA
-constexpr int LINE_A = 64;  // elements of a line of A in shared memory
-constexpr int LINE_B = 64;  // elements of a line of B in shared memory
+constexpr int LINE_A = 128;  // elements of a line of A in shared memory
+constexpr int LINE_B = 128;  // elements of a line of B in shared memory
 
 // How C leaves registers
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
@@ -85,6 +93,8 @@ static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at onc
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -109,14 +119,14 @@ using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BK lines of LINE_B elements
+    alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 140288, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -141,8 +151,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a block computes. Blocks follow the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
@@ -279,6 +288,22 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
+// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_dec()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+// Take registers from the pool, up to COUNT a thread, once it has as many.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+#endif  // __CUDACC__
+
+#ifdef __CUDACC__
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
 // units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
 // hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
@@ -311,23 +336,29 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k16_bf16_trans_b(float (&d)[32], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+        "setp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1, 0, 1;\n"
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
@@ -340,20 +371,20 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
     tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    tma_load_2d(shared.b[stage], map_b, full, tile.n, k);
+    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
-// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// acc = A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16), 8 * LINE_B * sizeof(BF16));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(E4M3)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(E4M3));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(E4M3)>(shared.b[stage], 16, 8 * LINE_B * sizeof(E4M3));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n64k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n128k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
     }
 }
 
@@ -361,6 +392,16 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+}
+
+// Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
+__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
+{
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int r = 0; r < BN / 2; ++r) totals[i][r] += acc[i][r];
+    }
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -382,88 +423,48 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(BF16* to, Vec<float, N> value, float beta, int valid)
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
 {
-    if (valid >= N) {
-        if (beta != 0.0f) {
-            const Vec<BF16, N> old = load<N>(to);
-            #pragma unroll
-            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
-        }
-        Vec<BF16, N> stored;
+    if (beta != 0.0f) {
+        const Vec<BF16, N> old = load<N>(to);
         #pragma unroll
-        for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
-        store<N>(to, stored);
-        return;
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
+    Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = BF16(beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]));
-    }
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+    store<N>(to, stored);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<float, VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_edge<VC>(tile + staged_at(m, n), value, beta, columns - n);
+        store_results<VC>(tile + staged_at(m, n), value, beta);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread,
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
-// 16 bytes of a copy.
-template <typename E>
-struct alignas(16) Chunk {
-    E at[16 / sizeof(E)];
-};
-
-// prepared_a = A, with lines 4000 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
-extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_127x4000x3999_sm90_c6f1f39d_prepare_a_kernel(
-    const BF16* __restrict__ A,
-    BF16* __restrict__ prepared_a)
-{
-    const int lines = 127, length = 3999;  // of the copy
-    const int chunks = (length + 7) / 8;
-    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
-    const unsigned tiles = across * down;
-    grid_dependency_wait();
-    launch_dependents();
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
-        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
-        if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = A + static_cast<long long>(line) * 3999 + chunk * 8;
-        Chunk<BF16> copied = {};
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            if (chunk * 8 + i < length) copied.at[i] = from[i];
-        }
-        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * chunks + chunk] = copied;
-    }
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_127x4000x3999_sm90_c6f1f39d(
+gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_ff33be0d(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -484,59 +485,63 @@ gemm_bf16_rr_127x4000x3999_sm90_c6f1f39d(
     launch_dependents();
 
     const Shape s{};
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
+            for (int k = 0; k < s.K; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+            }
         }
         return;
     }
 
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-    Accumulators acc = {};
-    int previous = 0;  // the stage whose products may still be under way
-    for (int k = 0; k < s.K; k += BK, ring.advance()) {
-        mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-        wgmma_commit();
-        wgmma_wait<1>();  // for those of the k tile before
-        if (k > 0) release_stage(shared, previous);
-        previous = ring.stage;
-    }
-    wgmma_wait<0>();
-    release_stage(shared, previous);
-    #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number);
+        Accumulators acc = {}, totals = {};
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            wgmma_commit();
+            wgmma_wait<0>();
+            release_stage(shared, ring.stage);
+            promote(acc, totals);
+        }
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-            float sums[TM][TN];
-            sums_of_piece(acc[i], piece, sums);
-            BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(totals[i], piece, sums);
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
                 }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
-            store_c(c, s, s.M - m, s.N - n, thread, sums, alpha, beta);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                tma_store_2d(&map_c, c, n, m);
-                tma_store_commit();
+                store_c(c, s, thread, sums, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_commit();
+                }
             }
         }
     }
