@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.benchmark.explain import BOUNDS
+from gemmgen.benchmark.explain import BOUNDS, TENSOR_BOUNDS, bound_in_words
 from gemmgen.kernel.families import MMA, NAIVE, SIMT, WGMMA, Config, Family
 from gemmgen.kernel.model import (
     REPRESENTATIVE_SIZE,
@@ -153,8 +153,18 @@ def test_promotion_costs_what_no_products_hide() -> None:
 
 
 def test_every_bound_that_a_prediction_may_name_is_explained() -> None:
-    assert set(BOUNDS) == set(get_args(Bound))
+    assert set(BOUNDS) == set(get_args(Bound)) >= set(TENSOR_BOUNDS)
     assert prediction(SIMT, BK=32, TM=16, TN=16, WM=128, WN=64).bound == "instruction fetch"
+
+
+def test_no_kernel_of_tensor_cores_is_bound_by_fmas() -> None:
+    """The report of a search said so of the fastest kernels by wgmma."""
+    bf16 = Problem(4096, 4096, 4096, types=Types.parse("bf16"), layout=Layout.parse("rc"))
+    for family, problem in ((WGMMA, bf16), (MMA, bf16), (SIMT, Problem(4096, 4096, 4096))):
+        plan = family.plan(problem, family.default(problem))
+        words = [bound_in_words(plan, bound) for bound in get_args(Bound)]
+        assert any("FMA" in said for said in words) == (family is SIMT), words
+        assert ("the tensor cores" in " ".join(words)) == (family is not SIMT)
 
 
 def test_registers_are_estimated_for_copies_that_pass_through_them_alone() -> None:
