@@ -136,7 +136,9 @@ def test_a_record_from_before_an_axis_is_brought_up_to_date(gallery: Path) -> No
     assert renewed["config"]["STREAM"] == 0 and renewed["date"] == "then"
 
 
-@pytest.mark.parametrize(("older", "compiled"), [("// an older header\n#ifdef __CUDACC__\n#endif\n", 0), ("int i;\n", 2)])
+@pytest.mark.parametrize(
+    ("older", "compiled"), [("// an older header\n#ifdef __CUDACC__\n#endif\n", 0), ("int i;\n", 2)]
+)
 def test_what_was_verified_stands_with_the_machine_code_but_not_coverage_of_other_lines(
     gallery: Path, monkeypatch: pytest.MonkeyPatch, older: str, compiled: int
 ) -> None:
