@@ -147,7 +147,9 @@ def test_a_launch_knows_the_blocks_of_tiles_and_the_tiles_of_blocks(
     assert not any(semaphores[given.last_wave :])
     assert launch.blocks(case) == given.grid == len(dealt(given))
     element = problem.types.accumulator.size
-    assert launch.workspace(case) == Workspace(given.partials * 32 * element, given.stream.blocks, partial_align=element)
+    assert launch.workspace(case) == Workspace(
+        given.partials * 32 * element, given.stream.blocks, partial_align=element
+    )
 
 
 @given(launches())
