@@ -14,7 +14,7 @@
 //% from "device/wgmma.cu" import wgmma
 //% from "prepare/prepare.cu" import prepare
 //% from "prepare/split.cu" import pieces, pair_of
-//% from "wgmma/stage.cu" import clear, load_stage, multiply_stage, promote, release_stage
+//% from "wgmma/stage.cu" import clear, fragments, load_stage, multiply_stage, promote, release_stage
 //% from "wgmma/piece.cu" import sums_of_piece, staged_at
 //% from "epilogue/linear.cu" import store_c as store_linear
 //% from "epilogue/sums.cu" import load_sums, sums as sums_taken
@@ -39,16 +39,17 @@ ${ vec() }
 //% if kernel.copies | selectattr("reads_edge") | list
 ${ load_edge() }
 //% endif
-//% set registers = ("BN / 2" if view.halves else "BN") if gated else ("BN / 4" if view.halves else "BN / 2")
-// This thread's share of the sums: 64 x ${ "2 * " if gated }BN of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.${ " The first half\n// is of B's first matrix." if gated }
-using Accumulators = ${ view.wgmma.c_type }[MMAS_M][${ registers }];
+//% set registers = "BM / 2" if view.swapped else ("BN / 2" if view.halves else "BN") if gated else ("BN / 4" if view.halves else "BN / 2")
+//% set mmas = "MMAS_N" if view.swapped else "MMAS_M"
+// This thread's share of the sums: 64 x ${ "2 * " if gated }${ "BM" if view.swapped else "BN" } of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.${ " The first half\n// is of B's first matrix." if gated }
+using Accumulators = ${ view.wgmma.c_type }[${ mmas }][${ registers }];
 
 // The ring of k tiles${ ", pieces of C on their way out" if view.staged }, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
     alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if gated }BN * BK];  // ${ "of each of two matrices " if gated }${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
 //% if view.staged
-    alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * CN];
+    alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * ${ "CM" if view.swapped else "CN" }];
 //% endif
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers${ " of the cluster" if view.cluster > 1 } have done with them
@@ -70,15 +71,23 @@ struct Ring {
     }
 };
 
-// Row and column of this thread's first sum, of the 64 x ${ "2 * " if gated }BN that its warpgroup multiplies at once.
+//% if view.feeds
+${ fragments(view, mmas) }
+//% endif
+// Row and column of this thread's first sum, of the ${ "BM x 64" if view.swapped else "64 x 2 * BN" if gated else "64 x BN" } that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
 
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
+//% if view.feeds
+//% set row, column = "fragment_row()", "static_cast<int>(threadIdx.x) % 4 * 2"
+    return {${ column if view.swapped else row }, ${ row if view.swapped else column }};
+//% else
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
+//% endif
 }
 
 ${ raster(view.group, along) }
@@ -119,7 +128,7 @@ ${ promote(view, registers) }
 //% endif
 ${ sums_of_piece(view, registers) }
 //% if view.staged
-${ staged_at() }
+${ staged_at(view) }
 //% endif
 ${ store_c(kernel) }
 //% if e.sums
@@ -230,6 +239,9 @@ ${ signature(kernel) }{
     const int matrix = ${ number } / tiles;
 //% endif
     Accumulators acc = {}${ ", totals = {}" if view.promoted };
+//% if view.feeds
+    Fragments fragments[2];  // of a step of k, and of the next one, which is loaded while the products of the first go on
+//% endif
 //% if view.in_flight
     int previous = 0;  // the stage whose products may still be under way
 //% endif
@@ -258,10 +270,23 @@ ${ signature(kernel) }{
 //% else
     for (int k = 0; k < s.K; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
+//% if view.feeds
+        #pragma unroll
+        for (int step = 0; step < BK; step += K_STEP) {
+            multiply_step(shared, ring.stage, consumer * ${ mmas } * 64, step, fragments[step / K_STEP % 2], acc);
+            wgmma_wait<1>();  // for the step before, which reads the other fragments
+//% if view.in_flight
+            if (step == 0 && k > 0) release_stage(shared, previous);
+//% endif
+        }
+//% else
         wgmma_fence();
         multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
         wgmma_commit();
-//% if view.in_flight
+//% endif
+//% if view.feeds and view.in_flight
+        previous = ring.stage;
+//% elif view.in_flight
         wgmma_wait<1>();  // for those of the k tile before
         if (k > 0) release_stage(shared, previous);
         previous = ring.stage;
@@ -280,10 +305,15 @@ ${ signature(kernel) }{
 //% endif
 
     #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int i = 0; i < ${ mmas }; ++i) {
         #pragma unroll
+//% if view.swapped
+        for (int piece = 0; piece < BM / CM; ++piece) {
+            const int m = tile.m + piece * CM, n = tile.n + (consumer * MMAS_N + i) * 64;
+//% else
         for (int piece = 0; piece < BN / CN; ++piece) {
             const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+//% endif
             ${ T } sums[TM][TN];
             sums_of_piece(${ "totals" if view.promoted else "acc" }[i], piece, sums);
 //% if gated
@@ -291,15 +321,19 @@ ${ signature(kernel) }{
             sums_of_piece(${ "totals" if view.promoted else "acc" }[i], BN / CN + piece, sums2);
 //% endif
 //% if view.staged
-            ${ TC }* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+            ${ TC }* const c = shared.c[consumer][(i * ${ "BM / CM" if view.swapped else "BN / CN" } + piece) % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
             named_barrier_sync(1 + consumer, 128);
 //% if loads_c
 //% set needed = "beta != " ~ types.scalar.arithmetic.zero
             if (${ needed }) {  // else C is not read: what stands there may be NaN
                 if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(${ TC }));
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], ${ "CM * 64" if view.swapped else "64 * CN" } * sizeof(${ TC }));
+//% if view.swapped
+                    for (int at = 0; at < 64; at += CN) tma_load_${ rank }d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m${ matrix });
+//% else
                     tma_load_${ rank }d(c, &map_c, &shared.c_loaded[consumer], n, m${ matrix });
+//% endif
                 }
                 mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                 c_parity ^= 1;
@@ -323,7 +357,11 @@ ${ signature(kernel) }{
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);
             if (leads) {
+//% if view.swapped
+                for (int at = 0; at < 64; at += CN) tma_store_${ rank }d(&map_c, c + at * CM, n + at, m${ matrix });
+//% else
                 tma_store_${ rank }d(&map_c, c, n, m${ matrix });
+//% endif
                 tma_store_commit();
             }
 //% endif

@@ -7,6 +7,8 @@ the consumers, multiply them by wgmma, which reads shared memory itself. Two mba
 `full` when its bytes have arrived, `empty` when the consumers have done with it.
 
 An operand that TMA or wgmma cannot take as it lies, for its alignment or its order, is copied into the workspace first.
+Elements of tf32 need no copy for their order alone where their threads load them: wgmma takes its first operand, whose
+rows are 64, from registers, too. For B that is the product of the transposes: C^T = B^T A^T.
 """
 
 from __future__ import annotations
@@ -20,19 +22,22 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Derived
-from gemmgen.kernel.families.base import Family, constants, elements_of, launch_of, sizes_of, tile_grid
+from gemmgen.kernel.families.base import Family, constants, elements_of, launch_of, sides, sizes_of, tile_grid
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
 from gemmgen.kernel.families.wgmma_operands import (
     LINE_BYTES,
     Operand,
+    can_feed,
+    feeds,
     instruction,
     mapped,
     maps_of,
     operands,
-    piece_columns,
+    piece_box,
     prepares,
     staged,
     sums_type,
+    swaps,
     taken,
 )
 from gemmgen.kernel.notes import block
@@ -49,6 +54,7 @@ from gemmgen.support.words import plural
 PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
+FRAGMENT = 4  # registers of a thread for its rows of an instruction, for a step of k
 NOTE_WIDTH = 110  # characters of a line of a kernel's header
 SPARED_SHARE = 0.5  # of the bytes that L2 need not read again for a cluster, as far as times show it (H200)
 BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: larger tiles were slower
@@ -60,6 +66,9 @@ class WgmmaView:
     """What the template of `wgmma` needs beside the constants.
 
     a, b         operands
+    first, second  the same as instructions take them: whose lines are the 64 rows, and whose are the columns
+    feeds        the first comes from registers
+    swapped      and is B: rows of an instruction are columns of C
     wgmma        the instruction
     halves       a register holds two sums of f16
     promoted     sums are added up in f32 after each k tile, or after some of each pair of pieces
@@ -78,6 +87,8 @@ class WgmmaView:
 
     a: Operand
     b: Operand
+    feeds: bool
+    swapped: bool
     wgmma: Wgmma
     halves: bool
     promoted: bool
@@ -92,6 +103,14 @@ class WgmmaView:
     batched: bool
     group: int
     unread: tuple[str, ...]
+
+    @property
+    def first(self) -> Operand:
+        return self.b if self.swapped else self.a
+
+    @property
+    def second(self) -> Operand:
+        return self.a if self.swapped else self.b
 
 
 class WgmmaFamily(Family):
@@ -117,6 +136,7 @@ class WgmmaFamily(Family):
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = taken(problem)
+        feed_a, feed_b = (can_feed(problem, side) for side in sides(problem))
         types, (factor_a, factor_b) = problem.types, problem.types.factors
         return {
             **sizes_of(problem),
@@ -125,6 +145,8 @@ class WgmmaFamily(Family):
             "C_BYTES": types.c.size,
             "A_ALONG_K": int(a.along_k),
             "B_ALONG_K": int(b.along_k),
+            "A_FEEDS": int(feed_a),
+            "B_FEEDS": int(feed_b),
             "PROMOTED": int(types.compute.promotes),
             "PIECES": types.compute.pieces.count if types.compute.pieces else 0,
             "INTEGER": int(types.accumulator is DType.S32),
@@ -138,14 +160,18 @@ class WgmmaFamily(Family):
         a, b = operands(problem, one)
         elements = "elements" if problem.types.compute.pieces else elements_of(problem)
         return (
-            *_tiling(K_BYTES // problem.types.factors[0].size),
-            *_registers(one.CONSUMERS, problem.types.compute is Compute.F16, problem.products),
+            *_tiling(K_BYTES // problem.types.factors[0].size, swaps(one)),
+            *_registers(one.CONSUMERS, problem.types.compute is Compute.F16, problem.products, swaps(one)),
             *_lines(a, elements),
             *_lines(b, elements),
             *_clusters(a if a.shared else b),
             *_pieces(problem.types.compute.pieces),
             *_results(
-                piece_columns(problem, one), staged(problem), gcd(2, problem.vector_limit("ldc")), problem.products
+                piece_box(problem, one),
+                feeds(one),
+                staged(problem),
+                gcd(2, problem.vector_limit("ldc")),
+                problem.products,
             ),
         )
 
@@ -158,7 +184,7 @@ class WgmmaFamily(Family):
             attributes=(DEPENDENT_LAUNCH,),
             maps=maps_of(problem, one),
             persistent=bool(one.PERSISTENT),
-            prepares=prepares(problem),
+            prepares=prepares(problem, one),
         )
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
@@ -170,7 +196,7 @@ class WgmmaFamily(Family):
         return "kernel/wgmma.cu"
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        names = {"ACROSS", "PERSISTENT", "SUM_REGISTERS", "IN_FLIGHT", "SHARED_BYTES"}
+        names = {"ACROSS", "FROM_REGISTERS", "PERSISTENT", "SUM_REGISTERS", "IN_FLIGHT", "SHARED_BYTES"}
         one = cast(WgmmaConfig, plan.config)
         if not donates(one):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
@@ -179,7 +205,9 @@ class WgmmaFamily(Family):
         if plan.launch.cluster == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
-        return frozenset(names if staged(plan.problem) else names | {"C_STAGES"})
+        if not staged(plan.problem):
+            names |= {"C_STAGES", "CN"} if swaps(one) else {"C_STAGES"}
+        return frozenset(names)
 
     def view(self, plan: Plan) -> WgmmaView:
         one, problem = cast(WgmmaConfig, plan.config), plan.problem
@@ -188,6 +216,8 @@ class WgmmaFamily(Family):
         return WgmmaView(
             a=a,
             b=b,
+            feeds=bool(one.FROM_REGISTERS),
+            swapped=swaps(one),
             wgmma=plan.mma,
             halves=plan.mma.c_shared == 2,
             promoted=problem.types.compute.promotes,
@@ -206,20 +236,27 @@ class WgmmaFamily(Family):
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         one = cast(WgmmaConfig, plan.config)
-        return (
-            Tile("warpgroup", one.BM // one.CONSUMERS, one.BN, one.CONSUMERS),
-            Tile("thread", 2 * plan.constants["MMAS_M"], one.BN // 4, WARPGROUP),
-        )
+        rows, columns = _across(one)
+        tiles = ((rows // one.CONSUMERS, columns), (rows // (M // 2 * one.CONSUMERS), columns // 4))
+        warpgroup, thread = (tile[::-1] if swaps(one) else tile for tile in tiles)
+        return Tile("warpgroup", *warpgroup, one.CONSUMERS), Tile("thread", *thread, WARPGROUP)
+
+    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
+        one, usual = cast(WgmmaConfig, plan.config), super().origins(plan)
+        if not one.FROM_REGISTERS:
+            return usual
+        places = ((fragment_row(lane), column) for lane, (_, column) in enumerate(usual))
+        return tuple((column, row) if swaps(one) else (row, column) for row, column in places)
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         one, mma = cast(WgmmaConfig, plan.config), plan.mma
         assert isinstance(mma, Wgmma)
-        steps = one.BK // mma.k * (one.BM // one.CONSUMERS // M)
-        rows = one.BM // one.CONSUMERS
+        tile = self.tiles(plan)[0]
+        steps = one.BK // mma.k * (_across(one)[0] // one.CONSUMERS // M)
         lines = [
             f"{block(plan)}, in k tiles of {one.BK}, {plan.shared_bytes} bytes of shared memory",
             f"Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of {plural(one.STAGES, 'stage')};",
-            f"        consumers, {one.CONSUMERS} others: {rows} x {one.BN} each by {plural(steps, 'wgmma')} of "
+            f"        consumers, {one.CONSUMERS} others: {tile.rows} x {tile.cols} each by {plural(steps, 'wgmma')} of "
             f"64 x {mma.n} x {mma.k} a k tile",
         ]
         if plan.problem.products > 1:
@@ -236,6 +273,8 @@ class WgmmaFamily(Family):
                 f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
                 f"each lets TMA send its part of {'A' if one.ACROSS else 'B'} to all of them"
             )
+        if one.FROM_REGISTERS:
+            lines += _fed_prose(feeds(one).upper())
         if staged(plan.problem):
             lines.append("Stores  C leaves through shared memory, by TMA")
         return tuple(lines)
@@ -264,18 +303,20 @@ def _granted(registers: int) -> int:
 def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
     size_a, size_b = (dtype.size for dtype in problem.types.factors)
     pieces = problem.types.compute.pieces
-    columns = problem.products * config.BN  # of B
-    threads, rows = WARPGROUP * config.CONSUMERS, config.BM // config.CONSUMERS  # that compute; of each warpgroup
-    moved = (config.BM * size_a + columns * size_b) * config.BK
+    across, columns = _across(config)
+    threads, rows = WARPGROUP * config.CONSUMERS, across // config.CONSUMERS  # that compute; of each warpgroup
+    columns *= problem.products
+    moved = (config.BM * size_a + problem.products * config.BN * size_b) * config.BK
     tile = _cluster_tile(config)
     spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
     read = config.CONSUMERS * (rows * size_a + rows // M * columns * size_b)  # bytes of the block, for each k
-    outputs = config.BM * columns // threads
+    outputs = across * columns // threads
+    fragments = rows // M * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a k step
     held = _start_registers(config.CONSUMERS) if donates(config) else 0
     return Work(
         outputs=outputs,
         depth=config.BK,
-        shared_reads=0,
+        shared_reads=fragments / 2 / (K_BYTES // size_a),
         read_bytes=read / threads,
         wavefronts=read / BANK_BYTES / (threads // WARP),
         copies=1,
@@ -284,10 +325,29 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         prefetch=config.STAGES - 1,
         products=M * columns * (K_BYTES // size_a) // WARPGROUP,
         other_registers=max(OTHER_REGISTERS, held - outputs),
-        fragment_registers=1,
+        fragment_registers=max(1, 2 * fragments),
         producers=WARPGROUP,
         pairs=len(pieces.pairs) if pieces else 1,
     )
+
+
+def _across(config: WgmmaConfig) -> tuple[int, int]:
+    """Of a block's tile what the 64 rows of instructions go along, and their columns."""
+    return (config.BN, config.BM) if swaps(config) else (config.BM, config.BN)
+
+
+def fragment_row(thread: int) -> int:
+    """The first of the two neighbouring rows of an instruction that a thread has fragments and sums of: as the template
+    says. Warps two by two share 32 rows, which lie in a line of shared memory."""
+    warp, group = thread // WARP % 4, thread % WARP // 4
+    chunk = (warp % 2 * 2 + group // 4) ^ (group // 2 % 2 * 5)
+    return warp // 2 * 32 + chunk * 4 + group % 2 * 2
+
+
+def _fed_prose(X: str) -> tuple[str, ...]:
+    line = f"Feeds   lines of {X} run across K, which wgmma reads of registers alone: threads load fragments of tf32"
+    turned = "        C^T = B^T A^T: the rows of instructions are columns of C"
+    return (line, turned) if X == "B" else (line,)
 
 
 def _times(products: int) -> str:
@@ -296,23 +356,25 @@ def _times(products: int) -> str:
 
 
 @cache
-def _tiling(step: int) -> tuple[Derived, ...]:
+def _tiling(step: int, swapped: bool) -> tuple[Derived, ...]:
+    along, direction = ("N", "across") if swapped else ("M", "down")
     return (
         Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
         Derived("MINB", "1", "blocks of an SM, at least: setmaxnreg needs it said"),
         Derived("K_STEP", str(step), "k of an instruction"),
-        Derived("MMAS_M", f"BM / ({M} * CONSUMERS)", "instructions down a consumer's tile"),
+        Derived(f"MMAS_{along}", f"B{along} / ({M} * CONSUMERS)", f"instructions {direction} a consumer's tile"),
     )
 
 
 @cache
-def _registers(consumers: int, halves: bool, products: int) -> tuple[Derived, ...]:
+def _registers(consumers: int, halves: bool, products: int, swapped: bool) -> tuple[Derived, ...]:
+    sums = "MMAS_N * BM" if swapped else f"MMAS_M * BN{_times(products)}"
     lines = (
         ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "that a thread of the producer keeps"),
         ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "that a consumer's thread has then"),
         (
             "SUM_REGISTERS",
-            f"MMAS_M * BN{_times(products)} / {4 if halves else 2} * (1 + PROMOTED)",
+            f"{sums} / {4 if halves else 2} * (1 + PROMOTED)",
             "of a consumer's thread, for sums",
         ),
     )
@@ -372,11 +434,28 @@ def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
 
 
 @cache
-def _results(piece: int, buffers: bool, store: int, products: int) -> tuple[Derived, ...]:
+def _results(box: tuple[int, int], feed: str, buffers: bool, store: int, products: int) -> tuple[Derived, ...]:
     """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
-    staged = "C_STAGES * CONSUMERS * 64 * CN * C_BYTES" if buffers else "0"
-    lines = (
-        ("CN", str(piece), "columns of C that leave at once, of a consumer's 64 rows"),
+    (columns, rows), swapped = box, feed == "b"
+    piece = f"{M} * CM" if swapped else f"{M} * CN"
+    staged = f"C_STAGES * CONSUMERS * {piece} * C_BYTES" if buffers else "0"
+    b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
+    b = f"({b} + 1023) / 1024 * 1024" if buffers else b  # C's pieces begin at a pattern of a swizzle
+    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
+    lines = (_swapped_piece if swapped else _piece)(columns, rows, bool(feed))
+    return (
+        *(Derived(*line, group="How C leaves registers") for line in lines),
+        Derived("VC", str(store), "elements of an access to C", group="How C leaves registers"),
+        Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),
+    )
+
+
+Line = tuple[str, str, str]
+
+
+def _piece(columns: int, rows: int, fed: bool) -> tuple[Line, ...]:
+    return (
+        ("CN", str(columns), f"columns of C that leave at once, of a consumer's {rows} rows"),
         (
             "C_STAGES",
             "1 + (MMAS_M * BN / CN % 2 == 0)",
@@ -384,18 +463,28 @@ def _results(piece: int, buffers: bool, store: int, products: int) -> tuple[Deri
         ),
         ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
         ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
-        ("FM", "1", "neighbouring rows among them"),
+        ("FM", "2" if fed else "1", "neighbouring rows among them"),
         ("FN", "2", "neighbouring columns among them"),
         ("STEP_M", "8", "rows from one to the next"),
         ("STEP_N", "8", "columns from one pair to the next"),
-        ("VC", str(store), "elements of an access to C"),
     )
-    b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
-    b = f"({b} + 1023) / 1024 * 1024" if buffers else b  # C's pieces begin at a pattern of a swizzle
-    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
+
+
+def _swapped_piece(columns: int, rows: int, fed: bool) -> tuple[Line, ...]:
     return (
-        *(Derived(*line, group="How C leaves registers") for line in lines),
-        Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),
+        ("CM", str(rows), f"rows of C that leave at once, of a consumer's {M} columns"),
+        ("CN", str(columns), "columns of these in a line of shared memory"),
+        (
+            "C_STAGES",
+            "1 + (MMAS_N * BM / CM % 2 == 0)",
+            "pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them",
+        ),
+        ("TM", "CM / 4", "rows of C that a thread has sums of, of a piece"),
+        ("TN", "2", "columns of C that a thread has sums of, of each instruction"),
+        ("FM", "2", "neighbouring rows among them"),
+        ("FN", "2", "neighbouring columns among them"),
+        ("STEP_M", "8", "rows from one pair to the next"),
+        ("STEP_N", "8", "columns from one pair to the next"),
     )
 
 
