@@ -75,12 +75,13 @@ class Built:
             family, config = config_of(self.source)
         except InvalidInput:
             return made_for
+        converts = min(made_for, self.types.least_arch)  # a kernel for older ones has no instructions for its types
         fits = (
             arch.limits.arch
             for arch in ARCHS.values()
             if first_rejection(family, self.problem, config, arch.limits) is None
         )
-        return min((made_for, *fits))
+        return max(converts, min((made_for, *fits)))
 
     @property
     def needs_arch(self) -> str:

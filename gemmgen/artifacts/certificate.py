@@ -1,11 +1,12 @@
 """The certificate of an exported kernel: what was shown of it, under which conditions, and what was not shown.
 
-It is JSON, and holds what NAME.json does (`records.provenance`), which was known of the kernel before. Beside that:
+It is JSON, and holds what NAME.json does (`records.provenance`), which was known of the kernel before, less what is not
+of use beside it: single times, and what earlier verifications tell. Beside that:
 
 certified     command, date, examples and seed of the verification that export made
 verification  what that found; null where none was asked for
 executor      what ran it, with its flags; equal `environment` and generator `digest` make equal results
-earlier       verification, executor and date of NAME.json
+earlier       of the verification in NAME.json: what ran, on what and when
 not_shown     what a reader might take for shown and is not, in words
 sha256        of the kernel's text, which is `kernel_bytes` bytes of `kernel_file` behind the first `kernel_start`
 files         SHA-256 of each exported file
@@ -40,6 +41,8 @@ from gemmgen.verification.situation import ALL_DATA_KINDS, RUNTIME_SIZES
 from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
 
 LARGE_EXAMPLES = 20  # where one situation takes seconds
+LEFT_OUT = ("emulator", "sanitizers", "deterministic", "suite")  # entries of a kernel on file, of earlier verifications
+EARLIER = ("passed", "executor", "examples", "seed", "sampled", "worst_error_over_bound")  # what stays of the last one
 NO_EXECUTOR: Document = {
     "name": "none",
     "description": "nothing ran",
@@ -101,9 +104,9 @@ def certified_record(
     if known is None:
         trial = Trial(source, plan := plan_of(source), predict(plan, spec), shown.compiled)
         known = provenance(trial, Origin.unrun(arch, spec, command))
-    earlier = {name: known.get(name) for name in ("verification", "executor", "date")}
     record = {
-        **known,
+        **{name: value for name, value in known.items() if name not in LEFT_OUT},
+        **_brief_times(known),
         **kernel_document(source),
         "edited": kernel.edited,
         "arch": arch,
@@ -112,10 +115,35 @@ def certified_record(
         "generator": {"version": gemmgen_version(), "digest": generator_digest()},
         "executor": shown.executor or NO_EXECUTOR,
         "verification": verdict_document(shown.verdict),
-        "earlier": earlier if earlier["verification"] else None,
+        "earlier": _earlier(known),
         "certified": {"command": command, "date": now(), "examples": examples, "seed": seed},
     }
     return {**record, "not_shown": list(not_shown(record))}
+
+
+def _earlier(known: Mapping[str, Any]) -> Document | None:
+    """What is known of the verification before; None where there was none."""
+    found = known.get("verification")
+    if not found:
+        return None
+    verification = {name: found[name] for name in EARLIER if name in found}
+    return {"verification": verification, **{name: known.get(name) for name in ("executor", "date")}}
+
+
+def _brief_times(known: Mapping[str, Any]) -> Document:
+    """The entries "time" and "bench" without single times, and what a bench says as the time does."""
+    return {
+        name: _without(known[name], left)
+        for name, left in (("time", ("samples_us",)), ("bench", ("samples_us", "protocol", "case")))
+        if name in known
+    }
+
+
+def _without(value: Any, left_out: Sequence[str]) -> Any:
+    """JSON-ready data without these entries, at whatever depth."""
+    if not isinstance(value, dict):
+        return value
+    return {name: _without(one, left_out) for name, one in value.items() if name not in left_out}
 
 
 def executor_document(executor: Executor) -> Document:

@@ -22,7 +22,7 @@ from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.prepare_text import LineSumsText, PrepareText, copy_texts, sum_texts
 from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
-from gemmgen.problem.device import DEFAULT_ARCH, WARP
+from gemmgen.problem.device import DEFAULT_ARCH, WARP, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
 from gemmgen.problem.operands import Operand
@@ -329,7 +329,7 @@ def render(problem: Problem, family: Family, config: Config, arch: str = DEFAULT
 def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
     """The `.cu` of `plan`, named for `arch` ("sm_90") and by a digest of its text, in which the config stands."""
     unnamed = short_name(plan.problem, arch, "0" * DIGITS)
-    template = environment(plan.problem.types).get_template(plan.template)
+    template = environment(plan.problem.types, arch).get_template(plan.template)
     text = template.render(kernel=Kernel(plan, arch, unnamed), view=plan.view)
     name = short_name(plan.problem, arch, content_key(text)[:DIGITS])
     return KernelSource(
@@ -344,12 +344,13 @@ def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
 
 
 @lru_cache(maxsize=64)
-def environment(types: Types) -> jinja2.Environment:
+def environment(types: Types, arch: str = DEFAULT_ARCH) -> jinja2.Environment:
     """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error.
 
     Every template and macro knows the types: `TA`, `TB`, `TC` of the operands' elements, `T` of the sums with its bytes
     `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, of `bytes["A"]` bytes each, and
     `Vec<${ of["A"] }N>` N of them; `factor["A"]` is what instructions multiply: `TA`, or the type of its pieces.
+    `computed` are labels of those types that `arch` has no instructions to convert.
     """
     options: dict[str, Any] = {
         "block_start_string": "/*%",
@@ -370,6 +371,8 @@ def environment(types: Types) -> jinja2.Environment:
     made.globals.update(T=sums.ctype, size=sums.size, fma=sums.arithmetic.fma, zero=sums.arithmetic.zero, types=types)
     named = (*types.operands, types.scalar)
     made.globals.update(zip(("TA", "TB", "TC", "TS"), (dtype.ctype for dtype in named), strict=True))
+    number = parse_arch(arch).number
+    made.globals.update(computed={dtype.label for dtype in types.operands if dtype.converted_since > number})
     element = dict(zip("ABC", (dtype.ctype for dtype in types.operands), strict=True))
     made.globals.update(factor=dict(zip("AB", (dtype.ctype for dtype in types.factors), strict=True)))
     # The first template argument of Vec, which holds one type only where all are the same.

@@ -170,6 +170,12 @@ class DType(Enum):
         """Elements of the widest access."""
         return 8 * WIDEST_ACCESS // self.storage_bits
 
+    @property
+    def converted_since(self) -> int:
+        """NN of the first sm_NN that has instructions between f32 and this type. Any has those of f16, and bf16 and
+        e5m2, the upper halves of f32 and f16, need none to be read."""
+        return {DType.BF16: 80, DType.E4M3: 89, DType.E5M2: 89}.get(self, 0)
+
     @cached_property
     def numpy(self) -> np.dtype[Any]:
         """Of arrays; where numpy has none, that of ml_dtypes. An element of 4 bits takes a byte there."""

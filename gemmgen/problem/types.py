@@ -182,11 +182,9 @@ class Types:
 
     @property
     def least_arch(self) -> int:
-        """NN of the first sm_NN whose instructions convert these types: e4m3 and what is stored as it or as e5m2 need
-        sm_89, storing bf16 sm_80."""
-        if DType.E4M3 in self.operands or self.c == DType.E5M2:
-            return 89
-        return 80 if self.c == DType.BF16 else 75
+        """NN of the first sm_NN whose instructions convert these types."""
+        read = DType.E4M3.converted_since if DType.E4M3 in self.operands else 0
+        return max(75, read, self.c.converted_since)
 
     @property
     def token(self) -> str:

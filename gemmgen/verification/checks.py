@@ -12,9 +12,9 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.operands import is_amax
 from gemmgen.run.executor import Floats, LoadedKernel, Operands
 from gemmgen.support.errors import Failure
+from gemmgen.verification.comparison import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
-from gemmgen.verification.reference import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.window import Window
 

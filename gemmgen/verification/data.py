@@ -18,6 +18,7 @@ from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.recent import Recent
+from gemmgen.support.threads import in_threads
 from gemmgen.verification.scalars import EXACT_SCALARS
 from gemmgen.verification.situation import EXACT_KINDS, SIDES, DataKind, Side, Situation, side_of
 
@@ -50,6 +51,7 @@ ELEMENT_FLOPS = 32  # that take as long as making an element, reading it and con
 CODES = 1_048_573  # different ones: a prime number below 2^20, so that no line has the codes of another
 CODE_MULTIPLIER = 0x9E3779B1 % 2**20  # odd, so that no two of 2^20 numbers have the same product modulo 2^20
 REPEATED = 1_048_573  # elements after which large data repeats: a prime number, so that no line is like another
+TOUCHED_BYTES = 2**22  # of new memory, by a thread
 
 # The candidates of one search meet the same data again and again, so it is kept.
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # of this machine, in bytes
@@ -109,7 +111,29 @@ def _known(values: tuple[float, ...], dtype: DType) -> Floats:
 
 
 def _unused(matrix: Matrix) -> Floats:
-    return np.full(matrix.bytes, CANARY & 0xFF, np.uint8).view(matrix.dtype.numpy)
+    """Storage that no kernel may use. Memory that is new takes long at its first touch, so that threads share it."""
+    storage = np.empty(matrix.bytes, np.uint8)
+    parts = [storage[first : first + TOUCHED_BYTES] for first in range(0, storage.size, TOUCHED_BYTES)]
+    in_threads(lambda part: part.fill(CANARY & 0xFF), parts)
+    return storage.view(matrix.dtype.numpy)
+
+
+def _storage(matrix: Matrix) -> Floats:
+    """Storage whose elements are still to come; padding between them is unused already."""
+    if matrix.bytes != matrix.stored.least_bytes:
+        return _unused(matrix)
+    return np.empty(matrix.bytes, np.uint8).view(matrix.dtype.numpy)
+
+
+def _repeat(values: Floats, view: Floats) -> None:
+    """`values` again and again, along the lines of `view` as they lie in memory."""
+    lines = view if view.strides[-1] == view.itemsize else view.swapaxes(-1, -2)
+    if not lines.flags.c_contiguous:
+        lines[...] = np.resize(values, lines.shape)
+        return
+    flat = lines.reshape(-1)
+    parts = [flat[first : first + len(values)] for first in range(0, flat.size, len(values))]
+    in_threads(lambda part: np.copyto(part, values[: part.size]), parts)
 
 
 def _read_only(values: Floats) -> Floats:
@@ -132,7 +156,7 @@ def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
 def _fill(
     name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator, side: Side, seed: int
 ) -> Floats:
-    flat = _unused(matrix)
+    flat = _storage(matrix)
     if not matrix.elements:
         return flat
     view, dtype = matrix.stored.view(flat), matrix.dtype
@@ -148,7 +172,7 @@ def _fill(
         known = DType.F16 if types.compute is Compute.TF32 else dtype  # whose numbers tf32 has
         view[...] = _codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
     elif math.prod(view.shape) > REPEATED and data != "denormal":
-        view[...] = np.resize(_values(name, (REPEATED,), case, data, rng, seed), view.shape)
+        _repeat(_values(name, (REPEATED,), case, data, rng, seed), view)
     else:
         view[...] = _values(name, view.shape, case, data, rng, seed)
     if data == "special" and not dtype.is_integer:

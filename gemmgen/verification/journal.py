@@ -16,6 +16,7 @@ from gemmgen.run.executor import Executor
 from gemmgen.support.errors import Failure, GemmgenError, InvalidInput
 from gemmgen.support.files import content_key, generator_digest
 from gemmgen.verification.corpus import situation_document, situation_from
+from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.sanitizers.tool import Tool
 from gemmgen.verification.verifier import SHRINK_SECONDS, Verdict, verify
 
@@ -26,7 +27,8 @@ Document = dict[str, Any]
 class VerifyJob:
     """A kernel to verify with `examples` situations at most, and the tools of compute-sanitizer to watch it on a GPU.
 
-    Without `shrink` the first situation that fails stands; for `bits` see `verify`. `what` names it in a journal.
+    Without `shrink` the first situation that fails stands; for `bits` and `runs` see `verify`. `what` names it in a
+    journal.
     """
 
     source: KernelSource
@@ -36,6 +38,7 @@ class VerifyJob:
     shrink: bool = True
     bits: bool = False
     what: str = "kernel"
+    runs: int = RUNS
 
     def verdict(self, executor: Executor, shrink_seconds: float = SHRINK_SECONDS) -> Verdict:
         """What `executor` finds, the tools apart."""
@@ -44,6 +47,7 @@ class VerifyJob:
             self.source,
             examples=self.examples,
             seed=self.seed,
+            runs=self.runs,
             shrink=self.shrink,
             shrink_seconds=shrink_seconds,
             bits=self.bits,
@@ -90,7 +94,7 @@ class Journal:
             raise GemmgenError(f"cannot write {self._path}: {error.strerror}") from error
 
     def _key(self, job: VerifyJob) -> str:
-        asked = (job.examples, job.seed, job.shrink, job.bits, job.source.launch, job.source.problem)
+        asked = (job.examples, job.seed, job.shrink, job.bits, job.runs, job.source.launch, job.source.problem)
         return content_key(generator_digest(), self._executor, job.source.text, *map(str, asked))
 
 

@@ -84,7 +84,7 @@ import numpy.typing as npt
 
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, is_amax
+from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.recent import Recent
@@ -98,47 +98,12 @@ from gemmgen.verification.tensor_bound import LAMBDA, tensor_bound
 from gemmgen.verification.window import Window
 
 Doubles = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 Elements = npt.NDArray[Any]
-Places = tuple[npt.NDArray[np.intp], ...]  # an index for each dimension
 
 SCALING_ROUNDINGS = 4  # of an integer sum: its own to a float, alpha, beta and their sum
 REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
-SMALLEST_NORMAL = 2.0**-126  # f32
 KEPT_ELEMENTS = 2**18  # of a product that is kept for other scalars
 PART_ELEMENTS = 2**17  # that a thread looks at: in float64 a few such arrays fit a core's cache
-SAMPLED_RATIOS = 1024  # elements of a large comparison whose errors are kept
-OTHERS_SHARE = 1 / 8  # of elements that are not what was expected to the bit: from there on picking them out is slower
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """The first wrong element in row order, and how many there are.
-
-    error, bound   |got - expected| and what it may be at most; exact data allows none
-    matrix         of the batch; None where there is none
-    output         C, or what else of the epilogue's operands the kernel writes
-    """
-
-    row: int
-    col: int
-    got: float
-    expected: float
-    error: float
-    bound: float
-    count: int
-    matrix: int | None = None
-    output: str = "C"
-
-    def __str__(self) -> str:
-        c = self.output if self.matrix is None else f"{self.output} of matrix {self.matrix}: {self.output}"
-        got, expected = f"{self.got:.9g}", f"{self.expected:.9g}"
-        if got == expected:  # doubles, alike in nine digits
-            got, expected = f"{self.got:.17g}", f"{self.expected:.17g}"
-        return (
-            f"{c}[{self.row}][{self.col}] is {got}, not {expected}: "
-            f"off by {self.error:.3g}, allowed {self.bound:.3g}; {self.count} elements wrong"
-        )
 
 
 @dataclass(frozen=True)
@@ -169,24 +134,6 @@ class Wanted:
         return Wanted(self.values[at], self.bound[at], self.largest_bound, stored)
 
 
-@dataclass(frozen=True)
-class Compared:
-    """A result beside the reference.
-
-    worst          largest error over its bound; infinite where an element is wrong
-    mismatch       the first wrong element; None where there is none
-    elements       that were compared
-    ratios         error over bound of each (0 where exact data is right), or of SAMPLED_RATIOS of many
-    largest_bound  the largest error that an element was allowed
-    """
-
-    worst: float
-    mismatch: Mismatch | None
-    elements: int
-    ratios: Doubles
-    largest_bound: float
-
-
 def expected(
     situation: Situation, window: Window, output: str = "C", multiply: Multiply = on_host
 ) -> tuple[Doubles, Doubles]:
@@ -194,7 +141,7 @@ def expected(
 
     Likewise what another `output` of the epilogue takes there. `multiply` is asked for the products of a whole C.
     """
-    wanted = _wanted(situation, window, output, multiply)
+    wanted = wanted_of(situation, window, output, multiply)
     return wanted.values, wanted.bound
 
 
@@ -222,135 +169,9 @@ def expected_amax(
         return value, np.where(doubt > 0, np.inf, bound)
 
 
-def compare(
-    situation: Situation,
-    result: Floats,
-    window: Window | None = None,
-    output: str = "C",
-    multiply: Multiply = on_host,
-) -> Compared:
-    """`result`, the storage of C or of another `output` after a run, beside the reference.
-
-    Only `window` counts where it is given. NaN or Inf is right just where it is expected. `multiply`: see `expected`.
-    """
-    window = window or Window.whole(situation.case)
-    if is_amax(output):
-        return compare_amax(situation, result, (window,), output, multiply)
-    return _compared(situation, result, window, output, _wanted(situation, window, output, multiply))
-
-
-def compare_amax(
-    situation: Situation, result: Floats, windows: Sequence[Window], output: str, multiply: Multiply = on_host
-) -> Compared:
-    """The same of all of an output that takes the largest magnitudes, where only `windows` of C were computed."""
-    matrix = situation.case.tensors[output]
-    whole = Window(0, 0, matrix.rows, matrix.cols, 0, matrix.batch)
-    wanted = Wanted.of(*expected_amax(situation, windows, output, multiply))
-    return _compared(situation, result, whole, output, wanted)
-
-
-def _compared(situation: Situation, result: Floats, window: Window, output: str, wanted: Wanted) -> Compared:
-    matrix, types = situation.case.tensors[output], situation.case.problem.types
-    got = matrix.view(result)[window.index]
-    elements = _Elements(types, matrix.dtype, got, wanted)
-    parts = in_threads(lambda part: elements.beside(part.within(window), part), window.parts(PART_ELEMENTS))
-    wrong = [part for part in parts if isinstance(part, Mismatch)]
-    ratios = elements.sampled_ratios(situation.seed)
-    if wrong:
-        mismatch = replace(wrong[0], count=sum(one.count for one in wrong), output=output)
-        return Compared(np.inf, mismatch, got.size, ratios, wanted.largest_bound)
-    worst = max((part for part in parts if isinstance(part, float)), default=0.0)
-    return Compared(worst, None, got.size, ratios, wanted.largest_bound)
-
-
-@dataclass(frozen=True)
-class _Elements:
-    """What a kernel has stored, in `dtype`, and what is right. Of large ones no array as large is made."""
-
-    types: Types
-    dtype: DType
-    got: Elements
-    wanted: Wanted
-
-    def beside(self, at: tuple[slice, ...], window: Window) -> Mismatch | float:
-        """Of the elements `at`, those of `window`: the first wrong one, or the largest error over its bound."""
-        part = _Elements(self.types, self.dtype, self.got[at], self.wanted.part(at))
-        if part.wanted.stored is None:
-            return part._judged(None, window)
-        others = np.flatnonzero(part.got.view(self.dtype.bits) != part.wanted.stored.view(self.dtype.bits))
-        if len(others) > part.got.size * OTHERS_SHARE:
-            return part._judged(None, window)
-        return part._judged(np.unravel_index(others, part.got.shape), window) if len(others) else 0.0
-
-    def sampled_ratios(self, seed: int) -> Doubles:
-        """The error over bound of every element, or of SAMPLED_RATIOS."""
-        if self.got.size <= SAMPLED_RATIOS:
-            return self._ratios(self.dtype.decode(self.got), self.wanted.values, self.wanted.bound)
-        chosen = np.random.default_rng(seed).integers(self.got.size, size=SAMPLED_RATIOS)
-        at = np.unravel_index(chosen, self.got.shape)
-        return self._ratios(self.dtype.decode(self.got[at]), self.wanted.values[at], self.wanted.bound[at])
-
-    def _ratios(self, got: Doubles, values: Doubles, bound: Doubles) -> Doubles:
-        want = _stored(self.types, self.dtype, values)
-        error = _error(got, values) if want is values else _error_before_storing(got, want, values)
-        return np.divide(error, bound, out=np.zeros_like(error), where=(bound > 0) & ~doubtful(values, bound))
-
-    def _judged(self, places: Places | None, window: Window) -> Mismatch | float:
-        """The same of the elements at `places` alone, or of all."""
-        at = ... if places is None else places
-        got, values, bound = self.dtype.decode(self.got[at]), self.wanted.values[at], self.wanted.bound[at]
-        wrong = ~right(self.types, self.dtype, got, values, bound)
-        if not wrong.any():
-            return float(self._ratios(got, values, bound).max(initial=0.0))
-        want = _stored(self.types, self.dtype, values)
-        first = tuple(int(index) for index in np.argwhere(wrong)[0])
-        place = first if places is None else tuple(int(axis[first]) for axis in places)
-        return Mismatch(
-            row=window.top + place[-2],
-            col=window.left + place[-1],
-            got=float(got[first]),
-            expected=float(want[first]),
-            error=float(_error(got, want)[first]),
-            bound=float(bound[first]),
-            count=int(wrong.sum()),
-            matrix=None if window.last is None else window.first + place[0],
-        )
-
-
-def _stored(types: Types, dtype: DType, values: Doubles) -> Doubles:
+def stored_as(types: Types, dtype: DType, values: Doubles) -> Doubles:
     """What an output's type makes of exact `values`; the same array where it is that of sums and scalars."""
     return values if types.uniform or types.scalar.is_integer else dtype.nearest(values)
-
-
-def right(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doubles) -> Mask:
-    """Which of `got` a right kernel may store, whose results before that are off by `bound` at most.
-
-    Where storing rounds, that is any number of `dtype` from that of the least such result to that of the greatest.
-    """
-    if dtype == types.scalar:
-        near = _error(got, _stored(types, dtype, values)) <= bound  # and not `> bound`: NaN compares false
-        near = near | (_error(got, values) <= bound)  # storing an exact result rounds it, too
-        return np.asarray(near | doubtful(values, bound))
-    with np.errstate(invalid="ignore"):
-        low, high = dtype.nearest(values - bound), dtype.nearest(values + bound)
-        near = (low <= got) & (got <= high) | np.isnan(got) & np.isnan(values)
-        return np.asarray(near | doubtful(values, bound))
-
-
-def _error_before_storing(got: Doubles, want: Doubles, values: Doubles) -> Doubles:
-    """What results were off by at least: as far as `values` are from what is stored as `got`, not as `want`."""
-    with np.errstate(invalid="ignore"):
-        between = np.abs((got + want) / 2 - values)
-    return np.where((got == want) | ~np.isfinite(between), 0.0, between)
-
-
-def _error(got: Doubles, want: Doubles) -> Doubles:
-    """|got - want|; 0 where both are NaN or the same Inf, and NaN or Inf where only one of them is."""
-    with np.errstate(invalid="ignore"):
-        error: Doubles = np.abs(got - want)
-    if not np.isfinite(want).all():
-        error[np.isnan(got) & np.isnan(want) | (got == want)] = 0.0
-    return error
 
 
 # The candidates of one search meet the same data again and again, so what comes out is kept.
@@ -358,7 +179,7 @@ EXPECTED = Recent(32, max(2**30, MEMORY // 8))
 PRODUCTS = Recent(16, 2**26)
 
 
-def _wanted(situation: Situation, window: Window, output: str, multiply: Multiply) -> Wanted:
+def wanted_of(situation: Situation, window: Window, output: str, multiply: Multiply) -> Wanted:
     if window != Window.whole(situation.case):
         return Wanted.of(*_expected(situation, window, output, on_host))
     key = replace(situation, seed=data_seed(situation), case=_told_apart(situation.case)), output
@@ -382,7 +203,7 @@ def _wanted_whole(situation: Situation, output: str, multiply: Multiply) -> Want
     def store(part: Window) -> None:
         at = part.within(whole)
         with np.errstate(over="ignore", invalid="ignore"):
-            stored[at] = _stored(types, dtype, values[at]).astype(dtype.numpy)
+            stored[at] = stored_as(types, dtype, values[at]).astype(dtype.numpy)
 
     in_threads(store, whole.parts(PART_ELEMENTS))
     return Wanted.of(values, bound, stored)

@@ -29,9 +29,10 @@ from gemmgen.problem.operands import ACC, ACC2
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.comparison import right
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.recordings import is_recorded
-from gemmgen.verification.reference import alpha_of, epilogue_inputs, right
+from gemmgen.verification.reference import alpha_of, epilogue_inputs
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.tensor_core import Codes, dot, fused

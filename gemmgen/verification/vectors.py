@@ -61,7 +61,7 @@ class Vectors:
             launch = Launch(WARPGROUP, grid, shared_bytes=(mma.m + mma.n) * self.a.shape[-1] * mma.a.size)
         else:
             file, read, launch = "mma_vectors.cu", mma.a_type, Launch(WARP, grid)
-        template = environment(problem.types).get_template(f"device/{file}")
+        template = environment(problem.types, arch).get_template(f"device/{file}")
         text = template.render(one=mma, K=self.a.shape[-1], name=name, arch=arch)
         parameters = (
             Parameter("A", f"const {read}*"),

@@ -21,11 +21,11 @@ from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.html import shown_as
 from gemmgen.verification.checks import Seen, Wrong, check, check_apart, cost_with_edges, runs_whole
+from gemmgen.verification.comparison import Mismatch
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.determinism import REPEATED_COST, RUNS, Determinism, compare_runs
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.extent import apart_situations
-from gemmgen.verification.reference import Mismatch
 from gemmgen.verification.replay import Replayed, Replayer
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.seeker import Seeker

@@ -26,9 +26,9 @@ from gemmgen.problem.case import Case
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.verification.checks import Mask, check_tiles, check_whole, elements_written, tiles_of
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
-from gemmgen.verification.reference import compare
 from gemmgen.verification.shortened import shortened
 from gemmgen.verification.situation import Situation
 

@@ -11,14 +11,15 @@ ${ multiply_add() }
 //% if "bf16" in used or split == "bf16"
 ${ bf16("bf16" in read or split == "bf16", types.c.label == "bf16" or split == "bf16") }
 //% endif
-//% if halves or "f16" in read or "e5m2" in read or packed and converts and ("f16" in factors or "e5m2" in factors or "e4m3" in factors)
+//% set unpacked = factors if packed and converts else []
+//% if halves or "f16" in read or "e5m2" in read or "f16" in unpacked or "e5m2" in unpacked or "e4m3" in unpacked and "e4m3" not in computed
 ${ from_f16() }
 //% endif
 //% if "f16" in used
 ${ f16("f16" in read, types.c.label == "f16") }
 //% endif
 //% if "e4m3" in used
-${ e4m3("e4m3" in read, types.c.label == "e4m3") }
+${ e4m3("e4m3" in read or "e4m3" in computed and "e4m3" in unpacked, types.c.label == "e4m3") }
 //% endif
 //% if "e5m2" in used
 ${ e5m2("e5m2" in read, types.c.label == "e5m2") }
@@ -54,7 +55,16 @@ __device__ __forceinline__ int multiply_subtract(int a, int b, int c)
 //% endmacro
 
 //% macro bf16(read, stored)
-//% if stored
+//% if stored and "bf16" in computed
+// The nearest bfloat16, ties to even. No instruction before sm_80 does it.
+__device__ __forceinline__ unsigned short round_to_bf16(float value)
+{
+    const unsigned bits = __float_as_uint(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;  // NaN
+    return static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+//% elif stored
 #ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value)
@@ -74,7 +84,7 @@ struct BF16 {
 /*% endif %*/
 //% if stored
     BF16() = default;
-    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
+    __device__ __forceinline__ explicit BF16(float value) : bits(${ "round_to_bf16" if "bf16" in computed else "bf16_from_float" }(value)) {}
 //% endif
 //% if read
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
@@ -135,8 +145,39 @@ struct F16 {
 };
 //% endmacro
 
+/*# `shift`ed down, a float's bits keep the fraction of `label`; `half` of what is cut off rounds them. #*/
+//% macro round_to_fp8(label, largest, code, normal, normal_bits, unit, whole, shift, half, bias)
+// The nearest ${ label }, ties to even; beyond the largest, ${ largest }, that one. No instruction before sm_89 does it.
+__device__ __forceinline__ unsigned char round_to_${ label }(float value)
+{
+    const unsigned sign = __float_as_uint(value) >> 24 & 0x80u;
+    unsigned bits = __float_as_uint(value) & 0x7fffffffu;
+    if (bits > 0x7f800000u) return 0x7f;  // NaN
+    if (bits < ${ normal_bits }) {  // below ${ normal }: a multiple of ${ unit }, the last bit of such a sum
+        bits = __float_as_uint(__uint_as_float(bits) + ${ whole }) - __float_as_uint(${ whole });
+    } else {
+        bits = ((bits + ${ half } + (bits >> ${ shift } & 1u)) >> ${ shift }) - ${ bias };  // the exponents' biases
+    }
+    return static_cast<unsigned char>(sign | min(bits, ${ code }));
+}
+//% endmacro
+
 //% macro e4m3(read, stored)
-/*% if read or stored %*/
+/*% if "e4m3" in computed %*/
+/*% if read %*/
+// No instruction before sm_89 does it.
+__device__ __forceinline__ float widen_e4m3(unsigned char bits)
+{
+    if ((bits & 0x7fu) == 0x7fu) return __uint_as_float(0x7fffffffu);  // NaN
+    // Exponents of f32 are larger by 120, those of denormal numbers too; 0x7b800000 is 2^120.
+    return __uint_as_float((bits & 0x80u) << 24 | (bits & 0x7fu) << 20) * __uint_as_float(0x7b800000u);
+}
+
+/*% endif %*/
+/*% if stored %*/
+${ round_to_fp8("e4m3", 448, "0x7eu", "2^-6", "0x3c800000u", "2^-9", "16384.0f", 20, "0x7ffffu", "((127u - 7u) << 3)") }
+/*% endif %*/
+/*% elif read or stored %*/
 #ifdef __CUDACC__
 /*% if read %*/
 __device__ __forceinline__ float float_from_e4m3(unsigned char bits)
@@ -171,16 +212,18 @@ struct E4M3 {
 /*% endif %*/
 //% if stored
     E4M3() = default;
-    __device__ __forceinline__ explicit E4M3(float value) : bits(e4m3_from_float(value)) {}
+    __device__ __forceinline__ explicit E4M3(float value) : bits(${ "round_to_e4m3" if "e4m3" in computed else "e4m3_from_float" }(value)) {}
 //% endif
 //% if read
-    __device__ __forceinline__ operator float() const { return float_from_e4m3(bits); }
+    __device__ __forceinline__ operator float() const { return ${ "widen_e4m3" if "e4m3" in computed else "float_from_e4m3" }(bits); }
 //% endif
 };
 //% endmacro
 
 //% macro e5m2(read, stored)
-//% if stored
+//% if stored and "e5m2" in computed
+${ round_to_fp8("e5m2", 57344, "0x7bu", "2^-14", "0x38800000u", "2^-16", "128.0f", 21, "0xfffffu", "((127u - 15u) << 2)") }
+//% elif stored
 #ifdef __CUDACC__
 // The nearest e5m2, ties to even; beyond the largest, 57344, that one.
 __device__ __forceinline__ unsigned char e5m2_from_float(float value)
@@ -200,7 +243,7 @@ struct E5M2 {
 /*% endif %*/
 //% if stored
     E5M2() = default;
-    __device__ __forceinline__ explicit E5M2(float value) : bits(e5m2_from_float(value)) {}
+    __device__ __forceinline__ explicit E5M2(float value) : bits(${ "round_to_e5m2" if "e5m2" in computed else "e5m2_from_float" }(value)) {}
 //% endif
 //% if read
     __device__ __forceinline__ operator float() const { return float_from_f16(static_cast<unsigned short>(bits << 8)); }
@@ -218,7 +261,7 @@ __device__ __forceinline__ ${ types.c.ctype } ${ types.c.narrowing }(float value
 
 /*# What takes elements of these types, which share registers, out of them. #*/
 //% macro unpack(dtypes)
-//% for dtype in dtypes if dtype.label == "e4m3"
+//% for dtype in dtypes if dtype.label == "e4m3" and "e4m3" not in computed
 ${ halves_of_e4m3() }
 //% endfor
 // Element i of those that share 32 bits, from the lowest on.
@@ -238,6 +281,8 @@ __device__ __forceinline__ ${ T } unpack<${ dtype.ctype }>(unsigned word, ${ "in
 //% elif dtype.label == "e5m2"
     const unsigned halves = (i % 2 == 0 ? word << 8 : word) & 0xff00ff00u;  // elements i % 2 and i % 2 + 2
     return float_from_f16(static_cast<unsigned short>(halves >> 16 * (i / 2)));
+//% elif dtype.label in computed and dtype.label == "e4m3"
+    return widen_e4m3(static_cast<unsigned char>(word >> 8 * i));
 //% elif dtype.label == "e4m3"
     const unsigned halves = halves_from_e4m3(static_cast<unsigned short>(word >> 16 * (i / 2)));
     return float_from_f16(static_cast<unsigned short>(halves >> 16 * (i % 2)));

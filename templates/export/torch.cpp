@@ -25,7 +25,7 @@ namespace {
 using at::Tensor;
 using std::to_string;
 
-// Sizes or strides. Numbers become text without streams: where a library brings a C++ runtime of its own, their locales may clash.
+// Sizes or strides.
 std::string text(at::IntArrayRef numbers)
 {
     std::string list;
@@ -33,25 +33,32 @@ std::string text(at::IntArrayRef numbers)
     return "[" + list + "]";
 }
 
+// A message. No stream makes it, as TORCH_CHECK would of several values: where a library brings a C++ runtime of its own, locales may clash.
+template <typename... Parts>
+std::string joined(const Parts&... parts)
+{
+    return (std::string() + ... + parts);
+}
+
 int as_int(const char* name, int64_t value)
 {
-    TORCH_CHECK(value <= INT_MAX, name, " = ", to_string(value), " is more than ", to_string(INT_MAX));
+    TORCH_CHECK(value <= INT_MAX, joined(name, " = ", to_string(value), " is more than ", to_string(INT_MAX)));
     return static_cast<int>(value);
 }
 
 void require_like(const char* name, const Tensor& x, const Tensor& a, at::ScalarType type)
 {
-    TORCH_CHECK(x.device() == a.device(), name, " is on ", x.device(), ", and A on ", a.device());
-    TORCH_CHECK(x.scalar_type() == type, name, " is of ", x.scalar_type(), ": this kernel takes ", type);
+    TORCH_CHECK(x.device() == a.device(), joined(name, " is on ", x.device().str(), ", and A on ", a.device().str()));
+    TORCH_CHECK(x.scalar_type() == type, joined(name, " is of ", c10::toString(x.scalar_type()), ": this kernel takes ", c10::toString(type)));
 }
 
 void require_matrices(const Tensor& A, const Tensor& B)
 {
 //% if batched
     const auto dims = [](const Tensor& x) { return x.dim() == 2 || x.dim() == 3; };
-    TORCH_CHECK(dims(A) && dims(B) && A.dim() + B.dim() > 4, "A is ", text(A.sizes()), " and B ", text(B.sizes()), ": this kernel takes a batch of matrices, of which A or B may be one for all");
+    TORCH_CHECK(dims(A) && dims(B) && A.dim() + B.dim() > 4, joined("A is ", text(A.sizes()), " and B ", text(B.sizes()), ": this kernel takes a batch of matrices, of which A or B may be one for all"));
 //% else
-    TORCH_CHECK(A.dim() == 2 && B.dim() == 2, "A is ", text(A.sizes()), " and B ", text(B.sizes()), ": this kernel takes matrices");
+    TORCH_CHECK(A.dim() == 2 && B.dim() == 2, joined("A is ", text(A.sizes()), " and B ", text(B.sizes()), ": this kernel takes matrices"));
 //% endif
 }
 
@@ -79,22 +86,22 @@ Place place_of(const Matrix& m, const Tensor& x, const Tensor& a)
 //% if batched
     const bool shared = m.may_be_shared && x.dim() == 2;
     const bool fits = (shared || (x.dim() == 3 && x.size(0) == m.batch)) && x.size(-2) == m.rows && x.size(-1) == m.cols;
-    TORCH_CHECK(fits, m.name, " is ", text(x.sizes()), ": this launch takes ", text({m.batch, m.rows, m.cols}));
+    TORCH_CHECK(fits, joined(m.name, " is ", text(x.sizes()), ": this launch takes ", text({m.batch, m.rows, m.cols})));
 //% else
     const bool fits = x.dim() == 2 && x.size(0) == m.rows && x.size(1) == m.cols;
-    TORCH_CHECK(fits, m.name, " is ", text(x.sizes()), ": this launch takes ", text({m.rows, m.cols}));
+    TORCH_CHECK(fits, joined(m.name, " is ", text(x.sizes()), ": this launch takes ", text({m.rows, m.cols})));
 //% endif
     const int64_t length = m.by_rows ? m.cols : m.rows, lines = m.by_rows ? m.rows : m.cols;
     const int64_t along = x.stride(m.by_rows ? -1 : -2), across = x.stride(m.by_rows ? -2 : -1);
-    TORCH_CHECK(length <= 1 || lines == 0 || along == 1, m.name, " has strides ", text(x.strides()), ": this kernel reads it ", m.by_rows ? "row" : "column", "-major");
+    TORCH_CHECK(length <= 1 || lines == 0 || along == 1, joined(m.name, " has strides ", text(x.strides()), ": this kernel reads it ", m.by_rows ? "row" : "column", "-major"));
     // Strides of a dimension of one element say nothing.
     const int64_t least = (std::max<int64_t>(1, length) + m.unit - 1) / m.unit * m.unit;
     const int64_t ld = lines > 1 && length > 0 ? across : m.ld >= 0 ? m.ld : least;
-    TORCH_CHECK(m.ld < 0 || ld == m.ld, m.name, " has strides ", text(x.strides()), ": this kernel is built for lines ", to_string(m.ld), " elements apart");
+    TORCH_CHECK(m.ld < 0 || ld == m.ld, joined(m.name, " has strides ", text(x.strides()), ": this kernel is built for lines ", to_string(m.ld), " elements apart"));
 //% if batched
     const bool single = m.batch <= 1 || length == 0 || lines == 0;
     const int64_t stride = shared ? 0 : !single ? x.stride(0) : m.stride >= 0 ? m.stride : lines * ld;
-    TORCH_CHECK(m.stride < 0 || stride == m.stride, m.name, " has strides ", text(x.strides()), ": this kernel is built for matrices ", to_string(m.stride), " elements apart");
+    TORCH_CHECK(m.stride < 0 || stride == m.stride, joined(m.name, " has strides ", text(x.strides()), ": this kernel is built for matrices ", to_string(m.stride), " elements apart"));
     return {ld, stride};
 //% else
     return {ld};
@@ -105,8 +112,8 @@ Place place_of(const Matrix& m, const Tensor& x, const Tensor& a)
 void require_elements(const char* name, const Tensor& x, const Tensor& a, at::ScalarType type, at::IntArrayRef sizes)
 {
     require_like(name, x, a, type);
-    TORCH_CHECK(x.sizes() == sizes || (sizes.empty() && x.numel() == 1), name, " is ", text(x.sizes()), ": this launch takes ", text(sizes));
-    TORCH_CHECK(x.is_contiguous(), name, " has strides ", text(x.strides()), ": its elements have to follow each other");
+    TORCH_CHECK(x.sizes() == sizes || (sizes.empty() && x.numel() == 1), joined(name, " is ", text(x.sizes()), ": this launch takes ", text(sizes)));
+    TORCH_CHECK(x.is_contiguous(), joined(name, " has strides ", text(x.strides()), ": its elements have to follow each other"));
 }
 /*% endif %*/
 
@@ -115,14 +122,14 @@ void gemm_out(${ op.out_parameters | map("join", " ") | join(", ") })
     require_matrices(A, B);
     const int64_t M = A.size(-2), N = B.size(-1)${ " / 2" if problem.products > 1 }, K = A.size(-1)${ ", batch = (A.dim() == 3 ? A : B).size(0)" if batched };
 //% for name in ("M", "N", "K", "batch") if name in problem.sizes and op.fixed(name)
-    TORCH_CHECK(${ name } == ${ op.fixed(name) }, "${ name } = ", to_string(${ name }), ": this kernel is built for ${ op.fixed(name) }");
+    TORCH_CHECK(${ name } == ${ op.fixed(name) }, joined("${ name } = ", to_string(${ name }), ": this kernel is built for ${ op.fixed(name) }"));
 //% endfor
 //% for m in op.matrices
     ${ "[[maybe_unused]] " if op.fixed(m.ld) is not none }const Place place_of_${ m.name } = place_of({"${ m.name }", ${ op.type(m.name) }, ${ m.rows }, ${ op.columns(m) }, ${ (m.order == "r") | lower }, ${ -1 if op.fixed(m.ld) is none else op.fixed(m.ld) }, ${ op.units(m) }${ ", batch, %s, %s" | format(-1 if op.fixed(m.stride) is none else op.fixed(m.stride), (m.stride != "stride_c") | lower) if batched }}, ${ m.name }, A);
 //% endfor
 //% for m in op.matrices if m.name in op.written
     const bool ${ m.name }_fits = place_of_${ m.name }.ld == place_of_C.ld${ " && place_of_%s.stride == place_of_C.stride" | format(m.name) if batched };
-    TORCH_CHECK(${ m.name }_fits, "${ m.name } has strides ", text(${ m.name }.strides()), ", and C ", text(C.strides()), ": they lie alike");
+    TORCH_CHECK(${ m.name }_fits, joined("${ m.name } has strides ", text(${ m.name }.strides()), ", and C ", text(C.strides()), ": they lie alike"));
 //% endfor
 //% for v in op.vectors
     require_elements("${ v.name }", ${ v.name }, A, ${ op.type(v.name) }, {${ "batch, " if batched and v.is_amax }${ v.size or "" }});
@@ -143,7 +150,7 @@ as_int("${ name }", ${ name })${ ", " if not loop.last }
 //% endfor
         ${ "workspace.data_ptr(), bytes" if out.parts else "nullptr, 0" }, c10::cuda::getCurrentCUDAStream());
     const char* const refusal = ${ out.name }_refusal();
-    TORCH_CHECK(status == cudaSuccess, "${ out.name }: ", *refusal != '\0' ? refusal : cudaGetErrorString(status));
+    TORCH_CHECK(status == cudaSuccess, joined("${ out.name }: ", *refusal != '\0' ? refusal : cudaGetErrorString(status)));
 }
 
 //% set made = "std::tuple<%s>" | format((["Tensor"] * op.outputs | length) | join(", ")) if op.written else "Tensor"

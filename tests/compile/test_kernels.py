@@ -6,7 +6,7 @@ import pytest
 
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.benchmark.explain import explain
-from gemmgen.kernel.families import NAIVE, SIMT
+from gemmgen.kernel.families import NAIVE, SIMT, SKINNY
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS, device_named
@@ -55,6 +55,15 @@ def test_every_schedule_compiles_without_spills(arch, problems, cache):
     assert [result for result in results if not isinstance(result, CompiledKernel)] == []
     assert [result.spill_bytes for result in results] == [0] * len(sources)
     assert len(sources) == (3 if arch == "sm_75" else 4) * len(problems), "sm_75 has no cp.async"
+
+
+@pytest.mark.parametrize(("types", "arch"), [("bf16", "sm_75"), ("e4m3", "sm_86"), ("e5m2", "sm_80")])
+def test_types_that_an_architecture_has_no_instructions_for_compile(types, arch, cache):
+    problem = Problem(16, 512, 512, types=types)
+    sources = [render(problem, family, family.default(problem), arch) for family in (NAIVE, SKINNY)]
+    assert [one for one in compile_many(sources, arch, cache) if not isinstance(one, CompiledKernel)] == []
+    native = [render(problem, NAIVE, NAIVE.default(problem), "sm_90")]
+    assert not isinstance(compile_many(native, arch, cache)[0], CompiledKernel), "else arithmetic is not needed"
 
 
 @pytest.mark.soak

@@ -20,7 +20,8 @@ from gemmgen.problem.types import Types
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.verification.bugs.base import Subject
-from gemmgen.verification.reference import compare, make_operands
+from gemmgen.verification.comparison import compare
+from gemmgen.verification.reference import make_operands
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import THOROUGH, verify
 

@@ -20,8 +20,8 @@ from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.arena import GUARDED_MATRICES
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import CandidateFailed, InvalidInput
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.reference import compare
 from gemmgen.verification.situation import Situation
 
 PROBLEM = Problem(4, 8, 6, batch=None, pointers=True)

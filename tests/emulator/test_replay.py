@@ -17,8 +17,8 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.files import Store
 from gemmgen.verification.checks import REPLAY
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.reference import compare
 from gemmgen.verification.replay import Replayer
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+from gemmgen.kernel.families import NAIVE, SIMT, SKINNY, Family
 from gemmgen.kernel.families.base import check
-from gemmgen.kernel.families.naive import NAIVE
 from gemmgen.kernel.naming import parse_name
-from gemmgen.kernel.render import render
+from gemmgen.kernel.render import environment, render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
@@ -21,7 +22,6 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
 from gemmgen.run.emulator.compiler import RUNTIME, HostCompiler
 from gemmgen.run.emulator.driver import EmulatorExecutor
-from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import THOROUGH, verify
@@ -111,7 +111,7 @@ def run(program: str, given: bytes, folder: object) -> bytes:
     return subprocess.run([f"{folder}/run"], input=given, capture_output=True, check=True).stdout
 
 
-def test_the_host_stores_as_the_types_do(tmp_path: object) -> None:
+def near_every_number() -> npt.NDArray[np.float32]:
     """Random bits, every narrow number, the middles between neighbours, and what is next to these."""
     rng = np.random.default_rng(0)
     values = [rng.integers(0, 2**32, 100_000, np.uint32).view(np.float32), np.float32([0, -0.0, np.inf, -np.inf])]
@@ -126,12 +126,22 @@ def test_the_host_stores_as_the_types_do(tmp_path: object) -> None:
         ]
         values.append(np.clip(dtype.largest * np.array([1.01, -1.1, 2]), -3e38, 3e38).astype(np.float32))
     given = np.concatenate(values)
-    given = given[~np.isnan(given)]
-    stored = np.frombuffer(run(CONVERT, given.tobytes(), tmp_path), [(name, d.bits) for name, d in NARROW.items()])
-    for name, dtype in NARROW.items():
+    return given[~np.isnan(given)]
+
+
+def assert_stored(given: npt.NDArray[np.float32], stored: npt.NDArray[np.void]) -> None:
+    """Fields of `stored` are the codes that their types have for `given`."""
+    for name in stored.dtype.names or ():
+        dtype = NARROW[name]
         want = dtype.encode(given).view(dtype.bits)
         wrong = np.flatnonzero(stored[name] != want)
         assert not len(wrong), f"{name} of {given[wrong[0]]!r} is {stored[name][wrong[0]]:#x}, not {want[wrong[0]]:#x}"
+
+
+def test_the_host_stores_as_the_types_do(tmp_path: object) -> None:
+    given = near_every_number()
+    out = run(CONVERT, given.tobytes(), tmp_path)
+    assert_stored(given, np.frombuffer(out, [(name, dtype.bits) for name, dtype in NARROW.items()]))
 
 
 def test_the_host_reads_every_number(tmp_path: object) -> None:
@@ -191,10 +201,64 @@ def test_integer_sums_wrap_wherever_they_are_added(emulator: EmulatorExecutor, n
     assert (case.c.view(result) == wrapped).all()
 
 
-def test_e4m3_needs_an_architecture_that_converts_it() -> None:
-    problem = Problem(8, 8, 8, types=Types.parse("e4m3"))
-    with pytest.raises(InvalidInput, match=r"LEAST_ARCH <= ARCH fails .*no instruction that converts these types"):
-        check(NAIVE, problem, NAIVE.default(problem), ARCHS["sm_86"].limits)
+@pytest.mark.parametrize(
+    ("text", "arch", "family"),
+    [
+        ("bf16", "sm_75", SIMT),
+        ("e4m3", "sm_86", SKINNY),  # which unpacks registers
+        ("e5m2", "sm_80", NAIVE),
+    ],
+)
+def test_older_architectures_convert_by_arithmetic(
+    emulator: EmulatorExecutor, text: str, arch: str, family: Family
+) -> None:
+    problem = Problem(4, 64, None, types=Types.parse(text))
+    made = family.default(problem)
+    check(family, problem, made, ARCHS[arch].limits)
+    source = render(problem, family, made, arch)
+    computes(emulator, source, EXAMPLES)
+
+
+COMPUTED = """
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#define __device__
+#define __forceinline__
+static unsigned __float_as_uint(float value) { unsigned bits; memcpy(&bits, &value, 4); return bits; }
+static float __uint_as_float(unsigned bits) { float value; memcpy(&value, &bits, 4); return value; }
+static unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
+"""
+COMPUTED_MAIN = """
+int main() {
+  for (unsigned bits = 0; bits < 256; ++bits) {
+    const float value = widen_e4m3(bits);
+    fwrite(&value, 4, 1, stdout);
+  }
+  float value;
+  while (fread(&value, 4, 1, stdin) == 1) {
+    const unsigned short bf16 = round_to_bf16(value);
+    const unsigned char bytes[] = {round_to_e4m3(value), round_to_e5m2(value)};
+    fwrite(&bf16, 2, 1, stdout);
+    fwrite(bytes, 1, 2, stdout);
+  }
+}
+"""
+
+
+def test_conversions_by_arithmetic_are_those_of_the_types(tmp_path: object) -> None:
+    texts = []
+    for label in ("bf16", "e4m3", "e5m2"):
+        made = environment(Types.parse(f"f32,f32,{label}"), "sm_75")
+        texts.append(made.get_template("device/convert.cu").make_module().element_types(reads_c=label == "e4m3"))
+    given = near_every_number()
+    out = run(COMPUTED + "".join(texts) + COMPUTED_MAIN, given.tobytes(), tmp_path)
+    widened = np.frombuffer(out[:1024], np.float32)
+    stored = [(name, NARROW[name].bits) for name in ("bf16", "e4m3", "e5m2")]
+    numbers = DType.E4M3.decode(np.arange(256, dtype=np.uint8).view(DType.E4M3.numpy))
+    np.testing.assert_array_equal(widened.astype(np.float64), numbers)
+    assert_stored(given, np.frombuffer(out[1024:], stored))
 
 
 DOTS = """

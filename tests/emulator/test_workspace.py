@@ -16,8 +16,8 @@ from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.driver import EmulatedKernel
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.reference import compare
 from gemmgen.verification.situation import Situation
 
 FREE = Problem(None, None, None)

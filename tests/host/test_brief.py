@@ -10,7 +10,7 @@ import pytest
 import gemmgen
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.cli.console import PlainConsole
-from gemmgen.cli.reports.tune import show_tuning
+from gemmgen.cli.reports.tune import show_tuning, winner
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.model import predict
 from gemmgen.problem.device import device_named
@@ -72,3 +72,15 @@ def test_the_report_names_the_sizes_that_a_search_was_for(result: TuneResult) ->
     shown = console.file.getvalue()
     assert "tuned at M = 16, K = 4096, batch = 3: --typical sets it" in shown
     assert "TFLOPS at M = 16, K = 4096, batch = 3, predicted for H200" in shown
+
+
+def test_the_report_says_how_long_each_phase_took(result: TuneResult) -> None:
+    best = replace(result.winner, failure=None)
+    seconds = {"start": 1.04, "explore": 0.26, "compile": 2.0, "measure": 0.5, "compare": 0.2, "verify": 1.0}
+    found = replace(result, trials=(best,) * 3, finalists=(best,) * 2, seconds=seconds)
+    assert dict(winner(found))["took"] == (
+        "5.0 s: start 1.0, explore 0.3, compile 3 in 2.0, measure 3 in 0.5, compare 2 in 0.2, verify 3 in 1.0"
+    )
+    untimed = replace(best, timing=None)
+    predicted = replace(found, trials=(untimed,), finalists=(untimed,))
+    assert "measure" not in dict(winner(predicted))["took"], "nothing was"

@@ -18,9 +18,10 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import generator_digest
 from gemmgen.verification import data
+from gemmgen.verification.comparison import SAMPLED_RATIOS
 from gemmgen.verification.determinism import RUNS, compare_runs
 from gemmgen.verification.domain import QUANTILES
-from gemmgen.verification.reference import SAMPLED_RATIOS, expected
+from gemmgen.verification.reference import expected
 from gemmgen.verification.scalars import SIMPLE_SCALARS
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import Verdict, make_data, verdict_from, verify

@@ -9,10 +9,10 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.verification import reference
 from gemmgen.verification.checks import check
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.multiplied import differs, on_host, products_by
 from gemmgen.verification.products import products
-from gemmgen.verification.reference import compare
 from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
 from gemmgen.verification.window import Window
 

@@ -11,9 +11,10 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.support.recent import Recent
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import DENORMAL_FLOPS, REPEATED, make_operands
 from gemmgen.verification.products import SLICE_RESIDUE, accurate_product
-from gemmgen.verification.reference import LAMBDA, Wanted, compare, expected
+from gemmgen.verification.reference import LAMBDA, Wanted, expected
 from gemmgen.verification.scalars import HUGE_SCALARS, NAN
 from gemmgen.verification.situation import ALL_DATA_KINDS, Situation, side_of
 from gemmgen.verification.window import Window

@@ -11,8 +11,8 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import MMAS, Mma
 from gemmgen.problem.types import PROMOTION, Compute, Types
 from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.reference import compare
 from gemmgen.verification.situation import DataKind, Situation, data_kinds
 from gemmgen.verification.tensor_bound import tensor_bound
 from gemmgen.verification.tensor_core import Codes, dot

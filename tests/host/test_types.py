@@ -16,8 +16,8 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.reference import compare
 from gemmgen.verification.situation import Situation, data_kinds
 
 SOME = ["bf16", "f16", "e4m3", "e5m2", "s8,s8,s32", "s8,u8,bf16", "u8", "bf16,bf16,f32", "f16,s8,bf16", "e4m3,e5m2,f16"]

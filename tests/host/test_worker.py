@@ -9,6 +9,7 @@ import struct
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from time import sleep
 from types import ModuleType, SimpleNamespace
@@ -25,10 +26,11 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, executor
+from gemmgen.run.gpu.shared import SharedMemory
 from gemmgen.run.gpu.timing import QUICK
 from gemmgen.support.errors import CandidateFailed, NoBaseline
+from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.reference import compare
 from gemmgen.verification.sanitizers import tool as sanitizer
 from gemmgen.verification.situation import Situation
 
@@ -38,6 +40,8 @@ LARGE = PROBLEM.case(300, 500, 400, lda=410, ldc=512)
 SITUATION = Situation(LARGE, "random", 3)
 OPERANDS = make_operands(SITUATION)
 MIB = 2**20
+# Those that import pycuda.
+MODULES = ("launching", "replay", "images", "programs", "multiplier", "runs", "cublaslt", "cublas", "contest", "worker")
 
 
 class Memory:
@@ -152,7 +156,7 @@ def driver(monkeypatch):
     played = Driver(64 * MIB)
     package = ModuleType("pycuda")
     package.driver = played  # type: ignore[attr-defined]
-    names = [f"gemmgen.run.gpu.{name}" for name in ("launching", "replay", "images", "cublaslt", "cublas", "worker")]
+    names = [f"gemmgen.run.gpu.{name}" for name in MODULES]
     names.append("gemmgen.verification.sanitizers.watched")
     monkeypatch.setitem(sys.modules, "pycuda", package)
     monkeypatch.setitem(sys.modules, "pycuda.driver", played)
@@ -171,17 +175,17 @@ def worker(driver):
 
 def run(worker, operands: Operands | None, *, seed: int = 3, results: str | None = None, source=SOURCE):
     key = arena.image_key(LARGE, OPERANDS, 1, seed)
-    return worker.run((source, b"cubin"), LARGE, seed, key, operands, b"changed", results)
+    return worker.runs.run((source, b"cubin"), LARGE, seed, key, operands, b"changed", results)
 
 
 def test_operands_travel_once(worker, driver):
     assert run(worker, None) is None, "it asks for what it does not have"
     first = run(worker, OPERANDS)
-    assert driver.uploads == 1 and (LARGE.c.view(first) == 7).all()
+    assert driver.uploads == 3 and (LARGE.c.view(first) == 7).all()
     np.testing.assert_array_equal(run(worker, None), first)
-    assert driver.uploads == 1
+    assert driver.uploads == 3
     assert run(worker, None, seed=4) is None, "another placement is another image"
-    assert run(worker, OPERANDS, seed=4) is not None and driver.uploads == 2
+    assert run(worker, OPERANDS, seed=4) is not None and driver.uploads == 6
 
 
 def test_a_run_starts_from_the_operands_each_time(worker, driver):
@@ -220,7 +224,9 @@ def products(driver: Driver, outside: int | None = None):
 def test_a_batch_of_doubles_comes_back(worker, driver):
     case = DOUBLES.case()
     driver.kernels[BATCH.name] = products(driver)
-    result = worker.run((BATCH, b"cubin"), case, 3, None, make_operands(Situation(case, "random", 3)), b"changed", None)
+    result = worker.runs.run(
+        (BATCH, b"cubin"), case, 3, None, make_operands(Situation(case, "random", 3)), b"changed", None
+    )
     assert result.dtype == np.float64 and len(result) == case.c.elements and (case.c.view(result) == 7).all()
 
 
@@ -232,7 +238,7 @@ def test_what_is_written_between_lines_and_matrices_is_found(worker, driver, out
     driver.kernels[BATCH.name] = products(driver, outside)
     operands = make_operands(Situation(case, "random", 3))
     with pytest.raises(CandidateFailed, match=f"outside C's elements, the first in the padding of C at {where}"):
-        worker.run((BATCH, b"cubin"), case, 3, None, operands, b"changed", None)
+        worker.runs.run((BATCH, b"cubin"), case, 3, None, operands, b"changed", None)
 
 
 POINTED = Problem(5, 7, 9, dtype=DType.F64, batch=None, ldc=8, pointers=True)
@@ -258,7 +264,7 @@ def by_pointers(driver: Driver, outside: int | None = None, harm: Callable[[np.n
 
 def run_pointers(worker, case, seed=3, results=None):
     situation = Situation(case, "random", 3)
-    return worker.run((POINTERS, b"cubin"), case, seed, None, make_operands(situation), b"changed", results)
+    return worker.runs.run((POINTERS, b"cubin"), case, seed, None, make_operands(situation), b"changed", results)
 
 
 @pytest.mark.parametrize("different", [0, 1, 4])
@@ -381,7 +387,7 @@ def test_cublas_multiplies_a_batch_of_pointers(worker, driver, monkeypatch):
         situation = Situation(problem.case(batch=4, lda=11, different_a=3, alpha=-2.0, beta=0.5), "random", 1)
         result = worker.run_baseline(situation.case, make_operands(situation))
         assert compare(situation, result).mismatch is None, layout
-    assert worker._library(situation.case).version == "cuBLAS 13.1.0 gemmBatched"
+    assert worker.contest.library(situation.case).version == "cuBLAS 13.1.0 gemmBatched"
     assert played.calls == ["stream", "workspace"] * 4
 
 
@@ -413,18 +419,20 @@ def test_kernels_are_timed_without_a_baseline_that_the_library_lacks(worker, mon
     def lacks(*_: object) -> None:
         raise NoBaseline("cuBLASLt has no kernel for u8", "cublaslt")
 
+    def ours(pointers: object, stream: object) -> None:
+        pass
+
     times = iter((5.0, 4.0))
     for name, played in {
         "_champion": lacks,
         "_input_sets": lambda *_: SimpleNamespace(pointers=[{}]),
-        "_with_workspace": lambda *_: "ours",
-        "_try_once": lambda *_: None,
+        "_with_workspace": lambda *_: ours,
         "_mover": lambda *_: "mover",
         "_measure": lambda contestants, *_: [(contestant, next(times)) for contestant in contestants],
     }.items():
-        monkeypatch.setattr(worker, name, played)
-    found = worker.measure([(SOURCE, b"cubin")], LARGE, QUICK, True, b"", b"")
-    assert (found.timings, found.baseline, found.moving) == ((("ours", 5.0),), None, ("mover", 4.0))
+        monkeypatch.setattr(worker.contest, name, played)
+    found = worker.contest.measure([(SOURCE, b"cubin")], LARGE, QUICK, True, b"", b"")
+    assert (found.timings, found.baseline, found.moving) == (((ours, 5.0),), None, ("mover", 4.0))
     assert found.lacking.reason == "no baseline: cuBLASLt has no kernel for u8"
 
 
@@ -532,7 +540,7 @@ def test_kernels_with_a_workspace_and_others_share_kept_operands(worker, driver)
     for source in (SPLIT, SPLIT_MORE, SPLIT):
         driver.kernels[source.name] = adding(driver, of=source)
         assert (LARGE.c.view(run(worker, None, source=source)) == 7).all()
-    assert driver.uploads == 1
+    assert driver.uploads == 3
 
 
 def test_timed_kernels_share_a_workspace(worker, driver):
@@ -550,7 +558,7 @@ def test_timed_kernels_share_a_workspace(worker, driver):
 
     for source in (SPLIT, SPLIT_MORE):
         driver.kernels[source.name] = timed(source)
-    contestants = [worker._with_workspace((source, b"cubin"), LARGE) for source in (SPLIT, SPLIT_MORE)]
+    contestants = [worker.contest._with_workspace((source, b"cubin"), LARGE) for source in (SPLIT, SPLIT_MORE)]
     for enqueue in (*contestants, *contestants):
         enqueue({"A": 0, "B": 0, "C": 0}, None)
     few, more = addresses.values()
@@ -580,6 +588,29 @@ def test_the_workspace_is_guarded(worker, driver, harm, words):
     assert caught.value.failure.kind == "crash"
 
 
+def test_large_operands_and_results_go_through_memory_that_both_sides_share(worker, driver):
+    case = Problem(300, 500, 400, types="bf16", ldc=512, epilogue="bias_n+residual").case()
+    source, operands = (
+        render(case.problem, NAIVE, NAIVE.default(case.problem)),
+        make_operands(Situation(case, "random", 3)),
+    )
+    met = {}
+
+    def kernel(a, b, c, bias_n, residual, *scalars, **shape) -> None:
+        for name, address in {"A": a, "B": b, "C": c, "bias_n": bias_n, "residual": residual}.items():
+            met[name] = driver.words(address, case.tensors[name].bytes).tobytes()
+
+    driver.kernels[source.name] = kernel
+    with closing(SharedMemory()) as shared:
+        shared.put(case, operands)
+        given = (source, b"cubin"), case, 3, None, "shared", b"changed", shared.path
+        result = worker.runs.run(*given)
+        assert met == {name: values.tobytes() for name, values in operands.by_name.items()}
+        assert result.tobytes() == operands.c.tobytes()
+        worker.runs._copy_out(driver.to_device(OPERANDS.a), OPERANDS.a.nbytes, shared.path)
+        assert shared.read(OPERANDS.a.size, DType.F32).tobytes() == OPERANDS.a.tobytes()
+
+
 def test_large_results_go_through_a_file(worker, tmp_path, monkeypatch):
     path = tmp_path / "results"
     path.touch()
@@ -595,11 +626,11 @@ def test_images_give_way_where_memory_is_short(worker, driver):
     size = arena.place(LARGE, 0).size
     for seed in range(6):
         assert run(worker, OPERANDS, seed=seed) is not None
-        assert worker._images.bytes <= driver.total // 4
-    kept = worker._images.bytes
+        assert worker.images.bytes <= driver.total // 4
+    kept = worker.images.bytes
     assert kept > size
     driver.total = sum(memory.data.size for memory in driver.live.values()) + size // 2
-    assert run(worker, OPERANDS, seed=7) is not None and worker._images.bytes < kept
+    assert run(worker, OPERANDS, seed=7) is not None and worker.images.bytes < kept
 
 
 def test_too_little_memory_is_a_failure_with_both_numbers(worker, driver):
@@ -629,12 +660,12 @@ class PlayedChild:
 
     def __init__(self) -> None:
         self.kept: set[object] = set()
-        self.sent: list[bool] = []
+        self.sent: list[object] = []
 
     def request(self, message: tuple[object, ...], timeout: float) -> object:
         verb, _, _, _, key, operands, *_ = message
         assert verb == "run"
-        self.sent.append(operands is not None)
+        self.sent.append("pipe" if isinstance(operands, Operands) else operands)
         if key in self.kept or operands is not None:
             self.kept |= {key} - {None}
             return np.zeros(LARGE.c.elements, np.float32)
@@ -653,19 +684,19 @@ def test_the_parent_sends_large_operands_once_and_again_to_a_new_worker(monkeypa
     gpu._child = child = PlayedChild()
     for _ in range(3):
         gpu.run(kernel, LARGE, OPERANDS, 3)
-    assert child.sent == [False, True, False, False]
+    assert child.sent == [None, "shared", None, None]
     gpu.run(kernel, LARGE, replace(OPERANDS), 3)
-    assert child.sent[4:] == [False, True], "an equal object is another one: its arrays may differ"
+    assert child.sent[4:] == [None, "shared"], "an equal object is another one: its arrays may differ"
     gpu._child = child = PlayedChild()
     gpu.run(kernel, LARGE, OPERANDS, 3)
     small = Situation(PROBLEM.case(8, 8, 8), "random", 3)
     gpu.run(kernel, small.case, make_operands(small), 3)
-    assert child.sent == [False, True, True]
+    assert child.sent == [None, "shared", "pipe"]
     gpu.close()
 
 
 def test_results_are_copied_out_of_the_shared_file():
-    results = executor.Results()
+    results = SharedMemory()
     assert results.path is not None
     with open(results.path, "r+b") as file:
         file.write(np.arange(4, dtype=np.float32).tobytes())
@@ -822,7 +853,7 @@ def test_a_launch_begins_with_its_largest_magnitudes_at_zero(worker, driver):
     driver.kernels[source.name] = kernel
     operands = make_operands(Situation(case, "exact", 0))
     arguments = (source, b"cubin"), case, 3, None, operands, b"changed", None
-    assert (worker.run(*arguments, output="row_amax") == 3).all()
+    assert (worker.runs.run(*arguments, output="row_amax") == 3).all()
     assert np.isnan(operands.extra["row_amax"]).all() and not met[0].any()
     assert kernel_document(source)["zeroed"] == ["row_amax"] and "zeroed" not in kernel_document(SOURCE)
 

@@ -9,7 +9,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from gemmgen.artifacts.certificate import Shown, certificate_name, certified_record, examples_to_certify
+from gemmgen.artifacts.certificate import (
+    Shown,
+    certificate_name,
+    certified_record,
+    examples_to_certify,
+    executor_document,
+)
 from gemmgen.artifacts.exporting import compiled_where_possible, show_on
 from gemmgen.artifacts.folder import certified_files, exportable, kernel_texts, require_exportable, require_replaceable
 from gemmgen.artifacts.kernelfile import KernelFile, read_kernel, require_writable
@@ -28,6 +34,7 @@ from gemmgen.kernel.render import environment
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import F32_TYPES
 from gemmgen.run.compile import arch_for, compile_many
+from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import load_in_parallel
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.search.tuner import Progress, tune
@@ -40,6 +47,8 @@ from gemmgen.support.version import gemmgen_version
 from gemmgen.support.words import plural
 from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.host_memory import require_memory
+from gemmgen.verification.journal import VerifyJob
+from gemmgen.verification.lanes import emulate_many
 
 PREDICTED_BUDGET = 2  # candidates of a search whose order no time changes: another where the first spills registers
 # Where the emulator verifies: one of so many situations, which take it seconds, and runs of one launch.
@@ -212,15 +221,12 @@ class _Maker:
 
     def certificates(self, members: Mapping[str, Member]) -> dict[str, Document]:
         """What is shown of kernels. Raises GemmgenError where one is wrong."""
-        if self.target.gpu is None and self.options.examples != 0:
-            unknown = [one.source for one in members.values() if self.store.get(*self._certificate_key(one)) is None]
-            if unknown:
-                self.progress.about(f"{plural(len(unknown), 'kernel')} to verify: compiled for the emulator first")
-            load_in_parallel(self.target.executor, unknown)
-        return {name: self._certificate(one) for name, one in members.items()}
-
-    def _certificate(self, member: Member) -> Document:
-        return dict(known_or(self.store, *self._certificate_key(member), partial(self._show, member)))
+        unknown = [one for one in members.values() if self.store.get(*self._certificate_key(one)) is None]
+        shown = {one.name: what for one, what in zip(unknown, self._show(unknown), strict=True)}
+        return {
+            name: dict(known_or(self.store, *self._certificate_key(one), partial(self._certified, one, shown)))
+            for name, one in members.items()
+        }
 
     def _certificate_key(self, member: Member) -> tuple[str, str]:
         """(kind, key) in the store."""
@@ -233,18 +239,45 @@ class _Maker:
         usual = examples_to_certify(member.problem)
         return (usual, RUNS) if self.target.gpu is not None else (usual // EMULATED_SHARE, EMULATED_RUNS)
 
-    def _show(self, member: Member) -> Document:
-        (examples, runs), seed, shown = self._effort(member), self.options.seed, Shown(member.compiled)
-        if examples:
-            require_memory(member.problem)
-            self.progress.about(f"verify {member.name}")
-            shown = show_on(self.target, member.source, member.compiled, examples, seed, self.progress, runs)
-        failure = None if shown.verdict is None else shown.verdict.failure
+    def _show(self, members: Sequence[Member]) -> list[Shown]:
+        """Verify kernels: in emulators side by side, on a GPU one after the other."""
+        if self.options.examples == 0 or not members:
+            return [Shown(one.compiled) for one in members]
+        for one in members:
+            require_memory(one.problem)
+        executor = self.target.executor
+        if isinstance(executor, EmulatorExecutor):
+            return self._emulate(executor, members)
+        return [self._run(one) for one in members]
+
+    def _emulate(self, executor: EmulatorExecutor, members: Sequence[Member]) -> list[Shown]:
+        self.progress.about(f"{plural(len(members), 'kernel')} to verify: compiled for the emulator first")
+        load_in_parallel(executor, [one.source for one in members])
+        self.progress.stage("verify", len(members))
+        jobs = [self._job(one) for one in members]
+        verdicts = emulate_many(executor, jobs, lambda job, verdict: self.progress.step("verify", None))
+        document = executor_document(executor)
+        return [Shown(one.compiled, verdict, document) for one, verdict in zip(members, verdicts, strict=True)]
+
+    def _job(self, member: Member) -> VerifyJob:
+        examples, runs = self._effort(member)
+        return VerifyJob(member.source, examples, self.options.seed, runs=runs)
+
+    def _run(self, member: Member) -> Shown:
+        self.progress.about(f"verify {member.name}")
+        (examples, runs), seed = self._effort(member), self.options.seed
+        return show_on(self.target, member.source, member.compiled, examples, seed, self.progress, runs)
+
+    def _certified(self, member: Member, shown: Mapping[str, Shown]) -> Document:
+        """Of what is `shown` of kernels by their names."""
+        what = shown[member.name]
+        failure = None if what.verdict is None else what.verdict.failure
         if failure is not None:
             raise GemmgenError(f"{member.name} is wrong, and no library is written: {failure.reason}")
-        kernel, spec = KernelFile(member.source, member.record), self.target.spec
-        command = self.options.command
-        return certified_record(kernel, member.arch, spec, shown, command=command, examples=examples, seed=seed)
+        kernel, spec, options = KernelFile(member.source, member.record), self.target.spec, self.options
+        examples, _ = self._effort(member)
+        command, seed = options.command, options.seed
+        return certified_record(kernel, member.arch, spec, what, command=command, examples=examples, seed=seed)
 
 
 def library_texts(library: LibraryText) -> dict[str, str]:

@@ -116,6 +116,8 @@ def winner(result: TuneResult) -> Iterator[tuple[str, str]]:
     yield "time", f"{figure(best.time_us)} us, {figure(tflops)} TFLOPS{_where(case)}, {_how(best)}"
     yield "why", _why(result)
     yield "bound by", f"{BOUNDS[best.prediction.bound]} (the model says)"
+    if result.seconds:
+        yield "took", _took(result)
 
 
 def _where(case: Case) -> str:
@@ -136,6 +138,19 @@ def _why(result: TuneResult) -> str:
         return f"{among}; {named} within {percent(MODEL_ERROR)}: closer than the model can tell, and not verified"
     tie = "ties" if len(ties) == 1 else "tie"
     return f"{among}; {named} {tie} with it, within {percent(TIE)}, not verified"
+
+
+def _took(result: TuneResult) -> str:
+    """The search's seconds, and those of each phase with how many candidates went through it."""
+    counts = {
+        "compile": sum(trial.compiled is not None for trial in result.trials),
+        "measure": sum(trial.timing is not None for trial in result.trials),
+        "compare": sum(trial.timing is not None for trial in result.finalists),
+        "verify": sum(trial.verdict is not None for trial in result.trials),
+    }
+    spent = {phase: seconds for phase, seconds in result.seconds.items() if counts.get(phase, 1)}
+    phases = (f"{f'{phase} {counts[phase]} in' if phase in counts else phase} {spent[phase]:.1f}" for phase in spent)
+    return f"{sum(result.seconds.values()):.1f} s: {', '.join(phases)}"
 
 
 def _ties(trial: Trial, result: TuneResult) -> bool:

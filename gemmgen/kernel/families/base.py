@@ -33,7 +33,6 @@ def grid_fits(blocks: str) -> Constraint:
     return Constraint(f"{blocks} <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", in_kernel=False)
 
 
-CONVERTS = Constraint("LEAST_ARCH <= ARCH", "older architectures have no instruction that converts these types", False)
 ONE_PRODUCT = Constraint("PRODUCTS == 1", "acc2, the sums of a second product, are for wgmma and naive", False)
 CUDA_CORES = Constraint("FMA == 1", "only tensor cores multiply, or sum, as --compute says", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
@@ -45,7 +44,6 @@ def split_axis() -> Any:
 
 
 SPLIT_CONSTRAINTS = (
-    CONVERTS,
     ONE_PRODUCT,
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     grid_fits(f"{TILES} * BATCH * SPLIT"),
@@ -85,16 +83,15 @@ def sides(problem: Problem) -> tuple[Side, Side]:
 
 def sizes_of(problem: Problem) -> dict[str, int]:
     """Facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
-    lie in memory in the type of the sums), LEAST_ARCH (NN of the first sm_NN that converts their types), FMA (0: what
-    the problem promises is less than CUDA cores give), SUMMED (of A and B, the operands whose rows or columns an
-    epilogue has summed) and PRODUCTS (2 where B is two matrices, else 1)."""
+    lie in memory in the type of the sums), FMA (0: what the problem promises is less than CUDA cores give), SUMMED (of
+    A and B, the operands whose rows or columns an epilogue has summed) and PRODUCTS (2 where B is two matrices, else
+    1)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {
         **sizes,
         "ELEMENT_BYTES": types.accumulator.size,
         "UNIFORM": int(types.uniform),
-        "LEAST_ARCH": types.least_arch,
         "FMA": int(types.compute is Compute.FMA),
         "SUMMED": len(problem.epilogue.sums),
         "PRODUCTS": problem.products,

@@ -16,7 +16,6 @@ from typing import cast
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import (
-    CONVERTS,
     CUDA_CORES,
     ONE_PRODUCT,
     Family,
@@ -54,7 +53,6 @@ class BatchedConfig(Config):
 
 
 CONSTRAINTS = (
-    CONVERTS,
     ONE_PRODUCT,
     CUDA_CORES,
     Constraint("BATCH != 1", "it serves batches only", False),

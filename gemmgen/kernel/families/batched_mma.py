@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
-from gemmgen.kernel.families.base import CONVERTS, ONE_PRODUCT, Family, Side, constants, launch_of, sides, sizes_of
+from gemmgen.kernel.families.base import ONE_PRODUCT, Family, Side, constants, launch_of, sides, sizes_of
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WIDEST_ACCESS
@@ -43,7 +43,6 @@ CONSTRAINTS = (
     Constraint("MMA_SINCE <= ARCH", "older architectures have no such instruction", False),
     Constraint("BATCH != 1", "it serves batches only", False),
     Constraint("SUMMED == 0", "it sums neither rows of A nor columns of B", False),
-    CONVERTS,
     ONE_PRODUCT,
     Constraint("WARPS >= 1 and BK >= 1", "counts start at one", False),
     Constraint("WARPS <= 32", "the architecture bounds the threads of a block", False),

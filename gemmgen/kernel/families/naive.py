@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
-from gemmgen.kernel.families.base import CONVERTS, CUDA_CORES, GRID_FITS, Family, constants, launch_of, tile_grid
+from gemmgen.kernel.families.base import CUDA_CORES, GRID_FITS, Family, constants, launch_of, tile_grid
 from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
@@ -31,7 +31,6 @@ class Naive(Family):
     constraints = (
         Constraint("BM >= 1 and BN >= 1", "a tile holds at least one element"),
         GRID_FITS,
-        CONVERTS,
         CUDA_CORES,
         Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     )

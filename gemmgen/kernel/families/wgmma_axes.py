@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import CONVERTS, GRID_FITS
+from gemmgen.kernel.families.base import GRID_FITS
 from gemmgen.kernel.tensor_map import PATTERN_LINES
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import MOST_N, M
@@ -44,7 +44,6 @@ CONSTRAINTS = (
     Constraint("POINTERS == 0", "a tensor map has one address: matrices behind pointers are for mma", False),
     Constraint("SUMMED == 0 or INTEGER == 1", "zero points are of s8 and u8", False),
     Constraint("SUMMED == 0 or PRODUCTS == 1", "lines of one matrix B are summed", False),
-    CONVERTS,
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
     Constraint("CONSUMERS >= 1 and GROUP >= 1", "counts start at one", False),
     Constraint("PERSISTENT <= 1 and ACROSS <= 1", "a switch is 0 or 1", False),

@@ -16,7 +16,6 @@ from typing import cast
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import (
-    CONVERTS,
     GRID_FITS,
     ONE_PRODUCT,
     Family,
@@ -77,7 +76,6 @@ class WmmaFamily(Family):
         Constraint("BN % WN == 0", "warps split a block's columns evenly"),
         Constraint(f"WM % {SIDE} == 0 and WN % {SIDE} == 0", f"a fragment has {SIDE} rows and columns"),
         Constraint(f"BK % {SIDE} == 0", f"an instruction sums over {SIDE} k"),
-        CONVERTS,
         ONE_PRODUCT,
         GRID_FITS,
         Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),

@@ -1,7 +1,11 @@
 """The gpu executor: candidates run in a worker process that owns pycuda and the card's primary context.
 
 executor.py   the parent's side: GpuExecutor
-worker.py     the child's side: load, run, measure, on the parent's request
+worker.py     the child's side: answers the parent's requests
+shared.py     memory of both sides, for large operands and results
+programs.py   loaded kernels (child)
+runs.py       one launch between guard bands (child)
+contest.py    measurements (child)
 properties.py what the driver says about the card
 arena.py      operands between guard bands, and what a kernel wrote that it must not
 images.py     operands that stay on the device between runs (child)

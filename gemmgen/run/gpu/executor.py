@@ -7,18 +7,13 @@ the next request. Processes that share a card take turns, a request each: what o
 from __future__ import annotations
 
 import itertools
-import mmap
 import os
-import sys
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
@@ -27,21 +22,20 @@ from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.executor import Floats, Operands, Products
 from gemmgen.run.gpu import why_no_gpu
-from gemmgen.run.gpu.arena import ImageKey, image_key
+from gemmgen.run.gpu.arena import KEPT_BYTES, ImageKey, image_key
 from gemmgen.run.gpu.limits import MeasuredLimits, measure_limits
 from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.run.gpu.shared import Sent, SharedMemory
 from gemmgen.run.gpu.timing import QUICK, InterleavedTimings, Protocol, Timing
 from gemmgen.run.nvrtc import compiler_version, flags_for
 from gemmgen.support.child import Child, ChildDied
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
-from gemmgen.support.threads import in_threads
 
 START_TIMEOUT = 120.0  # seconds for a worker to import pycuda and make a context
 PLAIN_KERNELS = ("uniform", "move", "changed", "multiply")
-COPIED_BYTES = 2**23  # of a result, by a thread
 MULTIPLY_FLOPS = 2**27  # of a reference's product: below it numpy is done before the card has its answer copied
 MULTIPLY_COLUMNS = 64 * 65535  # that a grid has room for
 MULTIPLY_TIMEOUT = 300.0  # seconds for a reference's product: a card may have few units for f64
@@ -100,37 +94,6 @@ class GpuKernel:
         self._executor.unload(self)
 
 
-class Results:
-    """A file in memory for results that are too large for a pipe; `path` is None where there is no such thing.
-
-    Both sides keep it mapped: the first touch of a page takes longer than its copy.
-    """
-
-    def __init__(self) -> None:
-        self._file = os.fdopen(os.memfd_create("gemmgen-results"), "r+b") if sys.platform == "linux" else None
-        self.path = None if self._file is None else f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
-        self._mapped: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
-
-    def read(self, elements: int, dtype: DType) -> Floats:
-        """The first `elements`, copied: the next result overwrites them."""
-        assert self._file is not None
-        size = dtype.size * elements
-        if size > self._mapped.size:
-            self._mapped = np.frombuffer(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
-        result: Floats = np.empty(elements, dtype.numpy)
-        into, parts = result.view(np.uint8), range(0, size, COPIED_BYTES)
-
-        def copy(start: int) -> None:
-            into[start : start + COPIED_BYTES] = self._mapped[start : min(start + COPIED_BYTES, size)]
-
-        in_threads(copy, parts)
-        return result
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
 class GpuExecutor:
     """Runs kernels on GPU `device` (the driver's index); see gemmgen.run.executor.Executor.
 
@@ -151,7 +114,7 @@ class GpuExecutor:
         self._card = content_key(os.environ.get("CUDA_VISIBLE_DEVICES", ""), str(device))
         self._child = Child("gemmgen.run.gpu.worker:Worker", str(device))
         self.properties = self._start()
-        self._results = Results()
+        self._shared = SharedMemory()
         self._tokens: dict[int, int] = {}
         self._numbers = itertools.count()
         self.description = str(self.properties)
@@ -187,28 +150,28 @@ class GpuExecutor:
         """
         key = image_key(case, operands, self._token(operands), seed)
 
-        def run_with(sent: Operands | None) -> Any:
-            request = kernel.binary, case, seed, key, sent, self._changed, self._results.path, output
+        def run_with(sent: Sent) -> Any:
+            request = kernel.binary, case, seed, key, sent, self._changed, self._shared.path, output
             return self._request(self._timeout, "run", *request)
 
-        reply = _with_image(key, operands, run_with)
-        return self._results.read(reply, case.problem.types.c) if isinstance(reply, int) else reply
+        reply = self._with_image(key, case, operands, run_with)
+        return self._shared.read(reply, case.problem.types.c) if isinstance(reply, int) else reply
 
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
         """See gemmgen.run.executor.LoadedKernel."""
-        results = self._results
-        if results.path is None or not _multiplies(case):
+        shared = self._shared
+        if shared.path is None or not _multiplies(case):
             return None
         try:
             key, cubin = image_key(case, operands, self._token(operands), seed), self._multiply
 
-            def multiply_with(sent: Operands | None) -> Any:
-                request = case, seed, key, sent, cubin, results.path, sizes
+            def multiply_with(sent: Sent) -> Any:
+                request = case, seed, key, sent, cubin, shared.path, sizes
                 return self._request(MULTIPLY_TIMEOUT, "multiply", *request)
 
-            count = _with_image(key, operands, multiply_with)
+            count = self._with_image(key, case, operands, multiply_with)
             shape = (-1, *((case.batch,) if case.problem.batched else ()), case.m, case.b.cols)
-            products = results.read(count, DType.F64).reshape(shape)
+            products = shared.read(count, DType.F64).reshape(shape)
         except CandidateFailed:  # for want of memory, say: it is not the candidate that failed
             return None
         return products[0], products[-1]
@@ -258,7 +221,7 @@ class GpuExecutor:
 
     def close(self) -> None:
         self._child.close()
-        self._results.close()
+        self._shared.close()
 
     def __enter__(self) -> GpuExecutor:
         return self
@@ -283,6 +246,16 @@ class GpuExecutor:
             self._tokens[address] = next(self._numbers)
             weakref.finalize(operands, self._tokens.pop, address)
         return self._tokens[address]
+
+    def _with_image(self, key: ImageKey | None, case: Case, operands: Operands, request: Callable[[Sent], Any]) -> Any:
+        """`request(None)`, and, where the worker has no image of `operands`, with them: large ones through memory."""
+        reply = request(None) if key is not None else None
+        if reply is not None:
+            return reply
+        if self._shared.path is None or sum(array.nbytes for array in operands.by_name.values()) < KEPT_BYTES:
+            return request(operands)
+        self._shared.put(case, operands)
+        return request("shared")
 
     def _probe(self, kernel: GpuKernel, case: Case) -> Failure | None:
         """The kernel's failure when it is alone, if it has one."""
@@ -331,9 +304,3 @@ def _multiplies(case: Case) -> bool:
     readable = all(dtype.storage_bits >= 8 and dtype is not DType.S32 for dtype in (types.a, types.b))
     fits = case.b.cols <= MULTIPLY_COLUMNS
     return readable and fits and not case.problem.pointers and case.flops >= MULTIPLY_FLOPS
-
-
-def _with_image(key: ImageKey | None, operands: Operands, request: Callable[[Operands | None], Any]) -> Any:
-    """`request(None)`, and, where the worker has no image of `operands`, with them."""
-    reply = request(None) if key is not None else None
-    return request(operands) if reply is None else reply

@@ -6,13 +6,17 @@ Runs in the worker.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pycuda.driver as cuda
 
+from gemmgen.problem.dtype import CANARY, WORD
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu.arena import DeviceArena, ImageKey
 from gemmgen.run.gpu.replay import allocate
+from gemmgen.support.errors import CandidateFailed
 
 
 class Images:
@@ -30,14 +34,22 @@ class Images:
             return self._kept[key][0]
         if operands is None:
             return None
-        memory = allocate(layout.size)
-        cuda.memcpy_htod(memory, layout.image(operands))
+        memory = self.with_room(lambda: _upload(layout, operands))
         if key is not None and layout.size <= self._most_bytes:
             self._kept[key] = memory, layout.size
             self.bytes += layout.size
             while self.bytes > self._most_bytes:
                 self._free(next(iter(self._kept)))
         return memory
+
+    def with_room(self, make: Callable[[], Any], spare: ImageKey | None = None) -> Any:
+        """`make()`; where memory is short once more, without any image but `spare`."""
+        try:
+            return make()
+        except CandidateFailed:
+            if not self.clear(spare):
+                raise
+            return make()
 
     def clear(self, spare: ImageKey | None = None) -> bool:
         """Free all but `spare`, to make room for something else; False where there was nothing to free."""
@@ -50,3 +62,16 @@ class Images:
         memory, size = self._kept.pop(key)
         memory.free()
         self.bytes -= size
+
+
+def _upload(layout: DeviceArena, operands: Operands) -> Any:
+    """Device memory with the operands where they belong and guard words around them. Raises CandidateFailed."""
+    memory = allocate(layout.size)
+    if layout.scattered:
+        cuda.memcpy_htod(memory, layout.image(operands))
+        return memory
+    cuda.memset_d32(memory, CANARY, layout.size // WORD)
+    for name, values in operands.by_name.items():
+        if values.size:
+            cuda.memcpy_htod(int(memory) + layout.offsets[name], values.view(np.uint8))
+    return memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from gemmgen.run.compile import compile_text
 from gemmgen.support.files import Store
@@ -10,6 +11,12 @@ from gemmgen.support.paths import TEMPLATES
 
 FOLDER = TEMPLATES / "device" / "plain"
 THREADS = 256  # a block of theirs
+BLOCKS_PER_SM = 8
+
+
+def plain_blocks(device: Any) -> int:
+    """Of a grid of theirs, on a `device` of pycuda's."""
+    return int(device.multiprocessor_count) * BLOCKS_PER_SM
 
 
 def plain_path(name: str) -> Path:

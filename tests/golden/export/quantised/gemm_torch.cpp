@@ -21,7 +21,7 @@ namespace {
 using at::Tensor;
 using std::to_string;
 
-// Sizes or strides. Numbers become text without streams: where a library brings a C++ runtime of its own, their locales may clash.
+// Sizes or strides.
 std::string text(at::IntArrayRef numbers)
 {
     std::string list;
@@ -29,21 +29,28 @@ std::string text(at::IntArrayRef numbers)
     return "[" + list + "]";
 }
 
+// A message. No stream makes it, as TORCH_CHECK would of several values: where a library brings a C++ runtime of its own, locales may clash.
+template <typename... Parts>
+std::string joined(const Parts&... parts)
+{
+    return (std::string() + ... + parts);
+}
+
 int as_int(const char* name, int64_t value)
 {
-    TORCH_CHECK(value <= INT_MAX, name, " = ", to_string(value), " is more than ", to_string(INT_MAX));
+    TORCH_CHECK(value <= INT_MAX, joined(name, " = ", to_string(value), " is more than ", to_string(INT_MAX)));
     return static_cast<int>(value);
 }
 
 void require_like(const char* name, const Tensor& x, const Tensor& a, at::ScalarType type)
 {
-    TORCH_CHECK(x.device() == a.device(), name, " is on ", x.device(), ", and A on ", a.device());
-    TORCH_CHECK(x.scalar_type() == type, name, " is of ", x.scalar_type(), ": this kernel takes ", type);
+    TORCH_CHECK(x.device() == a.device(), joined(name, " is on ", x.device().str(), ", and A on ", a.device().str()));
+    TORCH_CHECK(x.scalar_type() == type, joined(name, " is of ", c10::toString(x.scalar_type()), ": this kernel takes ", c10::toString(type)));
 }
 
 void require_matrices(const Tensor& A, const Tensor& B)
 {
-    TORCH_CHECK(A.dim() == 2 && B.dim() == 2, "A is ", text(A.sizes()), " and B ", text(B.sizes()), ": this kernel takes matrices");
+    TORCH_CHECK(A.dim() == 2 && B.dim() == 2, joined("A is ", text(A.sizes()), " and B ", text(B.sizes()), ": this kernel takes matrices"));
 }
 
 // A matrix as the kernel takes it; `ld` of -1 is left to run time, `unit` elements dividing it.
@@ -64,22 +71,22 @@ Place place_of(const Matrix& m, const Tensor& x, const Tensor& a)
 {
     require_like(m.name, x, a, m.type);
     const bool fits = x.dim() == 2 && x.size(0) == m.rows && x.size(1) == m.cols;
-    TORCH_CHECK(fits, m.name, " is ", text(x.sizes()), ": this launch takes ", text({m.rows, m.cols}));
+    TORCH_CHECK(fits, joined(m.name, " is ", text(x.sizes()), ": this launch takes ", text({m.rows, m.cols})));
     const int64_t length = m.by_rows ? m.cols : m.rows, lines = m.by_rows ? m.rows : m.cols;
     const int64_t along = x.stride(m.by_rows ? -1 : -2), across = x.stride(m.by_rows ? -2 : -1);
-    TORCH_CHECK(length <= 1 || lines == 0 || along == 1, m.name, " has strides ", text(x.strides()), ": this kernel reads it ", m.by_rows ? "row" : "column", "-major");
+    TORCH_CHECK(length <= 1 || lines == 0 || along == 1, joined(m.name, " has strides ", text(x.strides()), ": this kernel reads it ", m.by_rows ? "row" : "column", "-major"));
     // Strides of a dimension of one element say nothing.
     const int64_t least = (std::max<int64_t>(1, length) + m.unit - 1) / m.unit * m.unit;
     const int64_t ld = lines > 1 && length > 0 ? across : m.ld >= 0 ? m.ld : least;
-    TORCH_CHECK(m.ld < 0 || ld == m.ld, m.name, " has strides ", text(x.strides()), ": this kernel is built for lines ", to_string(m.ld), " elements apart");
+    TORCH_CHECK(m.ld < 0 || ld == m.ld, joined(m.name, " has strides ", text(x.strides()), ": this kernel is built for lines ", to_string(m.ld), " elements apart"));
     return {ld};
 }
 
 void require_elements(const char* name, const Tensor& x, const Tensor& a, at::ScalarType type, at::IntArrayRef sizes)
 {
     require_like(name, x, a, type);
-    TORCH_CHECK(x.sizes() == sizes || (sizes.empty() && x.numel() == 1), name, " is ", text(x.sizes()), ": this launch takes ", text(sizes));
-    TORCH_CHECK(x.is_contiguous(), name, " has strides ", text(x.strides()), ": its elements have to follow each other");
+    TORCH_CHECK(x.sizes() == sizes || (sizes.empty() && x.numel() == 1), joined(name, " is ", text(x.sizes()), ": this launch takes ", text(sizes)));
+    TORCH_CHECK(x.is_contiguous(), joined(name, " has strides ", text(x.strides()), ": its elements have to follow each other"));
 }
 
 void gemm_out(const Tensor& A, const Tensor& B, Tensor& C, const Tensor& scale_n, const Tensor& zero_a, const Tensor& residual, Tensor& aux, double alpha, double beta)
@@ -92,7 +99,7 @@ void gemm_out(const Tensor& A, const Tensor& B, Tensor& C, const Tensor& scale_n
     const Place place_of_residual = place_of({"residual", at::kFloat, M, N, true, -1, 1}, residual, A);
     const Place place_of_aux = place_of({"aux", at::kFloat, M, N, true, -1, 1}, aux, A);
     const bool aux_fits = place_of_aux.ld == place_of_C.ld;
-    TORCH_CHECK(aux_fits, "aux has strides ", text(aux.strides()), ", and C ", text(C.strides()), ": they lie alike");
+    TORCH_CHECK(aux_fits, joined("aux has strides ", text(aux.strides()), ", and C ", text(C.strides()), ": they lie alike"));
     require_elements("scale_n", scale_n, A, at::kFloat, {N});
     require_elements("zero_a", zero_a, A, at::kInt, {});
 
@@ -116,7 +123,7 @@ void gemm_out(const Tensor& A, const Tensor& B, Tensor& C, const Tensor& scale_n
         static_cast<float>(beta),
         nullptr, 0, c10::cuda::getCurrentCUDAStream());
     const char* const refusal = gemm_refusal();
-    TORCH_CHECK(status == cudaSuccess, "gemm: ", *refusal != '\0' ? refusal : cudaGetErrorString(status));
+    TORCH_CHECK(status == cudaSuccess, joined("gemm: ", *refusal != '\0' ? refusal : cudaGetErrorString(status)));
 }
 
 // What `gemm` writes to.

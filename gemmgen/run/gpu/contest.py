@@ -1,0 +1,208 @@
+"""A measurement's side of the worker: kernels side by side, and the library and bare traffic beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pycuda.driver as cuda
+
+from gemmgen.kernel.prepare import PREPARED
+from gemmgen.kernel.source import WORKSPACE
+from gemmgen.problem.case import Case
+from gemmgen.problem.dtype import WORD, DType
+from gemmgen.run.gpu.cublas import BatchedPlan, Cublas
+from gemmgen.run.gpu.cublaslt import Cublaslt, LtPlan
+from gemmgen.run.gpu.images import Images
+from gemmgen.run.gpu.launching import Pointers
+from gemmgen.run.gpu.lt_epilogue import LEFT, product_before
+from gemmgen.run.gpu.plain import THREADS, plain_blocks
+from gemmgen.run.gpu.programs import Binary, Programs
+from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
+from gemmgen.run.gpu.timing import FINAL, GEMM_BATCHED, QUICK, Baseline, InterleavedTimings, Protocol, Timing
+from gemmgen.support.errors import NoBaseline
+
+MOVER_BLOCKS_PER_SM = (1, 2, 4, 8, 16)  # that are tried, of what moves bytes alone
+VECTOR_BYTES = 16  # of its accesses
+
+
+class FollowedPlan:
+    """A library's product, and behind each launch of it another kernel's. It goes to C, or to memory `between`."""
+
+    def __init__(self, product: LtPlan | BatchedPlan, follow: Enqueue, between: Any = None) -> None:
+        self._product, self._follow, self._between = product, follow, between
+        self.offered = product.offered
+
+    def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
+        """Put both on `stream`. Raises CandidateFailed (launch)."""
+        to = pointers["C"] if self._between is None else int(self._between)
+        self._product.enqueue(algorithm, {**pointers, "C": to}, stream)
+        self._follow({**pointers, LEFT: to}, stream)
+
+
+@dataclass(frozen=True)
+class Champion:
+    """The library's fastest algorithm for a case, and how long its first heuristic took."""
+
+    plan: LtPlan | BatchedPlan | FollowedPlan
+    algorithm: int
+    first: Timing
+
+
+class Scratch:
+    """Device memory that only grows."""
+
+    def __init__(self) -> None:
+        self._memory: Any = None
+        self._size = 0
+
+    @property
+    def address(self) -> int:
+        return 0 if self._memory is None else int(self._memory)
+
+    def reserve(self, size: int) -> None:
+        """Bytes, a multiple of 4."""
+        if size > self._size:
+            if self._memory is not None:
+                self._memory.free()
+                self._memory, self._size = None, 0
+            self._memory = allocate(size)
+            self._size = size
+
+    def clear(self) -> None:
+        if self._memory is not None:
+            cuda.memset_d32(self._memory, 0, self._size // WORD)
+
+
+class Contest:
+    """Times kernels on `device`. Input sets, the library's best and what moves bytes alone stay between requests."""
+
+    def __init__(self, device: Any, stream: Any, programs: Programs, images: Images) -> None:
+        self._device, self._stream, self._programs, self._images = device, stream, programs, images
+        self._sets: InputSets | None = None
+        self._champions: dict[Case, Champion] = {}
+        self._movers: dict[Case, Enqueue] = {}
+        self._libraries: dict[type[Cublaslt] | type[Cublas], Cublaslt | Cublas] = {}
+        self._workspace = {name: Scratch() for name in (*WORKSPACE, *PREPARED)}  # semaphores are zero between launches
+
+    def measure(
+        self,
+        binaries: Sequence[Binary],
+        case: Case,
+        protocol: Protocol,
+        baseline: bool,
+        uniform: bytes,
+        move: bytes,
+        apart: Binary | None = None,
+    ) -> InterleavedTimings:
+        """Time the kernels interleaved, if `baseline` with the library's best, and then the operands' bytes alone.
+
+        These go apart: at the limit of the card's power whatever runs behind them is the faster for it. `uniform` and
+        `move` are the cubins of uniform.cu and move.cu. `apart` is the epilogue that follows the library's product
+        where it has none like it.
+        """
+        sets = self._input_sets(case, uniform, protocol.most_sets)
+        contestants = [self._with_workspace(binary, case) for binary in binaries]
+        for enqueue in contestants:
+            enqueue(sets.pointers[0], self._stream)
+            self._stream.synchronize()
+        if not baseline:
+            return InterleavedTimings(tuple(self._measure(contestants, sets, protocol)))
+        try:
+            best = self._champion(case, sets, apart)
+        except NoBaseline as error:
+            ours = self._measure(contestants, sets, protocol)
+            return InterleavedTimings(tuple(ours), None, self._moving(case, sets, move), error.failure)
+        *ours, theirs = self._measure([*contestants, partial(best.plan.enqueue, best.algorithm)], sets, protocol)
+        version = self.library(case).version
+        champion = Baseline(best.algorithm, best.plan.offered, best.first, theirs, version)
+        return InterleavedTimings(tuple(ours), champion, self._moving(case, sets, move))
+
+    def _with_workspace(self, binary: Binary, case: Case) -> Enqueue:
+        """A launcher that needs pointers to the operands alone. All share one workspace: launches follow each other,
+        and each leaves zero what it found so. Reserve for all before the first runs."""
+        enqueue = self._programs.launcher(binary, case)
+        workspace = binary[0].launch.workspace(case)
+        for name, length in workspace.lengths.items():
+            self._images.with_room(partial(self._workspace[name].reserve, length))
+        self._workspace["semaphores"].clear()  # a kernel that was stopped may have left something
+
+        def with_workspace(pointers: Pointers, stream: Any) -> None:
+            enqueue({**pointers, **{name: part.address for name, part in self._workspace.items()}}, stream)
+
+        return with_workspace
+
+    def _input_sets(self, case: Case, uniform: bytes, most: int) -> InputSets:
+        """The sets of the last case, or new ones: one problem's candidates share them."""
+        if self._sets is None or (self._sets.case, self._sets.most) != (case, most):
+            if self._sets is not None:
+                self._sets.free()
+                self._sets = None
+            module = cuda.module_from_buffer(uniform)
+
+            def fill(memory: Any, count: int, dtype: DType) -> None:
+                function, arguments = (
+                    module.get_function(f"uniform_{dtype.label}"),
+                    (np.uintp(int(memory)), np.int64(count)),
+                )
+                grid = (plain_blocks(self._device), 1)
+                function(*arguments, grid=grid, block=(THREADS, 1, 1), stream=self._stream)
+
+            self._sets = self._images.with_room(lambda: InputSets(case, self._device.l2_cache_size, fill, most))
+        return self._sets
+
+    def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:
+        return measure(contestants, sets, protocol, self._stream)
+
+    def _champion(self, case: Case, sets: InputSets, apart: Binary | None) -> Champion:
+        """The winner of a contest between all of the heuristics' algorithms, held once a case."""
+        if case not in self._champions:
+            plan = self._library_plan(case, apart)
+            timings = self._measure([partial(plan.enqueue, index) for index in range(plan.offered)], sets, QUICK)
+            best = min(range(plan.offered), key=lambda index: timings[index].median_us)
+            self._champions[case] = Champion(plan, best, timings[0])
+        return self._champions[case]
+
+    def _library_plan(self, case: Case, apart: Binary | None) -> LtPlan | BatchedPlan | FollowedPlan:
+        """The library's product, and behind it `apart`, which finds A * B in C."""
+        if apart is None:
+            return self.library(case).plan(case)
+        if case.problem.products > 1 and case.problem.pointers:
+            raise NoBaseline(f"{GEMM_BATCHED} multiplies no two matrices B side by side", "cublas")
+        before = product_before(case)
+        product = self.library(case).plan(before)
+        between = None if case.problem.products == 1 else self._images.with_room(lambda: allocate(before.c.bytes))
+        return FollowedPlan(product, self._programs.launcher(apart, replace(case, beta=0.0)), between)
+
+    def _moving(self, case: Case, sets: InputSets, cubin: bytes) -> Timing | None:
+        """What the bytes of a set take alone; None where they do not lie in a row."""
+        return None if case.problem.pointers else self._measure([self._mover(case, sets, cubin)], sets, FINAL)[0]
+
+    def _mover(self, case: Case, sets: InputSets, cubin: bytes) -> Enqueue:
+        """What moves the bytes of a set, on the grid of several that is the fastest; found once a case."""
+        if case not in self._movers:
+            function = cuda.module_from_buffer(cubin).get_function("move")
+            read, written = sets.read_bytes // VECTOR_BYTES, sets.written_bytes // VECTOR_BYTES
+            most = -(-max(read, written) // THREADS)
+            sms = int(self._device.multiprocessor_count)
+            grids = sorted({min(most, sms * blocks) for blocks in MOVER_BLOCKS_PER_SM})
+
+            def enqueue(blocks: int, pointers: Pointers, stream: Any) -> None:
+                addresses = np.uintp(pointers["A"]), np.uintp(pointers["C"])
+                counts = np.int64(read), np.int64(written)
+                function(*addresses, *counts, grid=(blocks, 1), block=(THREADS, 1, 1), stream=stream)
+
+            timings = self._measure([partial(enqueue, blocks) for blocks in grids], sets, QUICK)
+            best = min(range(len(grids)), key=lambda index: timings[index].median_us)
+            self._movers[case] = partial(enqueue, grids[best])
+        return self._movers[case]
+
+    def library(self, case: Case) -> Cublaslt | Cublas:
+        """The baseline for `case`: cuBLASLt, and for a batch of pointers cuBLAS."""
+        kind = Cublas if case.problem.pointers else Cublaslt
+        if kind not in self._libraries:
+            self._libraries[kind] = kind()
+        return self._libraries[kind]

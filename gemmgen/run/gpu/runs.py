@@ -1,0 +1,260 @@
+"""A run, in the worker: one launch between guard bands, and what it left where nothing may change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pycuda.driver as cuda
+
+from gemmgen.problem.case import Case
+from gemmgen.problem.dtype import CANARY, WORD, DType
+from gemmgen.run.executor import Floats, Operands
+from gemmgen.run.gpu import arena
+from gemmgen.run.gpu.images import Images
+from gemmgen.run.gpu.launching import Pointers
+from gemmgen.run.gpu.multiplier import Multiplier
+from gemmgen.run.gpu.plain import THREADS, plain_blocks
+from gemmgen.run.gpu.programs import Binary, Programs
+from gemmgen.run.gpu.replay import Enqueue, allocate
+from gemmgen.run.gpu.shared import Mapped, Sent, operands_in
+from gemmgen.support.errors import CandidateFailed
+
+
+class Arrays:
+    """A batch's arrays of pointers on the device, between guard words."""
+
+    def __init__(self, layout: arena.PointerArena) -> None:
+        self._layout, self._memory = layout, allocate(layout.image.nbytes)
+        cuda.memcpy_htod(self._memory, layout.image)
+        self.pointers = {name: int(self._memory) + offset for name, offset in layout.offsets.items()}
+
+    def check(self) -> None:
+        """Raises CandidateFailed (crash) where they are not what they were."""
+        after = np.empty_like(self._layout.image)
+        cuda.memcpy_dtoh(after, self._memory)
+        self._layout.check(after)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A launch that came to its end: device memory before it, the image, and behind it."""
+
+    layout: arena.DeviceArena
+    image: Any
+    memory: Any
+
+
+class Runs:
+    """Runs kernels once, on operands whose images stay on `device` from run to run."""
+
+    def __init__(self, device: Any, stream: Any, programs: Programs, images: Images) -> None:
+        self._device, self._stream, self._programs, self._images = device, stream, programs, images
+        self._changed: Any = None
+        self._multiplier: Multiplier | None = None
+        self._shared = Mapped()
+
+    def run(
+        self,
+        binary: Binary,
+        case: Case,
+        seed: int,
+        key: arena.ImageKey | None,
+        sent: Sent,
+        changed: bytes,
+        shared: str | None,
+        output: str = "C",
+    ) -> Floats | int | None:
+        """The storage of C, or of another `output`, after one launch between guard bands.
+
+        Raises CandidateFailed: launch or crash.
+
+        Operands need not be sent where their image is kept under `key`; None asks for them. `changed` is the cubin
+        of changed.cu. A large result goes into the `shared` memory, and its count of elements is the answer.
+        """
+        ran = self._run(binary, case, seed, key, sent, changed, shared, output)
+        if ran is None:
+            return None
+        if case.problem.epilogue.outputs:
+            return self._result(ran, output)
+        return self._deliver(ran, shared)
+
+    def multiply(
+        self,
+        case: Case,
+        seed: int,
+        key: arena.ImageKey | None,
+        sent: Sent,
+        cubin: bytes,
+        shared: str,
+        sizes: bool,
+    ) -> int | None:
+        """A * B and, with `sizes`, |A| * |B| of `run`'s operands, into the `shared` memory; the count of all elements.
+
+        None asks for the operands, as in `run`. `cubin` is that of multiply.cu.
+        """
+        layout = arena.place(case, seed)
+        image = self._image(layout, key, sent, shared)
+        if image is None:
+            return None
+        if self._multiplier is None:
+            self._multiplier = Multiplier(cubin, plain_blocks(self._device))
+        addresses = {name: int(image) + offset for name, offset in layout.offsets.items()}
+        kinds = (False, True) if sizes else (False,)
+        made = [
+            self._images.with_room(
+                partial(self._multiplier.multiply, case, addresses, magnitudes=magnitudes), spare=key
+            )
+            for magnitudes in kinds
+        ]
+        elements = case.m * case.b.cols * case.batch
+        for index, memory in enumerate(made):
+            self._copy_out(int(memory), DType.F64.size * elements, shared, index)
+        return len(made) * elements
+
+    def run_guarded(self, enqueue: Enqueue, case: Case, operands: Operands) -> Floats:
+        """Like `run`, with what `enqueue` launches in a kernel's place."""
+        layout = arena.place(case, 0)
+        before = layout.image(operands)
+        memory = allocate(layout.size)
+        cuda.memcpy_htod(memory, before)
+        arrays = self._arrays(layout, int(memory), 0, spare=None)
+        self._try_once(enqueue, _pointers(layout, int(memory), arrays))
+        after = np.empty_like(before)
+        cuda.memcpy_dtoh(after, memory)
+        memory.free()
+        return layout.result(before, after)
+
+    def _image(self, layout: arena.DeviceArena, key: arena.ImageKey | None, sent: Sent, shared: str | None) -> Any:
+        """The image of what was sent, or is kept; None where it is neither."""
+        if sent == "shared":
+            assert shared is not None
+            sent = operands_in(self._shared, shared, layout.case)
+        return self._images.get(key, layout, sent)
+
+    def _run(
+        self,
+        binary: Binary,
+        case: Case,
+        seed: int,
+        key: arena.ImageKey | None,
+        sent: Sent,
+        changed: bytes,
+        shared: str | None,
+        output: str,
+    ) -> Ran | None:
+        """One launch, and nothing but outputs changed."""
+        enqueue, layout = self._programs.launcher(binary, case), arena.place(case, seed)
+        workspace = arena.place_workspace(binary[0].launch, case, seed)
+        image = self._image(layout, key, sent, shared)
+        if image is None:
+            return None
+        memory = self._images.with_room(lambda: allocate(layout.size), spare=key)
+        cuda.memcpy_dtod(memory, image, layout.size)
+        arrays = self._arrays(layout, int(memory), seed, spare=key)
+        pointers = _pointers(layout, int(memory), arrays)
+        if workspace is None:
+            self._try_once(enqueue, pointers)
+        else:
+            self._try_in_workspace(enqueue, pointers, workspace, spare=key)
+        self._check(arrays)
+        ran = Ran(layout, image, memory)
+        if not case.problem.epilogue.outputs and self._count_changed(changed, ran):
+            self._result(ran, output)
+        return ran
+
+    def _result(self, ran: Ran, output: str) -> Floats:
+        """The storage of an output, by all that changed. Raises CandidateFailed: crash, where that is more."""
+        before, after = (np.empty(ran.layout.size // WORD, np.uint32) for _ in range(2))
+        cuda.memcpy_dtoh(before, ran.image)
+        cuda.memcpy_dtoh(after, ran.memory)
+        with self._images_distrusted():
+            return ran.layout.result(before, after, output)
+
+    def _try_in_workspace(
+        self, enqueue: Enqueue, pointers: Pointers, layout: arena.WorkspaceArena, spare: arena.ImageKey | None
+    ) -> None:
+        """One launch, to its end, in a workspace of its own. Raises CandidateFailed: crash, for what it leaves."""
+        memory = self._images.with_room(lambda: allocate(layout.size), spare)
+        base = int(memory)
+        cuda.memset_d32(memory, CANARY, layout.size // WORD)
+        if layout.workspace.semaphores:
+            cuda.memset_d32(base + layout.offsets["semaphores"], 0, layout.workspace.semaphores)
+        self._try_once(enqueue, {**pointers, **{name: base + offset for name, offset in layout.offsets.items()}})
+        after = np.empty(layout.size // WORD, np.uint32)
+        for part in layout.kept():
+            cuda.memcpy_dtoh(after[part], base + WORD * part.start)
+        with self._images_distrusted():
+            layout.check(after)
+
+    def _try_once(self, enqueue: Enqueue, pointers: Pointers) -> None:
+        """One launch, to its end."""
+        enqueue(pointers, self._stream)
+        self._stream.synchronize()
+
+    def _count_changed(self, cubin: bytes, ran: Ran) -> int:
+        """Bytes outside C's elements that the launch changed."""
+        if self._changed is None:
+            self._changed = cuda.module_from_buffer(cubin).get_function("changed")
+        count, c = allocate(8), ran.layout.matrices[2]
+        cuda.memset_d32(count, 0, 2)
+        numbers = np.int64(ran.layout.size // WORD), np.int64(ran.layout.offsets["C"])
+        sizes = np.int32(c.rows), np.int32(c.cols), np.int32(c.ld)
+        batch = np.int32(c.dtype.size), np.int64(c.batch or 1), np.int64(c.stride)
+        pointers = (np.uintp(int(memory)) for memory in (ran.image, ran.memory))
+        grid = (plain_blocks(self._device), 1)
+        self._changed(*pointers, *numbers, *sizes, *batch, np.uintp(int(count)), grid=grid, block=(THREADS, 1, 1))
+        found = np.zeros(1, np.uint64)
+        cuda.memcpy_dtoh(found, count)
+        return int(found[0])
+
+    def _arrays(self, layout: arena.DeviceArena, base: int, seed: int, spare: arena.ImageKey | None) -> Arrays | None:
+        """The arrays of pointers to operands at address `base`; None where the kernel takes none."""
+        placed = arena.place_pointers(layout, base, seed)
+        return None if placed is None else self._images.with_room(lambda: Arrays(placed), spare)
+
+    def _check(self, arrays: Arrays | None) -> None:
+        """Raises CandidateFailed: crash, for what a launch did to `arrays`."""
+        with self._images_distrusted():
+            if arrays is not None:
+                arrays.check()
+
+    @contextmanager
+    def _images_distrusted(self) -> Iterator[None]:
+        """What is found wrong inside drops the kept images: a wild write may have met them, too."""
+        try:
+            yield
+        except CandidateFailed:
+            self._images.clear()
+            raise
+
+    def _deliver(self, ran: Ran, shared: str | None) -> Floats | int:
+        """C's storage, or its length where it is in the `shared` memory."""
+        layout, address = ran.layout, int(ran.memory) + ran.layout.offsets["C"]
+        dtype, elements = layout.case.c.dtype, layout.matrices[2].elements
+        if layout.scattered:
+            scattered: Floats = np.empty(elements, dtype.numpy)
+            cuda.memcpy_dtoh(scattered, address)
+            return layout.storage(scattered)
+        size = dtype.size * elements
+        if shared is not None and size >= arena.KEPT_BYTES:
+            with suppress(OSError):
+                self._copy_out(address, size, shared)
+                return elements
+        result: Floats = np.empty(elements, dtype.numpy)
+        cuda.memcpy_dtoh(result, address)
+        return result
+
+    def _copy_out(self, address: int, size: int, shared: str, index: int = 0) -> None:
+        """The `size` bytes at a device `address` into the `shared` memory, behind `index` others of this size."""
+        cuda.memcpy_dtoh(self._shared.part(shared, slice(index * size, (index + 1) * size)), address)
+
+
+def _pointers(layout: arena.DeviceArena, base: int, arrays: Arrays | None) -> Pointers:
+    """What a kernel takes for its operands: those at address `base`, of A, B and C perhaps the arrays."""
+    operands = {name: base + offset for name, offset in layout.offsets.items()}
+    return operands if arrays is None else {**operands, **arrays.pointers}
