@@ -79,7 +79,7 @@ using Fragments = unsigned[${ mmas }][4];
 
 // The first of the two neighbouring ${ "columns" if view.swapped else "rows" } that this thread has, of the 64 of an instruction. To wgmma they are rows g and g + 8 of a
 // warp's 16, by lanes 4 g + t; which rows of ${ x.X } these are, is free. Here those of half a warp lie in chunks of 16 bytes whose numbers
-// differ in bits 0 and 2: neither loads of fragments, from four lines, nor stores of C, to every other one of eight, meet in a bank.
+// differ in bits 0 and 2: neither do loads of fragments, from four lines, meet in a bank, nor stores of C, to every other one of eight.
 __device__ __forceinline__ int fragment_row()
 {
     const int warp = threadIdx.x / 32 % 4, g = threadIdx.x % 32 / 4;

@@ -175,6 +175,8 @@ SAMPLES = {
         epilogue="geglu+residual",
     ),
     "wgmma_tf32_rc": Sample(WGMMA, {}, (None, 512, 1024), "rc", compute=Compute.TF32, ld_align=4),
+    "wgmma_tf32_rr": Sample(WGMMA, {"CLUSTER": 2}, (None, 512, 1024), "rr", compute=Compute.TF32, epilogue="bias+gelu"),
+    "wgmma_tf32_cc_direct_batch": Sample(WGMMA, {}, (512, 513, None), "cc", compute=Compute.TF32, ld_align=4, batch=3),
     "wgmma_pieces_rr": Sample(WGMMA, {"CLUSTER": 2}, (None, 512, 1000), "rr", compute=Compute.BF16X6, batch=None),
     "wgmma_promoted_rc": Sample(
         WGMMA, {"CONSUMERS": 1, "BM": 64}, (512, 512, 1024), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED

@@ -132,7 +132,11 @@ class WgmmaFamily(Family):
     def default(self, problem: Problem) -> Config:
         promotes, size = problem.types.compute.promotes, problem.types.factors[0].size
         wide = PROMOTED_COLUMNS if promotes else WgmmaConfig.BN
-        return WgmmaConfig(BN=wide // problem.products, BK=LINE_BYTES // size, IN_FLIGHT=int(not promotes))
+        config = WgmmaConfig(BN=wide // problem.products, BK=LINE_BYTES // size, IN_FLIGHT=int(not promotes))
+        feeds_a, feeds_b = (can_feed(problem, side) for side in sides(problem))
+        if feeds_b and not feeds_a:
+            return replace(config, BM=config.BN, BN=config.BM, FROM_REGISTERS=2)
+        return replace(config, FROM_REGISTERS=int(feeds_a))
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = taken(problem)
@@ -311,12 +315,13 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
     spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
     read = config.CONSUMERS * (rows * size_a + rows // M * columns * size_b)  # bytes of the block, for each k
     outputs = across * columns // threads
-    fragments = rows // M * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a k step
+    loaded = rows // M * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a k step
+    fragments = 2 * loaded  # and of the next one
     held = _start_registers(config.CONSUMERS) if donates(config) else 0
     return Work(
         outputs=outputs,
         depth=config.BK,
-        shared_reads=fragments / 2 / (K_BYTES // size_a),
+        shared_reads=loaded / 2 / (K_BYTES // size_a),
         read_bytes=read / threads,
         wavefronts=read / BANK_BYTES / (threads // WARP),
         copies=1,
@@ -324,8 +329,8 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         global_bytes=moved - spared * SPARED_SHARE,
         prefetch=config.STAGES - 1,
         products=M * columns * (K_BYTES // size_a) // WARPGROUP,
-        other_registers=max(OTHER_REGISTERS, held - outputs),
-        fragment_registers=max(1, 2 * fragments),
+        other_registers=max(OTHER_REGISTERS, held - outputs) - (fragments if donates(config) else 0),
+        fragment_registers=max(1, fragments),
         producers=WARPGROUP,
         pairs=len(pieces.pairs) if pieces else 1,
     )
@@ -345,7 +350,7 @@ def fragment_row(thread: int) -> int:
 
 
 def _fed_prose(X: str) -> tuple[str, ...]:
-    line = f"Feeds   lines of {X} run across K, which wgmma reads of registers alone: threads load fragments of tf32"
+    line = f"Feeds   lines of {X} run across K: wgmma takes tf32 of such lines from registers, where threads load it"
     turned = "        C^T = B^T A^T: the rows of instructions are columns of C"
     return (line, turned) if X == "B" else (line,)
 

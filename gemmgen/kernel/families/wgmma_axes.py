@@ -15,7 +15,10 @@ from gemmgen.problem.wgmma import MOST_N, M
 class WgmmaConfig(Config):
     """The axes of `wgmma`."""
 
-    PATTERN = "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}[_r{FROM_REGISTERS}]"
+    PATTERN = (
+        "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}"
+        "[_r{FROM_REGISTERS}]"
+    )
 
     BM: int = axis(128, (128, 256, 64, 192), "rows of C that a block computes")
     BN: int = axis(256, (256, 128, 192, 64, 160, 224, 96, 32, 16), "columns of C that a block computes")
@@ -23,7 +26,7 @@ class WgmmaConfig(Config):
     FROM_REGISTERS: int = axis(
         0,
         (0, 1, 2),
-        "whose fragments wgmma takes from registers: 1: A's; 2: B's, of whose columns C's transpose has rows; 0: neither's",
+        "wgmma takes from registers the fragments of, 1: A; 2: B, and computes C's transpose; 0: neither",
     )
     CONSUMERS: int = axis(2, (2, 1, 3), "warpgroups that multiply, each its rows of the block tile")
     CLUSTER: int = axis(1, (1, 2), "blocks of a cluster: each brings its part of an operand to all")
@@ -49,16 +52,17 @@ CONSTRAINTS = (
     Constraint("PERSISTENT <= 1 and ACROSS <= 1", "a switch is 0 or 1", False),
     Constraint("FROM_REGISTERS <= 2", "registers feed one operand, A or B", False),
     Constraint("FROM_REGISTERS != 1 or A_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
-    Constraint("FROM_REGISTERS != 2 or B_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
+    Constraint("FROM_REGISTERS != 2 or B_FEEDS == 1", "likewise", False),
     Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
     # Tiles: of a block, a warpgroup, an instruction
     Constraint(f"FROM_REGISTERS == 2 or BM % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} rows at once"),
-    Constraint(f"FROM_REGISTERS != 2 or BN % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} columns of B at once"),
+    Constraint(f"FROM_REGISTERS != 2 or BN % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} columns at once"),
     Constraint("BM <= 256", "a box of TMA has 256 lines at most"),
     Constraint(
-        f"FROM_REGISTERS == 2 or BN % 8 == 0 and BN <= {MOST_N}", f"wgmma multiplies multiples of 8 columns, up to {MOST_N}"
+        f"FROM_REGISTERS == 2 or BN % 8 == 0 and BN <= {MOST_N}",
+        f"wgmma multiplies multiples of 8 columns, up to {MOST_N}",
     ),
-    Constraint(f"FROM_REGISTERS != 2 or BM % 8 == 0 and BM <= {MOST_N}", f"by multiples of 8 rows of A, up to {MOST_N}"),
+    Constraint("FROM_REGISTERS != 2 or BM % 8 == 0", "wgmma multiplies multiples of 8 rows of A"),
     Constraint(f"PRODUCTS * BN <= {MOST_N}", "an instruction multiplies the columns of both products", False),
     Constraint("INTEGER == 0 or BN <= 32 or BN % 16 == 0", "wgmma of integers has multiples of 16 columns", False),
     Constraint("B_ALONG_K == 1 or BN % 16 == 0", "TMA swizzles lines of 32 bytes at least", False),
@@ -97,9 +101,12 @@ PRUNING = (
     Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
     Constraint("BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384", "stages of large tiles are long enough"),
     Constraint(
-        "FROM_REGISTERS == 2 or BM == 64 * CONSUMERS or PRODUCTS * BN <= 128", "a wide warpgroup tile reads less shared memory"
+        "FROM_REGISTERS > 0 or BM == 64 * CONSUMERS or PRODUCTS * BN <= 128",
+        "a wide warpgroup tile reads less shared memory",
     ),
-    Constraint("FROM_REGISTERS != 2 or BN == 64 * CONSUMERS or BM <= 128", "likewise"),
+    Constraint("FROM_REGISTERS > 0 or A_FEEDS + B_FEEDS == 0", "registers spare an operand's copy, at every size"),
+    Constraint("FROM_REGISTERS != 1 or BM == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
+    Constraint("FROM_REGISTERS != 2 or BN == 64 * CONSUMERS", "likewise"),
     Constraint("CONSUMERS >= 2 or BM * BN * PRODUCTS <= 16384", "two warpgroups keep the tensor cores busier than one"),
     Constraint("STAGES * BK * A_BYTES <= 1024 or BM * BN * PRODUCTS <= 4096", "further ahead than global memory takes"),
     Constraint(

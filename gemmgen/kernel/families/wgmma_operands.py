@@ -146,7 +146,7 @@ def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
 
 
 def swaps(config: WgmmaConfig) -> bool:
-    """Whether products are those of C's transpose: the 64 rows of an instruction, which registers hold, are columns of B."""
+    """Whether products are those of C's transpose: registers hold columns of B, the 64 rows of an instruction."""
     return feeds(config) == "b"
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from gemmgen.verification.bugs.base import MISALIGNED, OUT_OF_ARRAY, POISON, READS, UNWRITTEN, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import (
+    WGMMA_COLUMNS,
     WGMMA_CR,
     WGMMA_PREPARED,
     WGMMA_PROMOTED,
     WGMMA_RC,
+    WGMMA_ROWS,
     WGMMA_ZERO_POINTS,
     WGMMA_ZERO_POINTS_BATCH,
 )
@@ -96,6 +98,27 @@ WGMMA_BUGS = (
         (VALUE,)),
     Bug("sums are added up again", "duplicated product", WGMMA_PROMOTED, ", k > 0)", ", true)",
         (VALUE,)),
+    # Fragments from registers
+    Bug("fragments are loaded as if lines were not swizzled", "swizzle", WGMMA_ROWS,
+        "((row % LINE_A / 4) ^ line) * 4", "row % LINE_A / 4 * 4", (VALUE,)),
+    Bug("k and k + 4 of a row trade places", "swapped index", WGMMA_COLUMNS, "fragment[2 * half + 1] =",
+        "fragment[3 - 2 * half] =", (VALUE,)),
+    Bug("fragments of the step before are written over", "registers", WGMMA_COLUMNS, "fragments[step / K_STEP % 2]",
+        "fragments[0]", (IN_FLIGHT,)),
+    Bug("a set of fragments is loaded again too soon", "wait count", WGMMA_ROWS,
+        "                wgmma_wait<1>();  // for the step before, which reads the other fragments\n", "",
+        (IN_FLIGHT, UNDER_WAY)),
+    Bug("no fence before products of registers", "fence", WGMMA_COLUMNS, "    wgmma_fence();\n", "", (NOT_FENCED,)),
+    Bug("a warpgroup multiplies the other's columns", "swapped index", WGMMA_COLUMNS, "consumer * MMAS_N * 64, step",
+        "(1 - consumer) * MMAS_N * 64, step", (VALUE,)),
+    Bug("a stage is released while its fragments are loaded", "release", WGMMA_COLUMNS,
+        "if (step == 0 && k > 0) release_stage(shared, previous);",
+        "if (step == 0 && k > 0) release_stage(shared, previous = ring.stage);", (UNDER_WAY, TOO_MANY, DEADLOCK)),
+    Bug("sums of C's transpose as if they were C's", "swapped index", WGMMA_COLUMNS, "i / 2 * 4 + j * 2 + i % 2",
+        "i / 2 * 4 + i % 2 * 2 + j", (VALUE,)),
+    Bug("columns of sums in the order of lanes", "swapped index", WGMMA_COLUMNS,
+        "static_cast<int>(threadIdx.x) % 4 * 2, fragment_row()",
+        "static_cast<int>(threadIdx.x) % 4 * 2, static_cast<int>(threadIdx.x) / 4 % 32 * 2", (VALUE,)),
     # C
     Bug("no proxy fence before C's store", "fence", WGMMA_RC, "                fence_proxy_async();\n", "",
         (UNDER_WAY,)),

@@ -1,23 +1,22 @@
-// gemm_f32_tf32_rr_2048x2048x2048_sm90_114dacb3
+// gemm_f32_tf32_rr_1024x1024x1024_sm90_1cdaf7aa
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  2048 x 2048, row-major, lda = 2048
-//     B  2048 x 2048, row-major, ldb = 2048
-//     C  2048 x 2048, row-major, ldc = 2048
+//     A  1024 x 1024, row-major, lda = 1024
+//     B  1024 x 1024, row-major, ldb = 1024
+//     C  1024 x 1024, row-major, ldc = 1024
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
-//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 8 a k tile
-// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
+// Block   64 x 128 of C by 256 threads, in k tiles of 64, 214016 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
+//         consumers, 1 others: 64 x 128 each by 8 wgmmas of 64 x 128 x 8 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Launch  up to ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 214016 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_b: 2048 * 2048 elements, which gemm_f32_tf32_rr_2048x2048x2048_sm90_114dacb3_prepare_b_kernel writes before,
+//         prepared_b: 1024 * 1024 elements, which gemm_f32_tf32_rr_1024x1024x1024_sm90_1cdaf7aa_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f32_tf32_rr_2048x2048x2048_wgmma_128x128x32_c2_k2x0_s6_f1_g8_p1
-// Made by gemmgen generate 2048x2048x2048 --dtype f32 --compute tf32 --layout rr --arch sm_90 --family wgmma --set BN=128 --set CLUSTER=2 --set STAGES=6
+// Config  gemm_f32_tf32_rr_1024x1024x1024_wgmma_64x128x64_c1_k1x0_s4_f1_g8_p1
+// Made by gemmgen generate 1024x1024x1024 --dtype f32 --compute tf32 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BK=64 --set FROM_REGISTERS=0 --set CONSUMERS=1
 
 namespace {
 
@@ -28,19 +27,18 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 2048;
-    static constexpr int N = 2048;
-    static constexpr int K = 2048;
+    static constexpr int M = 1024;
+    static constexpr int N = 1024;
+    static constexpr int K = 1024;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BM = 64;        // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
-constexpr int BK = 32;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int BK = 64;        // depth of a k tile
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
@@ -49,17 +47,9 @@ constexpr int MINB = 1;                         // blocks of an SM, at least: se
 constexpr int K_STEP = 8;                       // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
-// Registers
-constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
-
 // Boxes of TMA
 constexpr int LINE_A = 32;  // floats of a line of A in shared memory
 constexpr int LINE_B = 32;  // floats of a line of B in shared memory
-
-// Clusters
-constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
 
 // How C leaves registers
 constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
@@ -102,14 +92,14 @@ using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) float a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) float b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) float a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
+    alignas(1024) float b[STAGES][BN * BK];  // boxes of BN lines of LINE_B elements, one behind the other
     alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
+    unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 214016, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -134,20 +124,20 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
-// that clusters that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
+// that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
-    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = cluster / (GROUP * columns);
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = block / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
+    const int within = block % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -174,6 +164,12 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+}
+
 // Arrive, and let the phase expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
@@ -196,37 +192,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "waited:\n"
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited. What this
-// thread has read before may be written by who has waited for that; what it has written is not to be read for that.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
-{
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile(
-        "{\n"
-        ".reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there];\n"
-        "}\n" ::"r"(at), "r"(rank)
-        : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what they do after.
-__device__ __forceinline__ void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 #endif  // __CUDACC__
 
@@ -281,19 +246,6 @@ __device__ __forceinline__ void tma_store_wait_read()
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
-// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is `shared` here, and
-// its bytes count at the barrier that it has where `barrier` is here, which must expect them.
-__device__ __forceinline__ void tma_load_multicast_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, unsigned short blocks)
-{
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;"
-                 ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1)
-                 : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
 // Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
 __device__ __forceinline__ void fence_proxy_async()
 {
@@ -306,22 +258,6 @@ __device__ __forceinline__ void fence_proxy_async()
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
-// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec()
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-// Take registers from the pool, up to COUNT a thread, once it has as many.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 #endif  // __CUDACC__
 
@@ -385,16 +321,17 @@ __device__ __forceinline__ void wgmma_m64n128k8_tf32(float (&d)[64], unsigned lo
 }
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The bytes of
-// A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
+// of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, int rank)
+                                           TileOrigin tile, int k)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    const int part = rank * PART_B;  // the first line that this block brings
-    tma_load_multicast_2d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, (1 << CLUSTER) - 1);
+    #pragma unroll
+    for (int at = 0; at < BK; at += LINE_A) tma_load_2d(shared.a[stage] + at * BM, map_a, full, k + at, tile.m);
+    #pragma unroll
+    for (int at = 0; at < BK; at += LINE_B) tma_load_2d(shared.b[stage] + at * BN, map_b, full, k + at, tile.n);
 }
 
 // acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
@@ -407,16 +344,14 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k8_tf32(acc[i], a + i * 64 * LINE_A * sizeof(float) / 16 + k * sizeof(float) / 16, b + k * sizeof(float) / 16, true);
+            wgmma_m64n128k8_tf32(acc[i], a + i * 64 * LINE_A * sizeof(float) / 16 + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(float) / 16, b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(float) / 16, true);
     }
 }
 
-// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end together, so
-// that a thread for each block may tell.
+// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
-    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
-    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -481,14 +416,14 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_b = B, column-major, with lines 2048 elements apart: whole chunks of 16 bytes, with zeros behind
+// prepared_b = B, column-major, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_tf32_rr_2048x2048x2048_sm90_114dacb3_prepare_b_kernel(
+gemm_f32_tf32_rr_1024x1024x1024_sm90_1cdaf7aa_prepare_b_kernel(
     const float* __restrict__ B,
     float* __restrict__ prepared_b)
 {
-    const int lines = 2048, length = 2048;  // of the copy
+    const int lines = 1024, length = 1024;  // of the copy
     const int chunks = (length + 3) / 4;
     const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
     const unsigned tiles = across * down;
@@ -498,7 +433,7 @@ gemm_f32_tf32_rr_2048x2048x2048_sm90_114dacb3_prepare_b_kernel(
         for (int i = threadIdx.x; i < 64 * 64; i += 256) {
             const int from = first + i / 64, line = first_line + i % 64;
             float element = {};
-            if (from < length && line < lines) element = B[static_cast<long long>(from) * 2048 + line];
+            if (from < length && line < lines) element = B[static_cast<long long>(from) * 1024 + line];
             transposed[i / 64][i % 64] = element;
         }
         __syncthreads();  // the tile is whole
@@ -515,8 +450,8 @@ gemm_f32_tf32_rr_2048x2048x2048_sm90_114dacb3_prepare_b_kernel(
     }
 }
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_2048x2048x2048_sm90_114dacb3(
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f32_tf32_rr_1024x1024x1024_sm90_1cdaf7aa(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -526,40 +461,37 @@ gemm_f32_tf32_rr_2048x2048x2048_sm90_114dacb3(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    cluster_sync();  // other blocks arrive at these barriers, too
+    __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
-    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-            const TileOrigin tile = tile_of_block(s, number, rank);
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
             }
         }
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-        const TileOrigin tile = tile_of_block(s, number, rank);
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
         int previous = 0;  // the stage whose products may still be under way
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -601,6 +533,5 @@ gemm_f32_tf32_rr_2048x2048x2048_sm90_114dacb3(
             }
         }
     }
-    cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }

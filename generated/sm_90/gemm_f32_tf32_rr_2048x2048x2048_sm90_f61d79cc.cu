@@ -1,23 +1,23 @@
-// gemm_f32_tf32_rr_4096x4096x4096_sm90_e780eb18
+// gemm_f32_tf32_rr_2048x2048x2048_sm90_f61d79cc
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  4096 x 4096, row-major, lda = 4096
-//     B  4096 x 4096, row-major, ldb = 4096
-//     C  4096 x 4096, row-major, ldc = 4096
+//     A  2048 x 2048, row-major, lda = 2048
+//     B  2048 x 2048, row-major, ldb = 2048
+//     C  2048 x 2048, row-major, ldc = 2048
 //
-// Block   256 x 128 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 128 x 128 each by 8 wgmmas of 64 x 128 x 8 a k tile
-// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
+// Block   128 x 128 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
+//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 8 a k tile
+// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 256) * ceil(N / 256) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Launch  up to ceil(M / 256) * ceil(N / 128) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_b: 4096 * 4096 elements, which gemm_f32_tf32_rr_4096x4096x4096_sm90_e780eb18_prepare_b_kernel writes before,
+//         prepared_b: 2048 * 2048 elements, which gemm_f32_tf32_rr_2048x2048x2048_sm90_f61d79cc_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f32_tf32_rr_4096x4096x4096_wgmma_256x128x32_c2_k2x1_s4_f0_g1_p1
-// Made by gemmgen generate 4096x4096x4096 --dtype f32 --compute tf32 --layout rr --arch sm_90 --family wgmma --set BM=256 --set BN=128 --set CLUSTER=2 --set ACROSS=1 --set IN_FLIGHT=0 --set GROUP=1
+// Config  gemm_f32_tf32_rr_2048x2048x2048_wgmma_128x128x32_c2_k2x0_s6_f1_g8_p1
+// Made by gemmgen generate 2048x2048x2048 --dtype f32 --compute tf32 --layout rr --arch sm_90 --family wgmma --set BM=128 --set FROM_REGISTERS=0 --set CLUSTER=2 --set STAGES=6
 
 namespace {
 
@@ -28,20 +28,20 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4096;
-    static constexpr int N = 4096;
-    static constexpr int K = 4096;
+    static constexpr int M = 2048;
+    static constexpr int N = 2048;
+    static constexpr int K = 2048;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 256;       // rows of C that a block computes
+constexpr int BM = 128;       // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 32;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -58,8 +58,8 @@ constexpr int LINE_A = 32;  // floats of a line of A in shared memory
 constexpr int LINE_B = 32;  // floats of a line of B in shared memory
 
 // Clusters
-constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
-constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
+constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
+constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
 
 // How C leaves registers
 constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
@@ -134,19 +134,20 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a cluster computes. Clusters follow the rows of tiles, one after the other: GROUP is 1.
+// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
+// that clusters that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
 };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
+    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = cluster / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
+    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -384,16 +385,16 @@ __device__ __forceinline__ void wgmma_m64n128k8_tf32(float (&d)[64], unsigned lo
 }
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of B, and this block's part of A's, which goes to all blocks of the cluster, from k on. The bytes of
-// B and of all parts of A count at the stage's barrier, and zeros for what lies outside of A and B.
+// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The bytes of
+// A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k, int rank)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    const int part = rank * PART_A;  // the first line that this block brings
-    tma_load_multicast_2d(shared.a[stage] + part * LINE_A, map_a, full, k, tile.m + part, (1 << CLUSTER) - 1);
-    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
+    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
+    const int part = rank * PART_B;  // the first line that this block brings
+    tma_load_multicast_2d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, (1 << CLUSTER) - 1);
 }
 
 // acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
@@ -480,14 +481,14 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_b = B, column-major, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind
+// prepared_b = B, column-major, with lines 2048 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_tf32_rr_4096x4096x4096_sm90_e780eb18_prepare_b_kernel(
+gemm_f32_tf32_rr_2048x2048x2048_sm90_f61d79cc_prepare_b_kernel(
     const float* __restrict__ B,
     float* __restrict__ prepared_b)
 {
-    const int lines = 4096, length = 4096;  // of the copy
+    const int lines = 2048, length = 2048;  // of the copy
     const int chunks = (length + 3) / 4;
     const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
     const unsigned tiles = across * down;
@@ -497,7 +498,7 @@ gemm_f32_tf32_rr_4096x4096x4096_sm90_e780eb18_prepare_b_kernel(
         for (int i = threadIdx.x; i < 64 * 64; i += 256) {
             const int from = first + i / 64, line = first_line + i % 64;
             float element = {};
-            if (from < length && line < lines) element = B[static_cast<long long>(from) * 4096 + line];
+            if (from < length && line < lines) element = B[static_cast<long long>(from) * 2048 + line];
             transposed[i / 64][i % 64] = element;
         }
         __syncthreads();  // the tile is whole
@@ -515,7 +516,7 @@ gemm_f32_tf32_rr_4096x4096x4096_sm90_e780eb18_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_4096x4096x4096_sm90_e780eb18(
+gemm_f32_tf32_rr_2048x2048x2048_sm90_f61d79cc(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -536,8 +537,8 @@ gemm_f32_tf32_rr_4096x4096x4096_sm90_e780eb18(
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + CLUSTER_N - 1) / CLUSTER_N);
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
+    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
@@ -560,14 +561,18 @@ gemm_f32_tf32_rr_4096x4096x4096_sm90_e780eb18(
     for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
+        int previous = 0;  // the stage whose products may still be under way
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<0>();
-            release_stage(shared, ring.stage);
+            wgmma_wait<1>();  // for those of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
         }
+        wgmma_wait<0>();
+        release_stage(shared, previous);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
