@@ -342,6 +342,11 @@ class Interface(Built):
         return DEPENDENT_LAUNCH in self.source.launch.attributes
 
     @property
+    def overlapped(self) -> bool:
+        """And those of the launches before it."""
+        return self.source.launch.overlapped
+
+    @property
     def splits(self) -> int:
         return self.source.launch.splits
 

@@ -298,6 +298,7 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
             tuple(TensorMap(**{**one, "box": tuple(one["box"])}) for one in launch.get("maps", ())),
             launch.get("persistent", False),
             tuple(step_of_record(one) for one in launch.get("prepares", ())),
+            launch.get("overlapped", False),  # likewise of records of kernels whose copies do not wait
         ),
         parameters=tuple(_parameter(one) for one in record["parameters"]),
     )

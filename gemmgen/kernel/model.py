@@ -58,6 +58,7 @@ FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler
 WGMMA_SUSTAINED, MMA_SUSTAINED = 0.72, 0.8
 TENSOR_L2_BYTES = 40  # per SM and cycle, by cp.async to the tiles of tensor cores
 TMA_L2_BYTES = 50  # likewise by TMA
+PROMOTION_SHOWS = 0.25  # share of its time: the other consumer's products hide some, and the clock rises meanwhile
 CLUSTER_LOSS = 0.02  # share of its time that a kernel loses because blocks of a cluster wait for each other
 TMA_LATENCY = 1550  # cycles, from the start of a stage's copies to the products of its k tile
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
@@ -195,7 +196,9 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
         step = cycles[bound] + OVERLAP_LOSS * (sum(cycles.values()) - cycles[bound]) + BARRIER_CYCLES / resident
     waits = work.waits + (work.prefetch == 0)
     step += waits * GLOBAL_LATENCY / resident  # nothing runs while a block waits for its own tile, except other blocks
-    compute_us = per_sm / resident * steps * step / device.clock_ghz / 1000
+    step += PROMOTION_SHOWS * work.promotions * plan.consumers / WARP / SCHEDULERS
+    between = per_sm / resident - 1 if launch.maps and not work.alternates else 0  # tiles, epilogues that show
+    compute_us = (per_sm / resident * steps * step + between * _store_cycles(plan)) / device.clock_ghz / 1000
     dram_us = case.bytes_moved / device.bandwidth / 1000
     if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way
         under_way = resident * work.global_bytes * max(1, work.prefetch)
@@ -209,6 +212,13 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     both_us = _sharp_maximum((compute_us, dram_us))
     both_us *= 1 + CLUSTER_LOSS * (launch.cluster > 1)
     return _prepare_us(case, plan, device) + both_us + _reduction_us(plan, blocks, device) + LAUNCH_US, bound
+
+
+def _store_cycles(plan: Plan) -> float:
+    """In which a tile of C leaves an SM, and arrives before where the epilogue reads it."""
+    rows, columns = plan.tile
+    passes = 1 + plan.problem.epilogue.reads_c
+    return rows * columns * plan.problem.types.c.size * passes / L2_BYTES_PER_CYCLE
 
 
 def _sharp_maximum(values: Iterable[float]) -> float:

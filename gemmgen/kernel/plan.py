@@ -50,6 +50,8 @@ class Work:
     fragment_registers  of a thread, for what it holds of A and B (0: two fragments of a square thread tile)
     producers      threads of a block that only start copies
     pairs          of pieces of A and B: times that a block goes along K for the same products
+    promotions     instructions of a thread, a step, that add up sums while none of its products are under way
+    alternates     whether warps take turns at a block's tiles: one's C leaves beside another's products
     """
 
     outputs: int
@@ -78,6 +80,8 @@ class Work:
     fragment_registers: int = 0
     producers: int = 0
     pairs: int = 1
+    promotions: float = 0
+    alternates: bool = False
 
     @property
     def fmas(self) -> float:

@@ -169,11 +169,6 @@ class Kernel:
         return stored or self.launch.adds_up
 
     @property
-    def staged(self) -> bool:
-        """Whether C leaves through shared memory, from where TMA stores it."""
-        return any(one.operand == "C" for one in self.launch.maps)
-
-    @property
     def drops_alpha(self) -> bool:
         """Whether K may be 0, so that alpha has nothing to scale: it counts as 0 then, be it infinite or NaN."""
         scaled = self.problem.epilogue.alpha_scales_acc and not self.types.scalar.is_integer

@@ -111,11 +111,12 @@ class Launch:
     cluster       blocks that share a tile, each with its rows of it, and run at once on neighbouring SMs: blocks
                   t * cluster and the next ones have tile t
     attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
-    summed        elements of workspace that a block writes beside a tile's: sums of A and B
+    summed        elements of workspace that a block writes beside a tile's: sums of A and B, or a second product's
     maps          of the operands that TMA moves, in the order of the kernel's parameters
     persistent    whether block b also does what blocks b + gridDim.x and so on would: any smaller grid computes the
                   same
     prepares      launches that come before it on the same stream, in their order: it takes their copies and sums
+    overlapped    whether these, too, may start before the launch ahead of them has ended: they wait for it themselves
     """
 
     threads: int
@@ -129,6 +130,7 @@ class Launch:
     maps: tuple[TensorMap, ...] = ()
     persistent: bool = False
     prepares: tuple[Step, ...] = ()
+    overlapped: bool = False
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -168,7 +170,7 @@ class Launch:
     @property
     def document(self) -> dict[str, Any]:
         """As JSON-ready data; without what few launches have."""
-        few = ("maps", "persistent", "prepares")
+        few = ("maps", "persistent", "prepares", "overlapped")
         return {name: value for name, value in asdict(self).items() if value or name not in few}
 
     def tiles(self, case: Case) -> int:
@@ -355,7 +357,8 @@ class KernelSource:
         return (*(self._prepare(one) for one in self.launch.prepares), self)
 
     def _prepare(self, one: Step) -> KernelSource:
-        launch = Launch(one.threads, one.grid(self.problem))
+        attributes = (DEPENDENT_LAUNCH,) if self.launch.overlapped else ()
+        launch = Launch(one.threads, one.grid(self.problem), attributes=attributes)
         taken = prepare_parameters(self.problem, one)
         return replace(self, name=one.entry(self.name), launch=launch, parameters=taken)
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.run.coverage import Coverage, Near
+from gemmgen.run.judging import Judged, Places, Rule
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.threads import thread_pool
 
@@ -101,6 +102,13 @@ class LoadedKernel(Protocol):
 
         They are off by no more than a sum in float64 is, of f64 by no more than one in twice as many bits; integers'
         are exact. None where this executor has nothing faster than numpy for the case. Raises CandidateFailed.
+        """
+        ...
+
+    def judge(self, case: Case, operands: Operands, *, seed: int, rule: Rule, places: Places) -> Judged | None:
+        """One launch like that of `run`, and what of C is right by `rule`, which tells more of `places`.
+
+        None where this executor has nothing faster than numpy for the case. Raises CandidateFailed as `run` does.
         """
         ...
 

@@ -142,19 +142,21 @@ def rounds(
     tried: Callable[[], Sequence[tuple[Config, float | None]]],
 ) -> Iterator[list[Ranked]]:
     """The configs of a search that tries `budget` of them: `given`, and up to half of them spread over the space; then
-    around what was fastest, and at last that with other details.
+    around what was fastest, and that with other details.
 
-    `tried` gives those so far with their times, None where there is none.
+    All of the latter are one round, for each round takes a compilation's time, unless there are many: then neighbours
+    and each detail follow each other. `tried` gives those so far with their times, None where there is none.
     """
     yield [*given, *search.first(max(0, budget - budget // 2 - len(given)))]
     details = search.details(_timed(tried()))
-    moves = [(), *([(axis,) for axis in details] if budget >= ONE_BY_ONE else [details] if details else [])]
-    for number, axes in enumerate(moves):
+    steps = [(), *((axis,) for axis in details)] if budget >= ONE_BY_ONE else [details]
+    for number, axes in enumerate(steps):
         timed = _timed(tried())
-        count = math.ceil((budget - len(tried())) / (len(moves) - number))
+        count = math.ceil((budget - len(tried())) / (len(steps) - number))
+        most = count if len(steps) > 1 else math.ceil(count / 2)  # of other details
         moved: list[Ranked] = []
         for left, axis in zip(range(len(axes), 0, -1), axes, strict=True):
-            moved += search.moved(axis, math.ceil((count - len(moved)) / left), timed)
+            moved += search.moved(axis, math.ceil((most - len(moved)) / left), timed)
         near = moved + search.next(count - len(moved), timed)
         yield near + search.first(count - len(near))  # where there are no more neighbours
 

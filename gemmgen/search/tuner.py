@@ -52,7 +52,7 @@ JUDGES = tuple(
     f"verification/{module}.py"
     for module in (
         *("verifier", "checks", "extent", "tails", "seeker", "seeding", "strategies", "situation"),
-        *("data", "reference", "domain", "products", "multiplied"),
+        *("data", "reference", "comparison", "domain", "products", "multiplied", "judged", "linear", "tensor_bound"),
     )
 )
 WON_SHARE = 4  # one candidate of so many, at most, because it won a similar problem

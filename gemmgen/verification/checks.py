@@ -15,6 +15,7 @@ from gemmgen.support.errors import Failure
 from gemmgen.verification.comparison import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
+from gemmgen.verification.judged import judge
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.window import Window
 
@@ -62,6 +63,28 @@ def check(
 
 def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, tally: DomainTally) -> float:
     """The same with all blocks, whatever that takes."""
+    case, seed = situation.case, situation.seed
+    worst = _check_in_place(kernel, situation, tally)
+    if worst is None:
+        worst = _check_on_host(kernel, situation, operands, tally)
+    tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
+    return worst
+
+
+def _check_in_place(kernel: LoadedKernel, situation: Situation, tally: DomainTally) -> float | None:
+    """By the executor where it can judge C; None where numpy is to."""
+    at = tally.planned_places(situation, Window.whole(situation.case))
+    judged = judge(kernel, situation, at)
+    if judged is None:
+        return None
+    comparison, bits = judged
+    worst = _judge(situation, comparison, tally)
+    if at is not None:
+        _require_planned(situation, tally.replayed_at(situation, bits, at))
+    return worst
+
+
+def _check_on_host(kernel: LoadedKernel, situation: Situation, operands: Operands, tally: DomainTally) -> float:
     case, seed, worst = situation.case, situation.seed, 0.0
     for name in case.written:
         result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
@@ -69,7 +92,6 @@ def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, 
         worst = max(worst, _judge(situation, comparison, tally))
         if name == "C":
             _judge_bits(situation, result, Window.whole(case), tally)
-    tally.ran(situation, kernel.source.launch.blocks(case), kernel.watched(case, seed=seed), whole=True)
     return worst
 
 
@@ -127,7 +149,10 @@ def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> fl
 
 def _judge_bits(situation: Situation, result: Floats, window: Window, tally: DomainTally) -> None:
     """Hold C inside `window` against the kernel's plan. Raises Wrong."""
-    trouble = tally.replayed(situation, result, window)
+    _require_planned(situation, tally.replayed(situation, result, window))
+
+
+def _require_planned(situation: Situation, trouble: str | None) -> None:
     if trouble is not None:
         raise Wrong(situation, Failure("wrong", trouble, REPLAY), None)
 

@@ -140,15 +140,12 @@ class _Elements:
     def sampled_ratios(self, seed: int) -> Doubles:
         """The error over bound of every element, or of SAMPLED_RATIOS."""
         if self.got.size <= SAMPLED_RATIOS:
-            return self._ratios(self.dtype.decode(self.got), self.wanted.values, self.wanted.bound)
+            return ratios(self.types, self.dtype, self.dtype.decode(self.got), self.wanted.values, self.wanted.bound)
         chosen = np.random.default_rng(seed).integers(self.got.size, size=SAMPLED_RATIOS)
         at = np.unravel_index(chosen, self.got.shape)
-        return self._ratios(self.dtype.decode(self.got[at]), self.wanted.values[at], self.wanted.bound[at])
-
-    def _ratios(self, got: Doubles, values: Doubles, bound: Doubles) -> Doubles:
-        want = stored_as(self.types, self.dtype, values)
-        error = _error(got, values) if want is values else _error_before_storing(got, want, values)
-        return np.divide(error, bound, out=np.zeros_like(error), where=(bound > 0) & ~doubtful(values, bound))
+        return ratios(
+            self.types, self.dtype, self.dtype.decode(self.got[at]), self.wanted.values[at], self.wanted.bound[at]
+        )
 
     def _judged(self, places: Places | None, window: Window) -> Mismatch | float:
         """The same of the elements at `places` alone, or of all."""
@@ -156,7 +153,7 @@ class _Elements:
         got, values, bound = self.dtype.decode(self.got[at]), self.wanted.values[at], self.wanted.bound[at]
         wrong = ~right(self.types, self.dtype, got, values, bound)
         if not wrong.any():
-            return float(self._ratios(got, values, bound).max(initial=0.0))
+            return float(ratios(self.types, self.dtype, got, values, bound).max(initial=0.0))
         want = stored_as(self.types, self.dtype, values)
         first = tuple(int(index) for index in np.argwhere(wrong)[0])
         place = first if places is None else tuple(int(axis[first]) for axis in places)
@@ -170,6 +167,14 @@ class _Elements:
             count=int(wrong.sum()),
             matrix=None if window.last is None else window.first + place[0],
         )
+
+
+def ratios(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doubles) -> Doubles:
+    """Error over bound of each element: how far off it was at least before it was stored."""
+    want = stored_as(types, dtype, values)
+    error = _error(got, values) if want is values else _error_before_storing(got, want, values)
+    with np.errstate(over="ignore"):
+        return np.divide(error, bound, out=np.zeros_like(error), where=(bound > 0) & ~doubtful(values, bound))
 
 
 def right(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doubles) -> Mask:

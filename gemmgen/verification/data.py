@@ -171,6 +171,8 @@ def _fill(
         coded = name != "C" or whole
         known = DType.F16 if types.compute is Compute.TF32 else dtype  # whose numbers tf32 has
         view[...] = _codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
+        if known == DType.F32 and coded and case.problem.epilogue.is_linear:
+            _code_fully(name, view, side)
     elif math.prod(view.shape) > REPEATED and data != "denormal":
         _repeat(_values(name, (REPEATED,), case, data, rng, seed), view)
     else:
@@ -208,13 +210,24 @@ def _integers(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) ->
     return rng.integers(int(dtype.least), int(dtype.largest), shape, np.int64, endpoint=True).astype(dtype.numpy)
 
 
+def _adds_up(name: str, case: Case, seed: int) -> bool:
+    """Whether integers of A and B have one sign, so that their sums grow as K does, and not as its root: where C holds
+    such sums, every other seed."""
+    return name != "C" and seed % 2 == 1 and case.c.dtype.largest >= DType.S32.largest
+
+
+def _of_one_sign(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[Any]:
+    least, largest = (int(dtype.least), 0) if dtype.is_signed and rng.integers(2) else (0, int(dtype.largest))
+    return rng.integers(least, largest, shape, np.int64, endpoint=True).astype(dtype.numpy)
+
+
 def _values(
     name: str, shape: tuple[int, ...], case: Case, data: DataKind, rng: np.random.Generator, seed: int
 ) -> npt.NDArray[Any]:
     """Of A, B or C, as elements: what does not depend on where an element is."""
     dtype = case.tensors[name].dtype
     if dtype.is_integer and (data != "exact" or case.problem.types.scalar.is_integer):
-        return _integers(dtype, shape, rng)
+        return _of_one_sign(dtype, shape, rng) if _adds_up(name, case, seed) else _integers(dtype, shape, rng)
     if data == "sparse":
         return _spread(name, shape, case, rng)
     if data == "exact":
@@ -358,8 +371,21 @@ def _codes(shape: tuple[int, ...], dtype: DType, digit: int) -> npt.NDArray[Any]
         times = len(finite) ** digit
         return np.repeat(np.resize(finite, -(-count // times)), times)[:count].reshape(shape)
     index = np.arange(count).reshape(shape) % CODES
-    codes = 2**21 + (2 * index * CODE_MULTIPLIER % 2**21 | 1)
+    codes = _odd(index, bits=22)
     return codes + index % 2 * 2 ** (dtype.precision - 3) if dtype == DType.F64 else codes
+
+
+def _odd(index: npt.NDArray[Any], bits: int) -> npt.NDArray[Any]:
+    """An odd number of so many bits for each index below CODES."""
+    leading = 1 << (bits - 1)
+    return np.asarray(leading + (2 * index * CODE_MULTIPLIER % leading | 1))
+
+
+def _code_fully(name: str, view: Floats, side: Side) -> None:
+    """Codes of f32 that need all of its bits, in every other row or column of results. C is 0 there."""
+    lines = (..., slice(1, None, 2), slice(None)) if side == "B" else (..., slice(1, None, 2))
+    index = np.arange(view.size).reshape(view.shape)[lines] % CODES
+    view[lines] = 0 if name == "C" else _odd(index, DType.F32.precision)
 
 
 def exact_magnitude(case: Case) -> int:

@@ -18,9 +18,10 @@ from gemmgen.problem.case import Case
 from gemmgen.run.executor import Floats
 from gemmgen.verification.comparison import Compared
 from gemmgen.verification.extent import reach
-from gemmgen.verification.replay import Replayer
+from gemmgen.verification.replay import Index, Replayer
 from gemmgen.verification.scalars import SIMPLE_SCALARS
 from gemmgen.verification.situation import EDGES, EXACT_KINDS, Situation, edges
+from gemmgen.verification.tensor_core import Codes
 from gemmgen.verification.window import Window
 
 Range = tuple[int, int]  # smallest and largest
@@ -115,7 +116,17 @@ class DomainTally:
 
     def replayed(self, situation: Situation, result: Floats, window: Window) -> str | None:
         """C has been computed inside `window`. Returns what of it is not as planned, where that is wrong."""
-        return None if self.replayer is None else self.replayer.compare(situation, result, window)
+        at, c = self.planned_places(situation, window), situation.case.c
+        return None if at is None else self.replayed_at(situation, c.view(result.view(c.dtype.bits))[at], at)
+
+    def planned_places(self, situation: Situation, window: Window) -> Index | None:
+        """Elements of C whose bits are to be compared."""
+        return None if self.replayer is None else self.replayer.places(situation, window)
+
+    def replayed_at(self, situation: Situation, got: Codes, at: Index) -> str | None:
+        """The same of C's bits at those places."""
+        assert self.replayer is not None
+        return self.replayer.compare(situation, got, at)
 
     def ran_apart(self, case: Case) -> None:
         """A situation ran, whole, whose matrices are as far apart as those of `case`."""

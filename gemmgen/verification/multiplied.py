@@ -59,21 +59,34 @@ def products_by(multiply: Multiply, situation: Situation) -> Products | None:
 
 def differs(situation: Situation, product: Doubles) -> bool:
     """Whether an element of `product`, of some, is not what numpy makes of A and B, as far as both are exact."""
-    case, operands, sums = situation.case, make_operands(situation), situation.case.problem.types.accumulator
-    count = max(1, min(SAMPLED, SAMPLED_PRODUCTS // max(case.k, 1)))
+    count = samples(situation.case)
     at = tuple(np.random.default_rng(situation.seed).integers(0, size, count) for size in product.shape)
-    of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
-    a = case.a.dtype.decode(case.a.view(operands.a)[of_a])[:, None, :]
-    b = case.b.dtype.decode(np.swapaxes(case.b.view(operands.b), -1, -2)[of_b])[:, :, None]
-    got = product[at]
+    wanted, size, largest = products_at(situation, at)
+    got, sums = product[at], situation.case.problem.types.accumulator
     with np.errstate(invalid="ignore"):
-        wanted = product_of(a, b, sums, situation.data).ravel()
-        size, largest = (np.abs(a) @ np.abs(b)).ravel(), (np.abs(a).max(-1) * np.abs(b).max(-2)).ravel()
-        near = np.abs(got - wanted) <= _allowed(sums, case.k, size, largest)
+        near = np.abs(got - wanted) <= allowed(sums, situation.case.k, size, largest)
     return not bool((near | (got == wanted) | np.isnan(got) & np.isnan(wanted)).all())
 
 
-def _allowed(sums: DType, k: int, size: Doubles, largest: Doubles) -> Doubles | float:
+def samples(case: Case) -> int:
+    """How many elements numpy computes besides."""
+    return max(1, min(SAMPLED, SAMPLED_PRODUCTS // max(case.k, 1)))
+
+
+def products_at(situation: Situation, at: tuple[npt.NDArray[np.int64], ...]) -> Products:
+    """(A * B, |A| * |B|, the largest |A| times the largest |B|) of some elements, by numpy."""
+    case, operands, sums = situation.case, make_operands(situation), situation.case.problem.types.accumulator
+    of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
+    a = case.a.dtype.decode(case.a.view(operands.a)[of_a])[:, None, :]
+    b = case.b.dtype.decode(np.swapaxes(case.b.view(operands.b), -1, -2)[of_b])[:, :, None]
+    with np.errstate(invalid="ignore"):
+        product = product_of(a, b, sums, situation.data).ravel()
+        size = (np.abs(a) @ np.abs(b)).ravel()
+        largest = np.where(np.isfinite(a), np.abs(a), 0.0).max(-1) * np.where(np.isfinite(b), np.abs(b), 0.0).max(-2)
+    return product, size, largest.ravel()
+
+
+def allowed(sums: DType, k: int, size: Doubles, largest: Doubles) -> Doubles | float:
     """How far apart two products may be that both sum in float64, or, for f64, in twice as many bits."""
     if sums.is_integer:
         return 0.0

@@ -89,19 +89,18 @@ from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.recent import Recent
 from gemmgen.support.threads import in_threads
-from gemmgen.verification.data import MEMORY, SPARSE_PRODUCTS, data_seed, make_operands, unscaled
+from gemmgen.verification.data import MEMORY, data_seed, make_operands, unscaled
+from gemmgen.verification.linear import REFERENCE_ROUNDINGS, alpha_of, linear, no_bound, nonzero_terms, off_beyond
 from gemmgen.verification.multiplied import Multiply, on_host, products_by
 from gemmgen.verification.products import SLICE_RESIDUE, Products, all_products, of_each_matrix
 from gemmgen.verification.roundings import Bounded, apply_epilogue, doubtful
 from gemmgen.verification.situation import EXACT_KINDS, Situation
-from gemmgen.verification.tensor_bound import LAMBDA, tensor_bound
+from gemmgen.verification.tensor_bound import LAMBDA
 from gemmgen.verification.window import Window
 
 Doubles = npt.NDArray[np.float64]
 Elements = npt.NDArray[Any]
 
-SCALING_ROUNDINGS = 4  # of an integer sum: its own to a float, alpha, beta and their sum
-REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
 KEPT_ELEMENTS = 2**18  # of a product that is kept for other scalars
 PART_ELEMENTS = 2**17  # that a thread looks at: in float64 a few such arrays fit a core's cache
 
@@ -225,7 +224,7 @@ def _expected(situation: Situation, window: Window, output: str, multiply: Multi
         return _expected_part(situation, window, output, found)
     values = np.empty(found[0][0].shape)
     exact = case.problem.epilogue.is_linear and (situation.data in EXACT_KINDS or case.problem.types.scalar.is_integer)
-    bound = _no_bound(values) if exact else np.empty(values.shape)
+    bound = no_bound(values) if exact else np.empty(values.shape)
 
     def make(part: Window) -> None:
         at = part.within(window)
@@ -238,76 +237,15 @@ def _expected(situation: Situation, window: Window, output: str, multiply: Multi
     return values, bound
 
 
-def _no_bound(values: Doubles) -> Doubles:
-    """Zeros that take no memory."""
-    return np.broadcast_to(np.zeros(()), values.shape)
-
-
 def _expected_part(
     situation: Situation, window: Window, output: str, of: tuple[Products, ...]
 ) -> tuple[Doubles, Doubles]:
     """`of`: the products of A with each matrix of B."""
-    case, types = situation.case, situation.case.problem.types
+    case = situation.case
     if not case.problem.epilogue.is_linear:
         return _through_epilogue(situation, window, of, output)
-    product, size, largest = of[0]
-    if types.scalar.is_integer:
-        return _integer_result(situation, window, product), _no_bound(product)
-    with np.errstate(invalid="ignore"):
-        unscaled_size = size
-        values, size = alpha_of(case) * product, abs(alpha_of(case)) * size
-        if case.beta != 0:  # beta = 0 must not read C, which may hold NaN
-            old = case.c.dtype.decode(case.c.view(make_operands(situation).c)[window.index])
-            values, size = values + case.beta * old, size + np.abs(case.beta * old)
-    if situation.data in EXACT_KINDS:
-        return values, _no_bound(values)
-    with np.errstate(invalid="ignore"):  # alpha may be infinite
-        beyond = abs(alpha_of(case)) * _beyond(situation, product, unscaled_size, largest)
-    bound = _bound(situation, size, largest) + beyond
-    return values, np.where(np.isfinite(values), bound, 0.0)
-
-
-def _beyond(situation: Situation, product: Doubles, size: Doubles, largest: Doubles) -> Doubles | float:
-    """What tensor cores' sums may be off by besides."""
-    case = situation.case
-    return tensor_bound(case.problem.types, case.k, _terms(situation), product, size, largest)
-
-
-def alpha_of(case: Case) -> float:
-    """0 in place of alpha where it scales no product: K = 0 gives beta * C for an infinite alpha, too, as in BLAS."""
-    return 0.0 if case.k == 0 and case.problem.epilogue.alpha_scales_acc else case.alpha
-
-
-def _integer_result(situation: Situation, window: Window, product: Doubles) -> Doubles:
-    """Modulo 2^32: no term reaches 2^62."""
-    case, dtype = situation.case, situation.case.problem.types.scalar
-    values = int(case.alpha) * product.astype(np.int64)
-    if case.beta != 0:
-        values += int(case.beta) * case.c.view(make_operands(situation).c)[window.index].astype(np.int64)
-    return dtype.wrap(values).astype(np.float64)
-
-
-def _terms(situation: Situation) -> int:
-    """Products of a sum that are not 0, at most: adding 0 rounds nothing."""
-    k = situation.case.k
-    return min(k, SPARSE_PRODUCTS) if situation.data == "sparse" else k
-
-
-def _bound(situation: Situation, size: Doubles, largest: Doubles) -> Doubles:
-    """What an element may be off by before it is stored: see the module. `size` is S."""
-    case, types = situation.case, situation.case.problem.types
-    sums, scalar = types.accumulator, types.scalar
-    if sums.is_integer:  # exact, and then scaled
-        return SCALING_ROUNDINGS * scalar.unit_roundoff * size + scalar.smallest
-    roundings = LAMBDA * np.sqrt(_terms(situation) + 2)  # two more: alpha and beta
-    underflows = (2 * case.k + 1) * abs(alpha_of(case)) + 2
-    residue: Doubles | float = 0.0
-    if sums == DType.F64:  # the reference's own
-        roundings += REFERENCE_ROUNDINGS
-        underflows += abs(alpha_of(case)) + 2
-        residue = abs(alpha_of(case)) * case.k * SLICE_RESIDUE * largest
-    bound: Doubles = roundings * (sums.unit_roundoff * size) + residue + np.ceil(underflows / 2) * sums.smallest
-    return bound
+    old = case.c.view(make_operands(situation).c)[window.index] if case.beta != 0 else None  # it may hold NaN
+    return linear(situation, *of[0], old)
 
 
 def _through_epilogue(
@@ -330,10 +268,10 @@ def _through_epilogue(
 
 def _accumulator(situation: Situation, exact: bool, product: Doubles, size: Doubles, largest: Doubles) -> Bounded:
     """A product as a kernel's accumulator holds it, tensor cores' among them."""
-    acc = _bounded_sum(situation, exact, _terms(situation), product, size, largest)
+    acc = _bounded_sum(situation, exact, nonzero_terms(situation), product, size, largest)
     if exact:
         return acc
-    beyond = np.where(np.isfinite(product), _beyond(situation, product, size, largest), 0.0)
+    beyond = np.where(np.isfinite(product), off_beyond(situation, product, size, largest), 0.0)
     return Bounded(acc.value, acc.bound + beyond)
 
 

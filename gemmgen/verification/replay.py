@@ -31,8 +31,9 @@ from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.comparison import right
 from gemmgen.verification.data import make_operands
+from gemmgen.verification.linear import alpha_of
 from gemmgen.verification.recordings import is_recorded
-from gemmgen.verification.reference import alpha_of, epilogue_inputs
+from gemmgen.verification.reference import epilogue_inputs
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.tensor_core import Codes, dot, fused
@@ -85,13 +86,14 @@ class Replayer:
         self._elements = self._equal = 0
         self._first: str | None = None
 
-    def compare(self, situation: Situation, result: Floats, window: Window) -> str | None:
-        """Some elements of C, as it is in storage after a run, inside `window`. Returns what is wrong, if anything."""
-        if self._order is None or not window.elements:
-            return None
-        case, at = situation.case, sample(situation, window)
+    def places(self, situation: Situation, window: Window) -> Index | None:
+        """The elements of C inside `window` that are compared; None where the plan says nothing of them."""
+        return None if self._order is None or not window.elements else sample(situation, window)
+
+    def compare(self, situation: Situation, got: Codes, at: Index) -> str | None:
+        """`got` is in C's storage, as bits, at those places after a run. Returns what is wrong, if anything."""
+        assert self._order is not None
         planned = replay(self._order, self._arch, situation, at)
-        got = case.c.view(result.view(case.c.dtype.bits))[at]
         agrees = planned.agrees(got)
         self._elements += len(agrees)
         self._equal += int(agrees.sum())

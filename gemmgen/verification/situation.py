@@ -50,6 +50,7 @@ TILE_FLOPS = 2.5e9  # of a block tile over such a K at most: a second or two
 MANY_TILES = (66_000, 33_000)
 NO_DEPTH = {"m": 5, "n": 7, "k": 0}  # where alpha counts for nothing, though it be NaN
 VAST_ELEMENTS, VAST_FLOPS = 20_000_000, 1e8  # of such cases at most, or they are left out
+VAST_PARTIALS = 2**30  # bytes that split-K takes for one, likewise
 Side = Literal["A", "B"]
 Sizes = Literal["usual", "tiny", "deep", "far M", "far N"]
 # Those of a run's examples in turn. Their number and ROUND's have no divisor, so that each of them meets all data.
@@ -209,21 +210,30 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
         if problem.sizes[name] is None:
             shapes.append({**_shape(1, 1, 1), name.lower(): tiles * grid[name]})
     cases = [_free_case(problem, shape, VAST_FLOPS) for shape in shapes]
+    kind: DataKind = (
+        "random" if problem.types.accumulator.is_integer else "exact"
+    )  # integers are exact at their largest
     return [
-        Situation(case, "exact", seed=1)  # not watched for races, which takes longer
+        Situation(case, kind, seed=1)  # not watched for races, which takes longer
         for case in cases
-        if case.flops <= VAST_FLOPS and sum(matrix.elements for matrix in case.matrices) <= VAST_ELEMENTS
+        if case.flops <= VAST_FLOPS
+        and sum(matrix.elements for matrix in case.matrices) <= VAST_ELEMENTS
+        and source.launch.workspace(case).partials <= VAST_PARTIALS
     ]
 
 
 def _depths(source: KernelSource) -> list[int]:
-    """K beyond 16 bits, and with more k tiles than 8 and 16 bits count, as far as a tile of C takes no longer."""
+    """K beyond 16 bits, and with more k tiles than 8 and 16 bits count, as far as a tile of C takes no longer.
+
+    Of tiles that take longer over all of these it is the largest K that they have time for.
+    """
     if source.problem.k is not None:
         return []
     tile, step = dict(source.launch.grid), source.config.get("BK", 1)
     area = tile.get("M", DEEP_WIDTH) * tile.get("N", DEEP_WIDTH)
-    depths = {max(DEEP, count * step + 1) for count in MANY_DEEP}
-    return [k for k in sorted(depths) if 2.0 * area * k <= TILE_FLOPS]
+    affordable = int(TILE_FLOPS // (2 * area))
+    depths = sorted({max(DEEP, count * step + 1) for count in MANY_DEEP})
+    return [k for k in depths if k <= affordable] or [max(affordable - step, 0) // step * step + 1]
 
 
 def _free_case(problem: Problem, sizes: dict[str, int], most_flops: float = BATCH_FLOPS) -> Case:

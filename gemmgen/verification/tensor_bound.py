@@ -19,6 +19,7 @@ it, and a sum by LAMBDA 2^-10 T, with errors that behave as independent.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,27 +90,54 @@ def _of_fp8(compute: Compute) -> Allowance:
     return Allowance(sums.products, PROMOTION if promoted else 0, of_sum=unit, of_spread=unit * LAMBDA)
 
 
+@dataclass(frozen=True)
+class Beyond:
+    """The same with the steps of one K multiplied in:
+
+    of_sum |sum| + of_spread T + least + min(of_size S, of_size_spread T)
+    """
+
+    of_sum: float = 0.0
+    of_spread: float = 0.0
+    least: float = 0.0
+    of_size: float = 0.0
+    of_size_spread: float = 0.0
+
+
+def beyond(types: Types, k: int, terms: int) -> Beyond:
+    """Of a sum of `k` products, of which `terms` are not zero."""
+    allowed = allowance(types)
+    if allowed is None:
+        return Beyond()
+    steps = allowed.steps(k, terms)
+    times = math.sqrt(steps) if allowed.root else steps
+    return Beyond(
+        of_sum=times * allowed.of_sum,
+        of_spread=times * allowed.of_spread,
+        least=steps * allowed.least,
+        of_size=allowed.rounding,
+        of_size_spread=LAMBDA * allowed.rounding,
+    )
+
+
 def tensor_bound(types: Types, k: int, terms: int, total: Doubles, size: Doubles, largest: Doubles) -> Doubles | float:
     """What a sum of `k` products, of which `terms` are not zero, may be off by besides.
 
     total, size, largest  the sum, that of the products' magnitudes, and the largest of these or more
     """
-    allowed = allowance(types)
-    if allowed is None:
+    if allowance(types) is None:
         return 0.0
-    magnitude = np.where(np.isfinite(total), np.abs(total), 0.0)
-    steps = allowed.steps(k, terms)
+    numbers = beyond(types, k, terms)
+    bound = numbers.of_sum * np.where(np.isfinite(total), np.abs(total), 0.0) + numbers.least
     if not needs_largest(types):
-        return steps * (allowed.of_sum * magnitude + allowed.least)
+        return bound
     with np.errstate(invalid="ignore", over="ignore"):
         spread = np.minimum(size, np.sqrt(largest) * np.sqrt(size))
-    times = np.sqrt(steps) if allowed.root else steps
-    bound = times * allowed.of_sum * magnitude + steps * allowed.least
-    if allowed.of_spread:
-        bound = bound + times * allowed.of_spread * spread
-    if allowed.rounding:
-        bound = bound + np.minimum(allowed.rounding * size, LAMBDA * allowed.rounding * spread)
-    return np.asarray(bound)
+    if numbers.of_spread:
+        bound = bound + numbers.of_spread * spread
+    if numbers.of_size:
+        bound = bound + np.minimum(numbers.of_size * size, numbers.of_size_spread * spread)
+    return bound
 
 
 def _has_mma(types: Types) -> bool:

@@ -98,3 +98,31 @@ __device__ __forceinline__ void rows_of(const Accumulators& acc, ${ T } (&sums)[
     }
 }
 //% endmacro
+/*# Sums change lanes, so that those of neighbouring columns meet. #*/
+//% macro exchange(view)
+// Lanes that are DISTANCE apart exchange halves of their parts of a row: each 2 * DISTANCE sums of the one and the other, which lie side
+// by side in C, become neighbours in one lane, of the first such part in the lower lane and of the second in the upper one.
+template <int DISTANCE>
+__device__ __forceinline__ void exchange_with(${ T } (&row)[TN])
+{
+    constexpr int WIDTH = 2 * DISTANCE;
+    const bool upper = threadIdx.x & DISTANCE;
+    #pragma unroll
+    for (int j = 0; j < TN; ++j) {
+        if (j / WIDTH % 2) continue;
+        ${ T }& first = row[j];
+        ${ T }& second = row[j + WIDTH];
+        const ${ T } got = __shfl_xor_sync(0xffffffffu, upper ? first : second, DISTANCE);
+        (upper ? first : second) = got;
+    }
+}
+
+// Of a thread's sums of a row, pairs as tensor cores leave them: those of four lanes become FN neighbours in each.
+__device__ __forceinline__ void exchange(${ T } (&row)[TN])
+{
+    exchange_with<1>(row);
+//% if view.exchanged == 8
+    exchange_with<2>(row);
+//% endif
+}
+//% endmacro

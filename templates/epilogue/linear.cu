@@ -1,7 +1,8 @@
-/*# registers -> global: C = alpha * sums + beta * C, row by row of a thread's. #*/
+/*# registers -> global: C = alpha * sums + beta * C, row by row of a thread's. `whole`: where it stores to, a tile has room beyond
+    the edges of C. #*/
 //% from "epilogue/result.cu" import element_of_c, narrowed, scaled
-//% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false)
-//% set m_edge, n_edge = "M" in kernel.edges, "N" in kernel.edges
+//% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false, staged=false, whole=false)
+//% set m_edge, n_edge = "M" in kernel.edges and not whole, "N" in kernel.edges and not whole
 //% set S, nothing, add = types.scalar.ctype, types.scalar.arithmetic.zero, types.scalar.arithmetic.fma
 //% if n_edge
 // The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
@@ -76,9 +77,9 @@ __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters },
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = ${ scaled("sums[j + v]") };
 //% if n_edge
-        store_edge<VC>(${ element_of_c(kernel) }, value, beta, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
+        store_edge<VC>(${ element_of_c(staged) }, value, beta, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
 //% else
-        store_results<VC>(${ element_of_c(kernel) }, value, beta);
+        store_results<VC>(${ element_of_c(staged) }, value, beta);
 //% endif
     }
 }

@@ -14,7 +14,7 @@ ${ "multiply_add(alpha, %s, 0)" % sum if types.scalar.is_integer else "alpha * "
 ${ narrow ~ "(" if narrow }/*% if types.scalar.is_integer %*/beta == 0 ? multiply_add(alpha, ${ sum }, 0) : multiply_add(beta, ${ old }, multiply_add(alpha, ${ sum }, 0))/*% else %*/beta == ${ types.scalar.arithmetic.zero } ? alpha * ${ sum } : ${ types.scalar.arithmetic.fma }(beta, ${ old }, alpha * ${ sum })/*% endif %*/${ ")" if narrow }
 //%- endmacro
 
-/*# Where a store of C finds row m and column n of its tile: in C, or in shared memory, from where TMA stores. #*/
-//% macro element_of_c(kernel)
-tile + ${ "staged_at(m, n)" if kernel.staged else "Offset(m) * s.ldc + n" }
+/*# Where a store of C finds row m and column n of its tile: in C, or in shared memory on the way there. #*/
+//% macro element_of_c(staged)
+tile + ${ "staged_at(m, n)" if staged else "Offset(m) * s.ldc + n" }
 //%- endmacro

@@ -235,7 +235,7 @@ store<N>(${ to }, ${ x.name });
 ${ ", const %s (&sums2)[TN]" | format(T) if e.products > 1 }${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", const %s (&column_sums)[TN]" | format(T) if "column_sum" in e.sums }
 //%- endmacro
 /*# registers -> global, row by row of a thread's. #*/
-//% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false)
+//% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false, staged=false, whole=false)
 //% set e = kernel.problem.epilogue
 //% set m_edge, n_edge = "M" in kernel.edges, "N" in kernel.edges
 //% set stores = kernel.epilogue.stores
@@ -314,9 +314,9 @@ __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters },
         for (int v = 0; v < VC; ++v) column_sum.at[v] = column_sums[j + v];
 //% endif
 //% if n_edge
-        store_edge<VC>(${ element_of_c(kernel) }, e${ at_position(stores) }, value${ sums_of(e) }${ given }, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
+        store_edge<VC>(${ element_of_c(staged) }, e${ at_position(stores) }, value${ sums_of(e) }${ given }, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
 //% else
-        store_results<VC>(${ element_of_c(kernel) }, e${ at_position(stores) }, value${ sums_of(e) }${ given });
+        store_results<VC>(${ element_of_c(staged) }, e${ at_position(stores) }, value${ sums_of(e) }${ given });
 //% endif
     }
 //% if row_amax

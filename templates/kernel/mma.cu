@@ -7,7 +7,7 @@
 //% from "device/ldmatrix.cu" import ldmatrix
 //% from "device/mma.cu" import mma as mma_function
 //% from "copy/swizzle.cu" import swizzle
-//% from "compute/tensor.cu" import declare_summed
+//% from "compute/tensor.cu" import declare_summed, exchange
 //% block elements
 ${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves=view.halves, adds=kernel.adds_integers) }
 //%- endblock
@@ -19,13 +19,16 @@ using Accumulators = ${ "unsigned" if view.halves else T }[MMAS_M][MMAS_N][${ vi
 
 /*% endblock %*/
 //% block origin
-${ warp_origin() }
+${ warp_origin(view.exchanged) }
 //% endblock
 //% block access
 //% block copies
 //% endblock
 ${ ldmatrix(view.loads) }
 ${ mma_function(view.instructions) }
+//% if view.exchanged
+${ exchange(view) }
+//% endif
 //% if view.rounds
 ${ tf32() }
 //%- endif
@@ -45,6 +48,10 @@ ${ declare_summed(kernel) }
 
     ${ T } sums[TM][TN];
     rows_of(${ "totals" if view.promoted else "acc" }, sums);
+//% if view.exchanged
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) exchange(sums[i]);
+//% endif
 //% if "row_sum" in kernel.problem.epilogue.sums
     ${ T } row_sums[TM];
     #pragma unroll
@@ -54,5 +61,8 @@ ${ declare_summed(kernel) }
     ${ T } column_sums[TN];
     #pragma unroll
     for (int j = 0; j < TN; ++j) column_sums[j] = column_sum_acc[j / 2][j % 2];  // and in every row
+//% if view.exchanged
+    exchange(column_sums);
+//% endif
 //% endif
 //% endblock

@@ -15,7 +15,9 @@
 //% from "prepare/prepare.cu" import prepare
 //% from "prepare/split.cu" import pieces, pair_of
 //% from "wgmma/stage.cu" import clear, fragments, load_stage, multiply_stage, promote, release_stage
-//% from "wgmma/piece.cu" import sums_of_piece, staged_at
+//% from "wgmma/multiply.cu" import multiply_k_tiles, multiply_pairs
+//% from "wgmma/piece.cu" import load_rows, staged_at, staged_row_at, store_rows, sums_of_piece
+//% from "wgmma/split.cu" import split_k
 //% from "epilogue/linear.cu" import store_c as store_linear
 //% from "epilogue/sums.cu" import load_sums, sums as sums_taken
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
@@ -25,9 +27,12 @@
 //% set rank = 3 if view.batched else 2
 //% set box_rank = 3 if view.pieces else rank
 //% set loads_c = view.staged and e.reads_c
+//% set needed = "beta != " ~ types.scalar.arithmetic.zero
 //% set matrix = ", matrix" if view.batched
 //% set along = view.along if view.cluster > 1
-//% set per, of_cluster = (" / CLUSTER", ", rank") if along else ("", "")
+//% set split = kernel.launch.splits > 1
+//% set begin, end = ("begin", "end") if split else ("0", "s.K")
+//% set per, of_cluster = (" / CLUSTER", ", rank") if along else (" / SPLIT" if split else "", "")
 //% set rows, columns = "CLUSTER_M" if along == "m" else "BM", "CLUSTER_N" if along == "n" else "BN"
 ${ header(kernel) }
 namespace {
@@ -39,22 +44,29 @@ ${ vec() }
 //% if kernel.copies | selectattr("reads_edge") | list
 ${ load_edge() }
 //% endif
-//% set registers = "BM / 2" if view.swapped else ("BN / 2" if view.halves else "BN") if gated else ("BN / 4" if view.halves else "BN / 2")
-//% set mmas = "MMAS_N" if view.swapped else "MMAS_M"
 // This thread's share of the sums: 64 x ${ "2 * " if gated }${ "BM" if view.swapped else "BN" } of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.${ " The first half\n// is of B's first matrix." if gated }
-using Accumulators = ${ view.wgmma.c_type }[${ mmas }][${ registers }];
+using Accumulators = ${ view.wgmma.c_type }[${ view.mmas }][${ view.sums }];
 
-// The ring of k tiles${ ", pieces of C on their way out" if view.staged }, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, ${ "pieces" if view.staged else "rows" } of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
     alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if gated }BN * BK];  // ${ "of each of two matrices " if gated }${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
 //% if view.staged
     alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * ${ "CM" if view.swapped else "CN" }];
+//% else
+    alignas(16) ${ TC } c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
 //% endif
     unsigned long long full[STAGES];   // a stage's tiles have landed
+//% if view.pingpong
+    unsigned long long empty[STAGES];  // ${ "their consumers in all blocks of the cluster have" if view.cluster > 1 else "their consumer has" } done with them
+//% else
     unsigned long long empty[STAGES];  // all consumers${ " of the cluster" if view.cluster > 1 } have done with them
+//% endif
 //% if loads_c
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
+//% endif
+//% if split
+    int last;  // whether this block is the last of its tile's to arrive
 //% endif
 };
 static_assert(sizeof(Shared) == ${ kernel.launch.shared_bytes }, "the launch asks for as much shared memory");
@@ -69,10 +81,18 @@ struct Ring {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
+//% if view.pingpong
+
+    __device__ __forceinline__ void advance(int stages)
+    {
+        parity ^= (stage + stages) / STAGES % 2;
+        stage = (stage + stages) % STAGES;
+    }
+//% endif
 };
 
 //% if view.feeds
-${ fragments(view, mmas) }
+${ fragments(view) }
 //% endif
 // Row and column of this thread's first sum, of the ${ "BM x 64" if view.swapped else "64 x 2 * BN" if gated else "64 x BN" } that its warpgroup multiplies at once.
 struct ThreadOrigin {
@@ -106,8 +126,8 @@ ${ tma_multicast((box_rank,)) }
 //% if view.staged or limited
 ${ fence_proxy_async() }
 //% endif
-//% if view.staged
-${ named_barriers(arrive=false) }
+//% if view.staged or view.pingpong or split
+${ named_barriers(arrive=view.pingpong) }
 //% endif
 //% if view.donates
 ${ setmaxnreg() }
@@ -124,13 +144,23 @@ ${ load_stage(view) }
 ${ multiply_stage(view) }
 ${ release_stage(view) }
 //% if view.promoted
-${ promote(view, registers) }
+${ promote(view) }
 //% endif
-${ sums_of_piece(view, registers) }
+//% if split
+${ split_k(view) }
+//% endif
+${ sums_of_piece(view) }
 //% if view.staged
 ${ staged_at(view) }
+${ store_c(kernel, staged=true) }
+//% else
+${ staged_row_at() }
+${ store_c(kernel, shared=true, staged=true, whole=not kernel.epilogue) }
+//% if e.reads_c
+${ load_rows(kernel) }
 //% endif
-${ store_c(kernel) }
+${ store_rows(kernel, view.row_access) }
+//% endif
 //% if e.sums
 ${ load_sums(kernel) | trim("\n") }
 //% endif
@@ -144,7 +174,10 @@ ${ signature(kernel) }{
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-//% if view.cluster > 1
+//% if view.pingpong
+            mbarrier_init(&shared.full[stage], 1);   // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], ${ "CLUSTER" if view.cluster > 1 else "1" });  // one thread of the consumer ${ "in each block" if view.cluster > 1 else "whose k tile it has" }
+//% elif view.cluster > 1
             mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
             mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
 //% else
@@ -184,7 +217,14 @@ ${ signature(kernel) }{
 //% endif
 //% set every = "tiles * " ~ (kernel.sizes.batch or "batch") if view.batched else "tiles"
 //% set depth = 4 if view.persistent else 0
+//% if split
+    const int range = static_cast<int>(blockIdx.x % SPLIT);  // of K, which this block sums
+    const auto [begin, end] = split_k_range(s.K, range);
+//% endif
 //% set piece = number ~ " / tiles * PIECES + " if view.batched
+//% if view.pingpong
+    const int k_tiles = ${ "PAIRS * ((s.K + BK - 1) / BK)" if view.pieces else "(s.K + BK - 1) / BK" };  // of a tile of C
+//% endif
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
 //% if view.donates
@@ -197,17 +237,17 @@ ${ signature(kernel) }{
 //% filter indent(depth, true)
         const TileOrigin tile = tile_of_block(s, ${ number }${ " % tiles" if view.batched }${ of_cluster });
 //% if view.pieces
-        for (int first = 0; first < s.K; first += INTERVAL) {
+        for (int first = ${ begin }; first < ${ end }; first += INTERVAL) {
             for (int i = 0; i < PAIRS; ++i) {
                 const Pair pair = pair_of(i);
-                for (int k = first; k < ${ "first + INTERVAL" if view.whole_intervals else "min(first + INTERVAL, s.K)" }; k += BK, ring.advance()) {
+                for (int k = first; k < ${ "first + INTERVAL" if view.whole_intervals else "min(first + INTERVAL, %s)" | format(end) }; k += BK, ring.advance()) {
                     mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
                     load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if gated }, ${ piece }pair.a, ${ piece }pair.b${ of_cluster });
                 }
             }
         }
 //% else
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+        for (int k = ${ begin }; k < ${ end }; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
             load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if gated }${ ", %s / tiles" | format(number) if view.batched }${ of_cluster });
         }
@@ -230,7 +270,13 @@ ${ signature(kernel) }{
 //% if loads_c
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
 //% endif
-//% if view.persistent
+//% if view.pingpong
+    const int begin = blockIdx.x${ per }, step = gridDim.x${ per };  // of the block's tiles
+    ring.advance(consumer * k_tiles);
+    for (int number = begin + consumer * step; number < ${ every }; number += CONSUMERS * step) {
+        // Consumers multiply in turns: one that was phases ahead would take a barrier's phase for a later one of its parity.
+        if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
+//% elif view.persistent
     for (int number = blockIdx.x${ per }; number < ${ every }; number += gridDim.x${ per }) {
 //% endif
 //% filter indent(depth, true)
@@ -238,81 +284,57 @@ ${ signature(kernel) }{
 //% if view.batched
     const int matrix = ${ number } / tiles;
 //% endif
-    Accumulators acc = {}${ ", totals = {}" if view.promoted };
+    Accumulators acc${ "[2]" if view.alternates } = {}${ ", totals = {}" if view.promoted };
 //% if view.feeds
     Fragments fragments[2];  // of a step of k, and of the next one, which is loaded while the products of the first go on
 //% endif
-//% if view.in_flight
+//% if view.in_flight and not view.alternates
     int previous = 0;  // the stage whose products may still be under way
 //% endif
+//% set how = "" if view.pingpong else "consumer * %s * 64, " | format(view.mmas)
 //% if view.pieces
-    for (int first = 0; first < s.K; first += INTERVAL) {
-//% set tiles_of_pair = "INTERVAL / BK" if view.whole_intervals else "((min(INTERVAL, s.K - first) + BK - 1) / BK)"
-        for (int i = 0; i < PAIRS * ${ tiles_of_pair }; ++i, ring.advance()) {
-            mbarrier_wait(&shared.full[ring.stage], ring.parity);
-            wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, i > 0, acc);
-            wgmma_commit();
+//% set k_tiles = "INTERVAL / BK" if view.whole_intervals else "((min(INTERVAL, %s - first) + BK - 1) / BK)" | format(end)
+    for (int first = ${ begin }; first < ${ end }; first += INTERVAL) {
+${ multiply_k_tiles(view, "int i = 0; i < PAIRS * %s; ++i" | format(k_tiles), "i > 0", how ~ "i > 0, ") | indent(8, true) | trim("\n") }
 //% if view.in_flight
-            wgmma_wait<1>();  // for those of the k tile before
-            if (i > 0) release_stage(shared, previous);
-            previous = ring.stage;
-        }
         wgmma_wait<0>();
         release_stage(shared, previous);
-//% else
-            wgmma_wait<0>();
-            release_stage(shared, ring.stage);
-        }
 //% endif
         promote(acc, totals);
     }
+//% elif view.alternates
+${ multiply_pairs(view, how, view.odd, begin, end) | indent(4, true) | trim("\n") }
 //% else
-    for (int k = 0; k < s.K; k += BK, ring.advance()) {
-        mbarrier_wait(&shared.full[ring.stage], ring.parity);
-//% if view.feeds
-        #pragma unroll
-        for (int step = 0; step < BK; step += K_STEP) {
-            multiply_step(shared, ring.stage, consumer * ${ mmas } * 64, step, fragments[step / K_STEP % 2], acc);
-            wgmma_wait<1>();  // for the step before, which reads the other fragments
-//% if view.in_flight
-            if (step == 0 && k > 0) release_stage(shared, previous);
+${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k > %s" | format(begin), how) | indent(4, true) | trim("\n") }
 //% endif
-        }
-//% else
-        wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-        wgmma_commit();
-//% endif
-//% if view.feeds and view.in_flight
-        previous = ring.stage;
-//% elif view.in_flight
-        wgmma_wait<1>();  // for those of the k tile before
-        if (k > 0) release_stage(shared, previous);
-        previous = ring.stage;
-//% else
-        wgmma_wait<0>();
-        release_stage(shared, ring.stage);
-//% endif
-//% if view.promoted
-        promote(acc, totals);
-//% endif
-    }
+//% if view.pingpong
+    if (number < ${ every } - step) named_barrier_arrive(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256);  // it is the next one's turn
 //% endif
 //% if view.in_flight and not view.pieces
     wgmma_wait<0>();
-    ${ "if (s.K > 0) " if not kernel.problem.k }release_stage(shared, previous);
+    ${ "if (previous >= 0) " if view.alternates else "if (begin < end) " if split else "if (s.K > 0) " if not kernel.problem.k }release_stage(shared, previous);
+//% endif
+//% if view.alternates
+    promote(acc[1], totals);
+//% endif
+//% if split
+
+//% set summed = "totals" if view.promoted else "acc"
+    ${ T }* const tile_partials = partials + static_cast<long long>(${ number }) * (SPLIT * PARTIAL);
+    store_partial(${ summed }, tile_partials + range * PARTIAL);
+    if (!last_to_arrive(shared, semaphores + ${ number })) return;
+    reduce_partials(tile_partials, range, ${ summed });
 //% endif
 
     #pragma unroll
-    for (int i = 0; i < ${ mmas }; ++i) {
+    for (int i = 0; i < ${ view.mmas }; ++i) {
         #pragma unroll
 //% if view.swapped
         for (int piece = 0; piece < BM / CM; ++piece) {
             const int m = tile.m + piece * CM, n = tile.n + (consumer * MMAS_N + i) * 64;
 //% else
         for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+            const int m = tile.m + ${ "i" if view.pingpong else "(consumer * MMAS_M + i)" } * 64, n = tile.n + piece * CN;
 //% endif
             ${ T } sums[TM][TN];
             sums_of_piece(${ "totals" if view.promoted else "acc" }[i], piece, sums);
@@ -325,10 +347,9 @@ ${ signature(kernel) }{
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
             named_barrier_sync(1 + consumer, 128);
 //% if loads_c
-//% set needed = "beta != " ~ types.scalar.arithmetic.zero
             if (${ needed }) {  // else C is not read: what stands there may be NaN
                 if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], ${ "CM * 64" if view.swapped else "64 * CN" } * sizeof(${ TC }));
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * ${ "CM" if view.swapped else "CN" } * sizeof(${ TC }));
 //% if view.swapped
                     for (int at = 0; at < 64; at += CN) tma_load_${ rank }d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m${ matrix });
 //% else
@@ -339,8 +360,6 @@ ${ signature(kernel) }{
                 c_parity ^= 1;
             }
 //% endif
-//% else
-            ${ TC }* const c = C + ${ "matrix * s.stride_c + " if view.batched }Offset(m) * s.ldc + n;
 //% endif
 //% if kernel.epilogue
             const Epilogue e = ${ inputs(kernel, "m", "n", "matrix" if view.batched else "") };
@@ -352,8 +371,9 @@ ${ signature(kernel) }{
             load_${ name }s(${ "sums_a" if name == "row_sum" else "sums_b" } + ${ "static_cast<long long>(matrix) * %s + " | format(count) if view.batched }${ at }${ ", %s - %s" | format(count, at) if count[-1] in kernel.edges }, thread, ${ name }s);
 //% endfor
 //% endif
-            store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if gated }${ sums_taken(kernel) if e.sums }, ${ "e" if kernel.epilogue else "alpha, beta" });
+//% set factors = "e" if kernel.epilogue else "alpha, beta"
 //% if view.staged
+            store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if gated }${ sums_taken(kernel) if e.sums }, ${ factors });
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);
             if (leads) {
@@ -364,9 +384,38 @@ ${ signature(kernel) }{
 //% endif
                 tma_store_commit();
             }
+//% else
+//% set column_amax = "column_amax" in kernel.outputs
+//% set rows, columns = (", s.M - m" if "M" in kernel.edges) ~ "", (", s.N - n" if "N" in kernel.edges) ~ ""
+//% set rows_left = ", s.M - row" if "M" in kernel.edges
+            ${ TC }* const c = shared.c[threadIdx.x / 32];
+//% if column_amax
+            Magnitude column_amaxs[TN] = {};
+//% endif
+            #pragma unroll
+            for (int j = 0; j < TM; ++j) {  // eight rows of each warp
+                const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
+                ${ TC }* const to = C + ${ "matrix * s.stride_c + " if view.batched }Offset(row) * s.ldc + n;
+                __syncwarp();  // what was there has left
+//% if e.reads_c
+                if (${ needed }) {  // else C is not read: what stands there may be NaN
+                    load_rows(to, s${ rows_left }${ columns }, c);
+                    __syncwarp();
+                }
+//% endif
+                store_row(c, s${ (rows ~ columns) if kernel.epilogue }, thread, j, sums[j]${ ", sums2[j]" if gated }${ sums_taken(kernel) | replace("row_sums", "row_sums[j]") if e.sums }, ${ factors }${ ", column_amaxs" if column_amax });
+                __syncwarp();
+                store_rows(to, s${ rows_left }${ columns }, c);
+            }
+//% if column_amax
+            raise_column_amaxs(e${ columns }, thread, column_amaxs);
+//% endif
 //% endif
         }
     }
+//% if view.pingpong
+    ring.advance((CONSUMERS - 1) * k_tiles);
+//% endif
 //% endfilter
 //% if view.persistent
     }

@@ -127,7 +127,7 @@ ${ c.entry }(
     ${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.name }${ ")" if loop.last else "," }
 //% endfor
 {
-    const int lines = ${ c.lines }, length = ${ c.length };
+${ overlap() }    const int lines = ${ c.lines }, length = ${ c.length };
 //% if c.copied
     const int ld = (length + ${ c.chunk - 1 }) / ${ c.chunk } * ${ c.chunk };  // of the copy
 //% endif
@@ -163,6 +163,12 @@ ${ c.entry }(
 }
 //%- endmacro
 
+/*# Its start overlaps with the end of the launch before, and its own end with the start of the next one. #*/
+//% macro overlap()
+    grid_dependency_wait();
+    launch_dependents();
+//% endmacro
+
 //% macro head(c)
 extern "C" __global__ void __launch_bounds__(${ c.threads })
 ${ c.entry }(
@@ -174,4 +180,5 @@ ${ c.entry }(
     const int chunks = (length + ${ c.chunk - 1 }) / ${ c.chunk };
     const unsigned across = (length + ${ c.tile_length - 1 }u) / ${ c.tile_length }, down = (lines + ${ c.tile_lines - 1 }u) / ${ c.tile_lines };
     const unsigned tiles = across * down${ " * %s" | format(c.batch) if c.batched };
+${ overlap() | trim("\n") }
 //%- endmacro

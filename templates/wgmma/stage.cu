@@ -72,10 +72,10 @@ make_descriptor<${ line } * sizeof(${ E })>(shared.${ x.x }[stage]${ from }, ${ 
 ${ elements } * sizeof(${ factor[x.X] }) / 16
 //%- endmacro
 /*# Where the first operand's fragments come from registers: its lines run across K. #*/
-//% macro fragments(view, mmas)
+//% macro fragments(view)
 //% set x = view.first
 // Fragments of ${ x.X } that an instruction takes from this thread, for one step of k.
-using Fragments = unsigned[${ mmas }][4];
+using Fragments = unsigned[${ view.mmas }][4];
 
 // The first of the two neighbouring ${ "columns" if view.swapped else "rows" } that this thread has, of the 64 of an instruction. To wgmma they are rows g and g + 8 of a
 // warp's 16, by lanes 4 g + t; which rows of ${ x.X } these are, is free. Here those of half a warp lie in chunks of 16 bytes whose numbers
@@ -89,7 +89,7 @@ __device__ __forceinline__ int fragment_row()
 //% endmacro
 //% macro multiply_stage(view)
 //% if view.feeds
-//% set x, mmas = view.first, "MMAS_N" if view.swapped else "MMAS_M"
+//% set x, y = view.first, view.second
 //% set E = factor[x.X]
 // This thread's fragments for k and k + 4, for k to k + 3 by a lane each, of the 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on in a tile.
 __device__ __forceinline__ void load_fragment(const ${ E }* tile, int first, int k, unsigned (&fragment)[4])
@@ -105,25 +105,24 @@ __device__ __forceinline__ void load_fragment(const ${ E }* tile, int first, int
     }
 }
 
-//% set y = view.second
-// acc += A * B for K_STEP of a stage's k, from `k` on, and the ${ mmas } * 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on. The products go on when this
+// acc += A * B for K_STEP of a stage's k, from `k` on, and the ${ view.mmas } * 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on. The products go on when this
 // returns: what they read, `fragments` among it, and what they sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments, Accumulators& acc)
 {
     const unsigned long long ${ y.x } = ${ descriptor(y) } + ${ along_k(y) };
     #pragma unroll
-    for (int i = 0; i < ${ mmas }; ++i) load_fragment(shared.${ x.x }[stage], first + i * 64, k, fragments[i]);
+    for (int i = 0; i < ${ view.mmas }; ++i) load_fragment(shared.${ x.x }[stage], first + i * 64, k, fragments[i]);
     wgmma_fence();
     #pragma unroll
-    for (int i = 0; i < ${ mmas }; ++i) ${ view.wgmma.function }(acc[i], fragments[i], ${ y.x }, true);
+    for (int i = 0; i < ${ view.mmas }; ++i) ${ view.wgmma.function }(acc[i], fragments[i], ${ y.x }, true);
     wgmma_commit();
 }
 //% else
-// acc ${ "=" if view.promoted else "+=" } A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on${ ", or += where it `adds`" if view.pieces }. The products go on when this returns:
+// acc ${ "=" if view.promoted else "+=" } A * B for the k tiles of a stage and the MMAS_M * 64 rows of A${ " from `first` on" if not view.pingpong }${ ", or += where it `adds`" if view.pieces }. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, ${ "bool adds, " if view.pieces }Accumulators& acc)
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, ${ "int first, " if not view.pingpong }${ "bool adds, " if view.pieces }Accumulators& acc)
 {
-    const unsigned long long a = ${ descriptor(view.a, "first") };
+    const unsigned long long a = ${ descriptor(view.a, "first" if not view.pingpong) };
     const unsigned long long b = ${ descriptor(view.b) };
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
@@ -151,7 +150,7 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 //% endif
 }
 //% endmacro
-//% macro promote(view, registers)
+//% macro promote(view)
 //% if view.pieces
 // Adds the sums of an interval to those of all before, in f32: tensor cores do not round what they add, they cut it.
 //% else
@@ -162,7 +161,7 @@ __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& t
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < ${ registers }; ++r) totals[i][r] += acc[i][r];
+        for (int r = 0; r < ${ view.sums }; ++r) totals[i][r] += acc[i][r];
     }
 }
 //% endmacro

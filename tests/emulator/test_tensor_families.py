@@ -49,12 +49,14 @@ def warpgroups(shape: tuple[int | None, int | None, int | None], axes: dict[str,
 
 
 OPEN = (None, None, None)
+PROMOTED = Types.parse("e4m3,e4m3,f16", Compute.PROMOTED)
 TF32 = Types.parse("f32", Compute.TF32)
 KERNELS = (
     Kernel(OPEN, {"STAGES": 4}, {"ld_align": 8}),
     Kernel(OPEN, {"SPLIT": 3}, {"layout": "cr", "types": "f16,f16,f32", "ld_align": 2, "epilogue": "bias+gelu+aux"}),
     Kernel((70, 97, 53), {}, {"layout": "rr"}),
     Kernel((64, 72, 208), {"WN": 32}, {"types": "s8,u8,s32"}),
+    Kernel(OPEN, {"EXCHANGE": 1, "WN": 32}, {"ld_align": 8, "epilogue": "bias+aux"}),
     Kernel((None, 40, None), {"MMA_K": 8, "BK": 16}, {"types": "f64", "layout": "rr", "ld_align": 2}),
     Kernel((None, 56, None), {"BK": 16, "MMA_K": 8}, {"types": TF32, "layout": "cc"}),
     warpgroups(OPEN, {"BN": 128, "STAGES": 3}, ld_align=8),
@@ -64,9 +66,12 @@ KERNELS = (
     warpgroups(OPEN, {"PERSISTENT": 0, "BN": 64}, types="s8,s8,s32", ld_align=16, batch=None),
     warpgroups(OPEN, {}, types=TF32, layout="rr"),
     warpgroups((None, 72, None), {"BM": 40, "BN": 128, "CONSUMERS": 2}, types=TF32, layout="rr", ld_align=4),
-    warpgroups(OPEN, {"BN": 24, "IN_FLIGHT": 0}, types=TF32, layout="cc", ld_align=4, epilogue="bias+gelu"),
+    warpgroups((None, 72, None), {"BN": 24, "IN_FLIGHT": 0}, types=TF32, layout="cc", ld_align=4, epilogue="bias+gelu"),
     warpgroups(OPEN, {"BN": 64}, types="u8,s8,bf16", layout="rr", epilogue="zero_m+zero_n+scale_m+scale_n+bias"),
     warpgroups(OPEN, {"BN": 32, "STAGES": 3}, types="f32_bf16x6", layout="rr"),
+    warpgroups(OPEN, {"BM": 128, "CONSUMERS": 2, "SPLIT": 3, "PERSISTENT": 0}, ld_align=8, batch=None),
+    warpgroups(OPEN, {"CONSUMERS": 2, "CLUSTER": 2, "STAGES": 3, "PINGPONG": 1}, ld_align=8),
+    warpgroups((None, 72, None), {"BK": 32, "STAGES": 3}, types=PROMOTED, ld_align=16),
 )
 MORE = (
     Kernel(OPEN, {"BM": 64, "WM": 32, "BN": 64}, {"layout": "cc", "types": "f16", "ld_align": 4}, "sm_80"),
@@ -86,23 +91,47 @@ MORE = (
     Kernel(OPEN, {}, {"types": "e5m2", "ld_align": 8}, "sm_120"),
     Kernel((40, 96, 512), {"BK": 128, "SPLIT": 5, "BN": 48, "WN": 48}, {"layout": "rc"}),
     Kernel(OPEN, {"BM": 16, "BN": 256, "WN": 32, "BK": 64}, {"ld_align": 8}),
+    Kernel(OPEN, {"EXCHANGE": 1, "SPLIT": 2}, {"types": "f16,f16,f32", "ld_align": 4}, "sm_80"),
+    Kernel(OPEN, {"EXCHANGE": 1, "WN": 32}, {"types": Types.parse("f16", Compute.F16), "ld_align": 8, "batch": None}),
+    Kernel((None, 80, None), {"EXCHANGE": 1, "WN": 32}, {"types": "u8,s8,s8", "epilogue": "zero_m+zero_n+column_amax"}),
+    Kernel(
+        (50, 52, 96), {"EXCHANGE": 1, "ASYNC": 0, "STAGES": 2, "MMA_K": 8}, {"types": "f16", "layout": "cr"}, "sm_75"
+    ),
+    warpgroups((None, 102, 100), {"BM": 128, "CONSUMERS": 2, "BN": 96}, layout="cr", epilogue="silu+residual"),
     warpgroups(OPEN, {"BM": 128, "BN": 256, "CONSUMERS": 2}, layout="rr", ld_align=8, epilogue="scale_m+bias+aux+relu"),
     warpgroups(OPEN, {"BM": 192, "CONSUMERS": 3, "BN": 96, "BK": 32}, layout="cr", ld_align=8, types="f16,f16,f32"),
     warpgroups(OPEN, {"BN": 32, "BK": 128}, layout="cr", epilogue="silu+residual+row_amax+column_amax"),
     warpgroups((100, 51, 208), {}, types=Types.parse("e4m3,e5m2,bf16", Compute.FAST), batch=3),
     warpgroups(OPEN, {}, ld_align=8, layout="rr", batch=None, stride_b=0),
-    warpgroups(OPEN, {"BN": 48}, types=Types.parse("e4m3,e4m3,f16", Compute.PROMOTED), layout="rr"),
+    warpgroups(OPEN, {"BN": 48, "IN_FLIGHT": 0}, types=PROMOTED, layout="rr"),
+    warpgroups(OPEN, {"CONSUMERS": 2, "PINGPONG": 1}, types=PROMOTED, ld_align=16, batch=None),
+    warpgroups((100, 72, 208), {"BM": 128, "CONSUMERS": 2}, types=PROMOTED),
+    warpgroups(OPEN, {"CONSUMERS": 3, "STAGES": 2, "PINGPONG": 1}, types="f32_bf16x6", layout="rr", epilogue="bias"),
     warpgroups(OPEN, {"BN": 128}, types=Types.parse("f16", Compute.F16), ld_align=8, layout="cc"),
     warpgroups(
         (100, 52, 208), {"BM": 128, "CLUSTER": 2}, types="f32_bf16x6", layout="cc", batch=3, epilogue="bias+gelu"
     ),
     warpgroups((None, 72, 300), {"BK": 128, "STAGES": 2}, types="f32,f32,bf16_bf16x6", layout="cr", epilogue="bias"),
+    warpgroups((70, 72, 300), {"SPLIT": 2, "PERSISTENT": 0, "IN_FLIGHT": 0}, epilogue="bias+gelu+residual+row_amax"),
+    warpgroups(OPEN, {"SPLIT": 4, "PERSISTENT": 0}, types="u8,s8,bf16", epilogue="zero_m+zero_n+scale_m+scale_n"),
+    warpgroups((70, 72, None), {"SPLIT": 3, "PERSISTENT": 0}, types="f32_bf16x6", layout="rr", batch=3),
+    warpgroups(OPEN, {"SPLIT": 2, "PERSISTENT": 0, "IN_FLIGHT": 0}, types=PROMOTED, ld_align=16),
+    warpgroups((None, 72, 200), {"SPLIT": 3, "PERSISTENT": 0}, types=PROMOTED, ld_align=16),
+    warpgroups((None, 40, None), {"SPLIT": 2, "PERSISTENT": 0}, layout="rr", ld_align=8, epilogue="swiglu"),
+    warpgroups(OPEN, {"SPLIT": 2, "PERSISTENT": 0}, types=TF32, ld_align=4, epilogue="aux+relu"),
     warpgroups(OPEN, {"BN": 16}, types="u8,s8,s8", layout="cc", epilogue="scale_m+scale_n"),
     warpgroups((None, 64, None), {}, types="u8,u8,s8", epilogue="zero_a+zero_b+scale_a+bias+relu", ld_align=16),
     warpgroups(OPEN, {"BN": 32}, types="s8,u8,s32", epilogue="zero_n+zero_m", ld_align=16, batch=None, stride_b=0),
     warpgroups((70, 48, 203), {"CLUSTER": 2}, types="s8,u8,f32", layout="cc", epilogue="zero_b+row_amax+column_amax"),
     warpgroups(OPEN, {"BN": 64, "GROUP": 1}, types=TF32, ld_align=4, layout="rc", batch=None, pointer_align=4),
-    warpgroups(OPEN, {"BN": 128, "CLUSTER": 2}, types=TF32, ld_align=4, layout="rr", epilogue="row_amax+column_amax"),
+    warpgroups(
+        (None, 200, None),
+        {"BN": 128, "CLUSTER": 2},
+        types=TF32,
+        ld_align=4,
+        layout="rr",
+        epilogue="row_amax+column_amax",
+    ),
     warpgroups(
         (100, 72, None), {"BN": 64, "CLUSTER": 2, "ACROSS": 1, "FROM_REGISTERS": 2}, types=TF32, ld_align=4, layout="cr"
     ),

@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_0c2405c3
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -7,7 +7,7 @@
 //     B  1000 x 512, row-major, ldb = 512, stride_b = 512000
 //     C  M x 512, row-major, ldc = 512, stride_c at run time
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 64, 132096 bytes of shared memory
+// Block   128 x 128 of C by 384 threads, in k tiles of 64, 150528 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 16 a k tile
 // Pieces  A and B are each split into 3 of bf16: for 128 of K at a time
@@ -16,12 +16,13 @@
 //         overflows becomes Inf of either sign, or NaN; elements of A and B count to a multiple of 2^-133, which
 //         takes bits from those below 2^-110
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
+// Stores  C leaves through shared memory, by rows
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) * batch * 2 blocks of 384 threads, 132096 bytes of dynamic shared memory
+// Launch  up to ceil(M / 256) * ceil(N / 128) * batch * 2 blocks of 384 threads, 150528 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
-//         prepared_a: batch * 3 * M * 1000 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_0c2405c3_prepare_a_kernel writes before,
-//         prepared_b: batch * 3 * 1000 * 512 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_0c2405c3_prepare_b_kernel writes before,
+//         prepared_a: batch * 3 * M * 1000 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d_prepare_a_kernel writes before,
+//         prepared_b: batch * 3 * 1000 * 512 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -98,14 +99,15 @@ constexpr int PIECES = 3;      // of each operand
 constexpr int PAIRS = 6;       // of pieces whose products count
 
 // How C leaves registers
-constexpr int CN = 32;      // columns of C that leave at once, of a consumer's 64 rows
-constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;       // neighbouring rows among them
-constexpr int FN = 2;       // neighbouring columns among them
-constexpr int STEP_M = 8;   // rows from one to the next
-constexpr int STEP_N = 8;   // columns from one pair to the next
-constexpr int VC = 1;       // elements of an access to C
+constexpr int CN = 64;           // columns of C that leave at once, of a consumer's 64 rows
+constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
+constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;            // neighbouring rows among them
+constexpr int FN = 2;            // neighbouring columns among them
+constexpr int STEP_M = 8;        // rows from one to the next
+constexpr int STEP_N = 8;        // columns from one pair to the next
+constexpr int VC = 2;            // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
@@ -134,14 +136,15 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(16) float c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
 };
-static_assert(sizeof(Shared) == 132096, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 150528, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -464,6 +467,13 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements further apart
+// than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
+__device__ __forceinline__ int staged_at(int m, int n)
+{
+    return m % 8 * PITCH_C + n;
+}
+
 // N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
@@ -476,28 +486,44 @@ __device__ __forceinline__ void store_results(float* to, Vec<N> value, float bet
     store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, ThreadOrigin thread, int i,
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+__device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_results<VC>(tile + Offset(m) * s.ldc + n, value, beta);
+        store_results<VC>(tile + staged_at(m, n), value, beta);
     }
 }
 
-// The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], float alpha, float beta)
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them exist. The others become zeros.
+__device__ __forceinline__ void load_rows(const float* c, Shape s, int rows, float* staged)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], alpha, beta);
+    for (int m = 0; m < 8; ++m) {
+        const int width = m < rows ? CN : 0;
+        for (int n = threadIdx.x % 32; n < CN; n += 32) staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : float{};
+    }
+}
+
+// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them exist. Neighbouring lanes write
+// neighbouring elements, for whole sectors of C's lines wherever these begin.
+__device__ __forceinline__ void store_rows(float* c, Shape s, int rows, const float* staged)
+{
+    #pragma unroll
+    for (int m = 0; m < 8; ++m) {
+        const int width = m < rows ? CN : 0;
+        #pragma unroll
+        for (int first = 0; first < CN; first += 32) {
+            const int n = first + static_cast<int>(threadIdx.x) % 32;
+            if (n < width) c[Offset(m) * s.ldc + n] = staged[staged_at(m, n)];
+        }
+    }
 }
 
 }  // namespace
@@ -511,7 +537,7 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1000 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_0c2405c3_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -522,6 +548,8 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_0c2405c3_prepare_a_kernel(
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down * batch;
+    grid_dependency_wait();
+    launch_dependents();
     const long long apart = static_cast<long long>(lines) * chunks;  // from a piece to the next, in chunks
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int line = static_cast<int>(tile / across % down) * 8 + static_cast<int>(threadIdx.x) / 32;
@@ -545,7 +573,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_0c2405c3_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_0c2405c3_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch)
@@ -554,6 +582,8 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_0c2405c3_prepare_b_kernel(
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down * batch;
+    grid_dependency_wait();
+    launch_dependents();
     const long long apart = static_cast<long long>(lines) * chunks;  // from a piece to the next, in chunks
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int line = static_cast<int>(tile / across % down) * 8 + static_cast<int>(threadIdx.x) / 32;
@@ -579,7 +609,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_0c2405c3_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_0c2405c3(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     float* __restrict__ C,
@@ -649,8 +679,20 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_0c2405c3(
                 const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
                 float sums[TM][TN];
                 sums_of_piece(totals[i], piece, sums);
-                float* const c = C + matrix * s.stride_c + Offset(m) * s.ldc + n;
-                store_c(c, s, s.M - m, thread, sums, alpha, beta);
+                float* const c = shared.c[threadIdx.x / 32];
+                #pragma unroll
+                for (int j = 0; j < TM; ++j) {  // eight rows of each warp
+                    const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
+                    float* const to = C + matrix * s.stride_c + Offset(row) * s.ldc + n;
+                    __syncwarp();  // what was there has left
+                    if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                        load_rows(to, s, s.M - row, c);
+                        __syncwarp();
+                    }
+                    store_row(c, s, thread, j, sums[j], alpha, beta);
+                    __syncwarp();
+                    store_rows(to, s, s.M - row, c);
+                }
             }
         }
     }

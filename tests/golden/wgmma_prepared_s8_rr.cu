@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_237460ca
+// gemm_s8s8s32_rr_Mx513x100_sm90_4414e116
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -6,14 +6,15 @@
 //     B  100 x 513, row-major, ldb = 513
 //     C  M x 513, row-major, ldc = 513
 //
-// Block   128 x 64 of C by 384 threads, in k tiles of 128, 99328 bytes of shared memory
+// Block   128 x 64 of C by 384 threads, in k tiles of 128, 117760 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         consumers, 2 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 32 a k tile
+// Stores  C leaves through shared memory, by rows
 //
-// Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 99328 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 117760 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_237460ca_prepare_a_kernel writes before,
-//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_237460ca_prepare_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_4414e116_prepare_a_kernel writes before,
+//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_4414e116_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
@@ -63,14 +64,15 @@ constexpr int LINE_A = 128;  // elements of a line of A in shared memory
 constexpr int LINE_B = 128;  // elements of a line of B in shared memory
 
 // How C leaves registers
-constexpr int CN = 32;      // columns of C that leave at once, of a consumer's 64 rows
-constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;       // neighbouring rows among them
-constexpr int FN = 2;       // neighbouring columns among them
-constexpr int STEP_M = 8;   // rows from one to the next
-constexpr int STEP_N = 8;   // columns from one pair to the next
-constexpr int VC = 1;       // elements of an access to C
+constexpr int CN = 64;           // columns of C that leave at once, of a consumer's 64 rows
+constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
+constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;            // neighbouring rows among them
+constexpr int FN = 2;            // neighbouring columns among them
+constexpr int STEP_M = 8;        // rows from one to the next
+constexpr int STEP_N = 8;        // columns from one pair to the next
+constexpr int VC = 2;            // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
@@ -98,14 +100,15 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = int[MMAS_M][BN / 2];
 
-// The ring of k tiles, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(16) int c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
 };
-static_assert(sizeof(Shared) == 99328, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 117760, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -341,50 +344,66 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
     }
 }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
-template <int N>
-__device__ __forceinline__ void store_edge(int* to, Vec<int, N> value, int beta, int valid)
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements further apart
+// than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
+__device__ __forceinline__ int staged_at(int m, int n)
 {
-    if (valid >= N) {
-        if (beta != 0) {
-            const Vec<int, N> old = load<N>(to);
-            #pragma unroll
-            for (int i = 0; i < N; ++i) value.at[i] = multiply_add(beta, old.at[i], value.at[i]);
-        }
-        Vec<int, N> stored;
-        #pragma unroll
-        for (int i = 0; i < N; ++i) stored.at[i] = value.at[i];
-        store<N>(to, stored);
-        return;
-    }
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = beta == 0 ? value.at[i] : multiply_add(beta, to[i], value.at[i]);
-    }
+    return m % 8 * PITCH_C + n;
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(int* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
+// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+template <int N>
+__device__ __forceinline__ void store_results(int* to, Vec<int, N> value, int beta)
+{
+    if (beta != 0) {
+        const Vec<int, N> old = load<N>(to);
+        #pragma unroll
+        for (int i = 0; i < N; ++i) value.at[i] = multiply_add(beta, old.at[i], value.at[i]);
+    }
+    Vec<int, N> stored;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) stored.at[i] = value.at[i];
+    store<N>(to, stored);
+}
+
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+__device__ __forceinline__ void store_row(int* tile, Shape s, ThreadOrigin thread, int i,
                                           const int (&sums)[TN], int alpha, int beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<int, VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = multiply_add(alpha, sums[j + v], 0);
-        store_edge<VC>(tile + Offset(m) * s.ldc + n, value, beta, columns - n);
+        store_results<VC>(tile + staged_at(m, n), value, beta);
     }
 }
 
-// The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(int* tile, Shape s, int rows, int columns, ThreadOrigin thread,
-                                        const int (&sums)[TM][TN], int alpha, int beta)
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each exist. The others become zeros.
+__device__ __forceinline__ void load_rows(const int* c, Shape s, int rows, int columns, int* staged)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], alpha, beta);
+    for (int m = 0; m < 8; ++m) {
+        const int width = m < rows ? max(0, min(CN, columns)) : 0;
+        for (int n = threadIdx.x % 32; n < CN; n += 32) staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : int{};
+    }
+}
+
+// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each exist. Neighbouring lanes write
+// neighbouring elements, for whole sectors of C's lines wherever these begin.
+__device__ __forceinline__ void store_rows(int* c, Shape s, int rows, int columns, const int* staged)
+{
+    #pragma unroll
+    for (int m = 0; m < 8; ++m) {
+        const int width = m < rows ? max(0, min(CN, columns)) : 0;
+        #pragma unroll
+        for (int first = 0; first < CN; first += 32) {
+            const int n = first + static_cast<int>(threadIdx.x) % 32;
+            if (n < width) c[Offset(m) * s.ldc + n] = staged[staged_at(m, n)];
+        }
+    }
 }
 
 }  // namespace
@@ -397,7 +416,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_237460ca_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_4414e116_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M)
@@ -406,6 +425,8 @@ gemm_s8s8s32_rr_Mx513x100_sm90_237460ca_prepare_a_kernel(
     const int chunks = (length + 15) / 16;
     const unsigned across = (length + 511u) / 512, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
+    grid_dependency_wait();
+    launch_dependents();
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
@@ -423,7 +444,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_237460ca_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_237460ca_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_4414e116_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -431,6 +452,8 @@ gemm_s8s8s32_rr_Mx513x100_sm90_237460ca_prepare_b_kernel(
     const int chunks = (length + 15) / 16;
     const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
     const unsigned tiles = across * down;
+    grid_dependency_wait();
+    launch_dependents();
     __shared__ signed char transposed[64][64 + 4];  // a word more: columns lie in different banks
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int first_line = static_cast<int>(tile / across) * 64, first = static_cast<int>(tile % across) * 64;
@@ -455,7 +478,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_237460ca_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_237460ca(
+gemm_s8s8s32_rr_Mx513x100_sm90_4414e116(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     int* __restrict__ C,
@@ -516,8 +539,20 @@ gemm_s8s8s32_rr_Mx513x100_sm90_237460ca(
                 const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
                 int sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
-                int* const c = C + Offset(m) * s.ldc + n;
-                store_c(c, s, s.M - m, s.N - n, thread, sums, alpha, beta);
+                int* const c = shared.c[threadIdx.x / 32];
+                #pragma unroll
+                for (int j = 0; j < TM; ++j) {  // eight rows of each warp
+                    const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
+                    int* const to = C + Offset(row) * s.ldc + n;
+                    __syncwarp();  // what was there has left
+                    if (beta != 0) {  // else C is not read: what stands there may be NaN
+                        load_rows(to, s, s.M - row, s.N - n, c);
+                        __syncwarp();
+                    }
+                    store_row(c, s, thread, j, sums[j], alpha, beta);
+                    __syncwarp();
+                    store_rows(to, s, s.M - row, s.N - n, c);
+                }
             }
         }
     }

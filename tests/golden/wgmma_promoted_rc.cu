@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_22e953a1
+// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_6ae6b4b5
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -15,7 +15,7 @@
 // Launch  up to ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 115712 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_wgmma_64x128x128_c1_k1x0_s4_f0_g8_p1
-// Made by gemmgen generate 512x512x1024 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BM=64 --set CONSUMERS=1
+// Made by gemmgen generate 512x512x1024 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BM=64 --set CONSUMERS=1 --set IN_FLIGHT=0
 
 namespace {
 
@@ -445,7 +445,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_22e953a1(
+gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_6ae6b4b5(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_e02a8fb1
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_d95d14b1
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -74,10 +74,10 @@ constexpr int STEP_M = 8;                                  // rows from one pair
 constexpr int STEP_N = 8;                                  // columns from one pair to the next
 constexpr int VC = 2;                                      // elements of an access to C
 
-static_assert(BN % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 columns at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
-static_assert(BM % 8 == 0, "wgmma multiplies multiples of 8 rows of A");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(BN % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 columns at once");
+static_assert(BM % 8 == 0, "wgmma multiplies multiples of 8 rows of A");
 static_assert(BK % (2 * K_STEP) == 0, "two sets of fragments take turns");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
@@ -560,7 +560,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_e02a8fb1(
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_d95d14b1(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -633,7 +633,7 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_e02a8fb1(
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], CM * 64 * sizeof(float));
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(float));
                         for (int at = 0; at < 64; at += CN) tma_load_2d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m);
                     }
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);

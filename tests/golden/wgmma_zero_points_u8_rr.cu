@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f
+// gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -18,10 +18,10 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 107520 bytes of dynamic shared memory
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other operand,
-//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_prepare_a_kernel writes before,
-//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_prepare_b_kernel writes before,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_sum_a_kernel writes before,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_sum_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_prepare_a_kernel writes before,
+//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_prepare_b_kernel writes before,
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_sum_a_kernel writes before,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_sum_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x512x100' --types u8,s8,s8 --layout rr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set BN=64
@@ -494,7 +494,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M)
@@ -503,6 +503,8 @@ gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_prepare_a_kernel(
     const int chunks = (length + 15) / 16;
     const unsigned across = (length + 511u) / 512, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
+    grid_dependency_wait();
+    launch_dependents();
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
@@ -520,7 +522,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -528,6 +530,8 @@ gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_prepare_b_kernel(
     const int chunks = (length + 15) / 16;
     const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
     const unsigned tiles = across * down;
+    grid_dependency_wait();
+    launch_dependents();
     __shared__ signed char transposed[64][64 + 4];  // a word more: columns lie in different banks
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int first_line = static_cast<int>(tile / across) * 64, first = static_cast<int>(tile % across) * 64;
@@ -553,11 +557,13 @@ gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M)
 {
+    grid_dependency_wait();
+    launch_dependents();
     const int lines = M, length = 100;
     const int ld = (length + 15) / 16 * 16;  // of the copy
     for (long long first = blockIdx.x * 32LL; first < lines; first += gridDim.x * 32LL) {
@@ -577,10 +583,12 @@ gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b)
 {
+    grid_dependency_wait();
+    launch_dependents();
     const int lines = 512, length = 100;
     const int ld = (length + 15) / 16 * 16;  // of the copy
     for (long long first = blockIdx.x * 32LL; first < lines; first += gridDim.x * 32LL) {
@@ -599,7 +607,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f_sum_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_7b9b683f(
+gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

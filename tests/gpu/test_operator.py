@@ -110,6 +110,7 @@ def test_an_operator_of_a_batch_writes_what_its_epilogue_does(torch: Any) -> Non
     near(amax, after.abs().amax(-1), 12)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what torch's own compiler imports
 def test_torch_compiles_an_operator(torch: Any) -> None:
     def layer(x: Any, w: Any, bias: Any) -> Any:
         return torch.ops.gemm_hopper.gemm(x, w.t(), bias_n=bias).float() * 2

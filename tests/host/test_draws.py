@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT
+from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, WGMMA
 from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.data import data_seed
@@ -108,6 +109,12 @@ def test_every_seed_draws_of_every_stratum(seed: int) -> None:
 
 class Bug(Exception):
     """What a kernel does in a situation."""
+
+
+def test_a_wide_tile_meets_the_largest_k_that_it_has_time_for() -> None:
+    problem = Problem(None, None, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8)
+    (deep, *_) = vast_situations(render(problem, WGMMA, WGMMA.default(problem)), FAR_SIZES[-1])
+    assert 2**15 < deep.case.k < 2**16 and deep.case.k % 64 == 1
 
 
 @pytest.mark.parametrize(

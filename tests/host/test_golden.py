@@ -139,6 +139,10 @@ SAMPLES = {
     "mma_zero_points_rc": Sample(
         MMA, {"WM": 32, "SPLIT": 2}, (256, 512, 4096), "rc", epilogue="zero_m+zero_n+scale_m", types="u8,s8,bf16"
     ),
+    "mma_exchange_zero_points_rc": Sample(
+        MMA, {"EXCHANGE": 1}, (None, 512, 1024), "rc", epilogue="zero_m+zero_n", types="u8,s8,bf16"
+    ),
+    "mma_exchange_f32_rr": Sample(MMA, {"EXCHANGE": 1, "WM": 32}, (512, 512, 512), types="bf16,bf16,f32"),
     "mma_tf32_rr": Sample(MMA, {"WM": 32}, (None, 512, 1024), "rr", compute=Compute.TF32),
     "mma_f16_sums_rc": Sample(MMA, {}, (512, 512, 512), "rc", dtype=DType.F16, compute=Compute.F16),
     "wgmma_rc": Sample(WGMMA, {}, (4096, 4096, 4096), "rc", dtype=DType.BF16),
@@ -162,7 +166,7 @@ SAMPLES = {
         ld_align=8,
         epilogue="bias+gelu+residual",
     ),
-    "wgmma_s8_direct": Sample(
+    "wgmma_s8_rows": Sample(
         WGMMA, {"PERSISTENT": 0}, (512, 513, 1024), "rc", epilogue="scale_m+scale_n+bias", types="s8,s8,bf16"
     ),
     "wgmma_gated_rc": Sample(WGMMA, {}, (None, 14336, 4096), "rc", dtype=DType.BF16, epilogue="swiglu"),
@@ -176,10 +180,43 @@ SAMPLES = {
     ),
     "wgmma_tf32_rc": Sample(WGMMA, {}, (None, 512, 1024), "rc", compute=Compute.TF32, ld_align=4),
     "wgmma_tf32_rr": Sample(WGMMA, {"CLUSTER": 2}, (None, 512, 1024), "rr", compute=Compute.TF32, epilogue="bias+gelu"),
-    "wgmma_tf32_cc_direct_batch": Sample(WGMMA, {}, (512, 513, None), "cc", compute=Compute.TF32, ld_align=4, batch=3),
+    "wgmma_tf32_cc_batch": Sample(WGMMA, {}, (512, 520, None), "cc", compute=Compute.TF32, ld_align=4, batch=3),
     "wgmma_pieces_rr": Sample(WGMMA, {"CLUSTER": 2}, (None, 512, 1000), "rr", compute=Compute.BF16X6, batch=None),
+    "wgmma_split_rr": Sample(
+        WGMMA,
+        {"BM": 64, "BN": 128, "CONSUMERS": 1, "STAGES": 6, "PERSISTENT": 0, "SPLIT": 4},
+        (64, 4096, None),
+        "rr",
+        dtype=DType.F16,
+        batch=None,
+        epilogue="bias+silu",
+    ),
+    "wgmma_split_promoted_rc": Sample(
+        WGMMA,
+        {"BN": 64, "PERSISTENT": 0, "SPLIT": 2, "IN_FLIGHT": 0},
+        (None, 513, 8192),
+        "rc",
+        types="e4m3,e4m3,bf16",
+        compute=Compute.PROMOTED,
+    ),
     "wgmma_promoted_rc": Sample(
-        WGMMA, {"CONSUMERS": 1, "BM": 64}, (512, 512, 1024), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED
+        WGMMA,
+        {"CONSUMERS": 1, "BM": 64, "IN_FLIGHT": 0},
+        (512, 512, 1024),
+        "rc",
+        types="e4m3,e4m3,bf16",
+        compute=Compute.PROMOTED,
+    ),
+    "wgmma_promoted_in_flight_rc": Sample(
+        WGMMA, {}, (512, 512, None), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED, ld_align=16
+    ),
+    "wgmma_pingpong_rc_epilogue": Sample(
+        WGMMA,
+        {"BN": 128, "STAGES": 6, "PINGPONG": 1},
+        (None, 4096, 1024),
+        "rc",
+        dtype=DType.BF16,
+        epilogue="bias+gelu",
     ),
     "wgmma_zero_points_u8_rr": Sample(
         WGMMA, {"BN": 64}, (None, 512, 100), "rr", types="u8,s8,s8", epilogue="zero_m+zero_b+scale_m+scale_n+bias"
@@ -187,6 +224,7 @@ SAMPLES = {
     "wgmma_zero_points_batch": Sample(
         WGMMA, {"BN": 64}, (None, 512, None), "rc", types="s8,s8,s32", epilogue="zero_a+zero_n", batch=None, ld_align=16
     ),
+    "wgmma_words_rc": Sample(WGMMA, {"BN": 96}, (None, 1002, 512), "rc", dtype=DType.BF16),
     "wgmma_prepared_s8_rr": Sample(WGMMA, {"BN": 64}, (None, 513, 100), "rr", types="s8,s8,s32"),
     "wmma_rc": Sample(WMMA, layout="rc", dtype=DType.BF16),
     "wmma_runtime_cr": Sample(

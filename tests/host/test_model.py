@@ -120,6 +120,26 @@ def test_waves_of_a_persistent_kernel_are_turns_of_its_blocks() -> None:
     assert waves == pytest.approx(512 / 132)
 
 
+def test_a_consumers_epilogue_costs_what_no_products_hide() -> None:
+    """It is left out where consumers take turns, and where a block has one tile alone."""
+
+    def time_us(n: int, c: str, pingpong: int) -> float:
+        problem = Problem(2048, n, 1024, types=Types.parse(f"s8,s8,{c}"), layout=Layout.parse("rc"))
+        config = WGMMA.default(problem).with_values(BM=128, BN=128, STAGES=6, PINGPONG=pingpong)
+        return predict(WGMMA.plan(problem, config), DEVICES["H200"]).time_us
+
+    longer, shorter = (time_us(2048, c, 0) - time_us(2048, c, 1) for c in ("s32", "bf16"))
+    assert longer == pytest.approx(2 * shorter, rel=0.05) and shorter > 0.1
+    assert time_us(1024, "s32", 0) == time_us(1024, "s32", 1)
+
+
+def test_promotion_costs_what_no_products_hide() -> None:
+    problem = Problem(4096, 4096, 4096, types=Types.parse("e4m3,e4m3,bf16_promoted"), layout=Layout.parse("rc"))
+    configs = (WGMMA.default(problem).with_values(IN_FLIGHT=in_flight) for in_flight in (0, 1))
+    alone, beside = (predict(WGMMA.plan(problem, config), DEVICES["H200"]).time_us for config in configs)
+    assert 1.01 * beside < alone < 1.2 * beside
+
+
 def test_every_bound_that_a_prediction_may_name_is_explained() -> None:
     assert set(BOUNDS) == set(get_args(Bound))
     assert prediction(SIMT, BK=32, TM=16, TN=16, WM=128, WN=64).bound == "instruction fetch"

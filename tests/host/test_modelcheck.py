@@ -101,7 +101,7 @@ def test_the_model_orders_skinny_kernels() -> None:
 
 
 def test_the_model_orders_kernels_of_tensor_cores() -> None:
-    """Seen with these 48 times of wgmma: 0.833, all within the error; with 55 of mma: 0.720, 48."""
+    """Seen with these 48 times of wgmma: 0.832, 46 within the error; with 55 of mma: 0.720, 48."""
     for family, configs, correlation, within in (("wgmma", 48, 0.8, 46), ("mma", 55, 0.68, 46)):
         check = check_model(load_times(TIMES[family]))
         assert (check.configs, check.skipped) == (configs, 0)
@@ -220,7 +220,8 @@ def test_candidates_are_the_models_first_and_others_that_are_likely(space: Space
 def test_the_fastest_are_measured_with_all_details() -> None:
     problem = Problem(4096, 4096, 4096, types=Types.parse("bf16"), layout=Layout.parse("rc"))
     space = explore(WGMMA, problem, CARD)
-    search = Search([replace(space, accepted=space.accepted[:20])], CARD)
+    sharing = [config for config in space.accepted if not config.values["PINGPONG"]]  # in turns need PERSISTENT
+    search = Search([replace(space, accepted=tuple(sharing[:20]))], CARD)
     trials = [
         Trial(None, one.plan, one.prediction, timing=Timing((10.0 + place,), {}))  # type: ignore[arg-type]
         for place, one in enumerate(search.first(8))

@@ -11,10 +11,14 @@ import pytest
 
 from gemmgen.kernel.families import SIMT, SKINNY, WGMMA, Config
 from gemmgen.kernel.families.base import first_rejection
+from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.model import MODEL_ERROR, predict
 from gemmgen.kernel.render import render, render_plan
 from gemmgen.problem.device import DEVICES
+from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.run.gpu.timing import Timing
 from gemmgen.search.order import REACH, Search
 from gemmgen.search.pick import pick_measured, pick_predicted
@@ -78,6 +82,28 @@ def test_the_first_round_tries_the_best_and_several_shapes(space: Space) -> None
     )
     assert len(shapes) > len(best_shapes)
     assert max(entry.prediction.time_us for entry in first) < 1.5 * times[0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "types", "epilogue", "fastest"),
+    [
+        ((2048, 2048, 2048), "bf16", "", "128x128x64_c2_k1x0_s6_f1_g8_p1_o1"),
+        ((4096, 4096, 4096), "bf16", "", "128x256x64_c2_k1x0_s4_f1_g8_p1"),
+        ((4096, 4096, 1024), "bf16", "bias+gelu", "128x128x64_c2_k1x0_s6_f1_g8_p1_o1"),
+        ((4096, 4096, 4096), "s8,s8,s32", "", "128x128x128_c2_k1x0_s6_f1_g8_p1_o1"),
+        ((2048, 2048, 2048), "e4m3,e4m3,bf16_fast", "", "128x128x128_c2_k1x0_s6_f1_g8_p1_o1"),
+        ((8192, 8192, 8192), "e4m3,e4m3,bf16_promoted", "", "128x128x128_c2_k1x0_s5_f1_g8_p1"),
+    ],
+)
+def test_the_first_round_has_what_was_the_fastest_on_an_h200(
+    shape: tuple[int, int, int], types: str, epilogue: str, fastest: str
+) -> None:
+    """Of wgmma (2026-11-23), and both ways in which consumers share work."""
+    told = {"epilogue": parse_epilogue(epilogue)} if epilogue else {}
+    problem = Problem(*shape, types=Types.parse(types), layout=Layout.parse("rc"), **told)
+    first = [entry.config for entry in Search([explore(WGMMA, problem, CARD)], CARD).first(WGMMA_BUDGET // 2)]
+    assert WgmmaConfig.parse(fastest) in first
+    assert {config.values["PINGPONG"] for config in first} == ({0} if "promoted" in types else {0, 1})
 
 
 def test_nothing_is_tried_twice_and_neighbours_are_near(space: Space) -> None:

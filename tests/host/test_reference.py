@@ -112,6 +112,25 @@ def test_one_hot_data_names_the_element_that_was_read():
         assert len(np.unique(codes)) == codes.size
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_one_hot_data_shows_one_bit_that_an_operand_has_lost(seed: int) -> None:
+    what = situation("onehot", seed)
+    case, operands = what.case, make_operands(what)
+    cut = {name: (operands.by_name[name].view(np.uint32) & ~np.uint32(1)).view(np.float32) for name in "AB"}
+    result = case.alpha * case.a.view(cut["A"]) @ case.b.view(cut["B"]) + case.beta * case.c.view(operands.c)
+    stored = np.zeros_like(operands.c)
+    case.c.view(stored)[...] = result
+    assert compare(what, stored).mismatch is not None
+
+
+@pytest.mark.parametrize(("types", "grows"), [("s8,s8,s32", True), ("u8,s8,bf16", True), ("s8,s8,s8", False)])
+def test_sums_of_integers_grow_with_k_by_every_other_seed(types: str, grows: bool) -> None:
+    case = Problem(4, 5, 40_000, types=Types.parse(types)).case()
+    for seed, one_sign in ((2, False), (3, grows)):
+        columns = case.b.view(make_operands(Situation(case, "random", seed)).b).astype(np.int64).sum(0)
+        assert (np.abs(columns) > 2**20).all() == one_sign
+
+
 def test_large_one_hot_data_selects_with_either_operand():
     """Large situations share two sets of data."""
     selecting = set()

@@ -22,8 +22,8 @@ def test_the_design_lists_the_rooms_of_the_contract_in_their_order() -> None:
     assert listed == [*(name for name in layers() if name != "__main__"), "templates"]
 
 
-def test_nothing_lies_beside_the_rooms_but_the_api_and_the_front_door() -> None:
+def test_nothing_lies_beside_the_rooms_but_the_front_door() -> None:
     beside = {path.stem for path in PACKAGE.glob("*.py")}
     rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert beside == {"__init__", "__main__", "api"}
-    assert rooms == {*layers()} - {"__main__", "api"}
+    assert beside == {"__init__", "__main__"}
+    assert rooms == {*layers()} - {"__main__"}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,10 +17,11 @@ from gemmgen.kernel.source import Launch
 from gemmgen.problem.gemm import Problem
 from gemmgen.run import target
 from gemmgen.run.compile import arch_for
+from gemmgen.run.gpu import capability
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.nvrtc import flags_for
-from gemmgen.support.errors import InvalidInput
+from gemmgen.support.errors import CandidateFailed, InvalidInput
 from gemmgen.support.files import Store
 
 PROBLEM = Problem(64, 64, 64)
@@ -32,7 +36,8 @@ def h200(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with an H200, none of whose kernels run."""
     monkeypatch.setattr(target, "why_no_gpu", lambda: None)
     monkeypatch.setattr("gemmgen.run.gpu.executor.why_no_gpu", lambda: None)
-    monkeypatch.setattr(GpuExecutor, "_start", lambda self: H200)
+    monkeypatch.setattr(GpuExecutor, "_properties", lambda self: H200)
+    monkeypatch.setattr("gemmgen.support.child.Child.start", lambda child: None)
 
 
 @pytest.mark.parametrize(
@@ -84,3 +89,46 @@ def test_clusters_and_attributes_are_checked() -> None:
         Launch(64, (("M", 1),), cluster=2, splits=2)
     with pytest.raises(InvalidInput, match="unknown launch attribute 'fast': known are cooperative, programmatic"):
         replace(SOURCE.launch, attributes=("fast",))
+
+
+class PlayedDriver:
+    """libcuda: a card of known attributes, by the driver's numbers."""
+
+    attributes: ClassVar[dict[int, int]] = {
+        75: 9,
+        76: 0,
+        16: 132,
+        38: 50 * 10**6,
+        13: 1_980_000,
+        97: 232448,
+        81: 233472,
+        82: 65536,
+        39: 2048,
+    }
+
+    def __init__(self, refuses: str = "") -> None:
+        self.refuses = refuses
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        return lambda *arguments: 100 if name == self.refuses else self._answer(name, *arguments)
+
+    def _answer(self, name: str, *arguments: Any) -> int:
+        if name == "cuDeviceGetName":
+            arguments[0].value = b"NVIDIA H200"
+        elif name == "cuDeviceTotalMem_v2":
+            arguments[0]._obj.value = 141 * 10**9
+        elif name == "cuDeviceGetAttribute":
+            arguments[0]._obj.value = self.attributes[arguments[1]]
+        elif name == "cuDriverGetVersion":
+            arguments[0]._obj.value = 13010
+        return 0
+
+
+def test_the_driver_says_what_the_card_is_without_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capability.ctypes, "CDLL", lambda name: PlayedDriver())
+    monkeypatch.setattr(capability, "KERNEL_MODULE", Path("no such file"))
+    assert capability.properties_here() == replace(H200, driver="CUDA 13.1")
+    monkeypatch.setattr(capability.ctypes, "CDLL", lambda name: PlayedDriver(refuses="cuInit"))
+    with pytest.raises(CandidateFailed, match="the NVIDIA driver refuses cuInit: error 100") as caught:
+        capability.properties_here()
+    assert caught.value.failure.kind == "unavailable"

@@ -31,6 +31,7 @@ from gemmgen.run.gpu.timing import QUICK
 from gemmgen.support.errors import CandidateFailed, NoBaseline
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
+from gemmgen.verification.linear import rule_of
 from gemmgen.verification.sanitizers import tool as sanitizer
 from gemmgen.verification.situation import Situation
 
@@ -41,7 +42,19 @@ SITUATION = Situation(LARGE, "random", 3)
 OPERANDS = make_operands(SITUATION)
 MIB = 2**20
 # Those that import pycuda.
-MODULES = ("launching", "replay", "images", "programs", "multiplier", "runs", "cublaslt", "cublas", "contest", "worker")
+MODULES = (
+    "launching",
+    "replay",
+    "images",
+    "programs",
+    "multiplier",
+    "judge",
+    "runs",
+    "cublaslt",
+    "cublas",
+    "contest",
+    "worker",
+)
 
 
 class Memory:
@@ -611,6 +624,38 @@ def test_large_operands_and_results_go_through_memory_that_both_sides_share(work
         assert shared.read(OPERANDS.a.size, DType.F32).tobytes() == OPERANDS.a.tobytes()
 
 
+@pytest.mark.parametrize("wrong", [0, 2])
+def test_what_is_judged_in_place_is_delivered_where_it_is_wrong(worker, driver, wrong):
+    met = {}
+
+    def judge(known, rule, shape, form, found, **grid) -> None:
+        product, size, rows, columns, old, result, numbers = driver.words(known, 56).view(np.uint64).tolist()
+        for name, address in {"old": old, "result": result}.items():
+            met[name] = driver.words(address, LARGE.c.bytes).view(np.float32).copy()
+        met["made"] = (product != size, rows, columns, numbers)
+        driver.words(found, 32).view(np.uint64)[:] = [300 * 500, wrong, *np.array([0.25, 3.0]).view(np.uint64).tolist()]
+
+    def sample(known, rule, shape, places, count, bits, values, bounds, **grid) -> None:
+        driver.words(values, 8 * count).view(np.float64)[:] = driver.words(places, 8 * count).view(np.int64)
+
+    idle = {name: lambda *arguments, **grid: None for name in ("decode_4", "multiply")}
+    driver.kernels |= {**idle, "judge": judge, "sample": sample}
+    key, given = arena.image_key(LARGE, OPERANDS, 1, 3), ((SOURCE, b"cubin"), LARGE, 3)
+    assert worker.runs.run_kept(*given, key, None, b"changed", None) is None, "it asks for what it does not have"
+    assert worker.runs.run_kept(*given, key, OPERANDS, b"changed", None) is True
+    rule, places = rule_of(SITUATION), np.array([5, 2, 9])
+    found = worker.runs.judge(LARGE, rule, places, b"multiply", b"judge")
+    assert (found.elements, found.wrong, found.worst, found.largest_bound) == (300 * 500, wrong, 0.25, 3.0)
+    assert found.values.tolist() == [5, 2, 9] and found.bits.dtype == np.uint32
+    assert (met["old"].view(np.uint32) == OPERANDS.c.view(np.uint32)).all() and (LARGE.c.view(met["result"]) == 7).all()
+    assert met["made"] == (True, 0, 0, 0), "f32 needs sizes, and no largest"
+    if wrong:
+        np.testing.assert_array_equal(worker.runs.deliver(None), met["result"])
+    else:
+        with pytest.raises(AssertionError):
+            worker.runs.deliver(None)
+
+
 def test_large_results_go_through_a_file(worker, tmp_path, monkeypatch):
     path = tmp_path / "results"
     path.touch()
@@ -677,7 +722,9 @@ class PlayedChild:
 
 def test_the_parent_sends_large_operands_once_and_again_to_a_new_worker(monkeypatch, store):
     monkeypatch.setattr(executor, "why_no_gpu", lambda: None)
-    monkeypatch.setattr(executor.GpuExecutor, "_start", lambda gpu: SimpleNamespace(arch="sm_90"))
+    monkeypatch.setattr(executor, "properties_here", lambda device: SimpleNamespace(arch="sm_90"))
+    monkeypatch.setattr(executor.GpuExecutor, "_start", lambda gpu: None)
+    monkeypatch.setattr(executor.Child, "start", lambda child: None)
     gpu = executor.GpuExecutor(store)
     gpu._changed = b""
     kernel = SimpleNamespace(binary=(SOURCE, b""))
@@ -890,7 +937,9 @@ class SlowChild:
 
 def test_executors_that_share_a_card_take_turns(monkeypatch, store):
     monkeypatch.setattr(executor, "why_no_gpu", lambda: None)
-    monkeypatch.setattr(executor.GpuExecutor, "_start", lambda gpu: SimpleNamespace(arch="sm_90"))
+    monkeypatch.setattr(executor, "properties_here", lambda device: SimpleNamespace(arch="sm_90"))
+    monkeypatch.setattr(executor.GpuExecutor, "_start", lambda gpu: None)
+    monkeypatch.setattr(executor.Child, "start", lambda child: None)
     gpus = [executor.GpuExecutor(store) for _ in range(2)]
     for gpu in gpus:
         gpu._child = SlowChild()

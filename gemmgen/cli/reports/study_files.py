@@ -44,4 +44,4 @@ def write_study(result: StudyResult, command: str, out: Path) -> Written:
     if result.study.keeps:
         for source, beside in kernels(result, command):
             paths += write_kernel(source, beside, out)
-    return Written(tuple(paths), no_plot)
+    return Written(tuple(dict.fromkeys(paths)), no_plot)  # two rungs may be one kernel

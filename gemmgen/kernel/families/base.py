@@ -43,11 +43,11 @@ def split_axis() -> Any:
     return axis(1, (1, 2, 3, 4, 6, 8, 16, 32), "split-K: blocks that compute the same tile of C, each over a part of K")
 
 
-SPLIT_CONSTRAINTS = (
-    ONE_PRODUCT,
+SPLIT_FITS = (
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     grid_fits(f"{TILES} * BATCH * SPLIT"),
 )
+SPLIT_CONSTRAINTS = (ONE_PRODUCT, *SPLIT_FITS)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from gemmgen.kernel.families.mma_operands import (
 from gemmgen.kernel.notes import block, shared_tiles
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.problem.device import BANK_BYTES, WARP
-from gemmgen.problem.dtype import WORD
+from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import NEVER, Mma, instruction
 from gemmgen.problem.types import Compute
@@ -56,6 +56,7 @@ class MmaView:
     instructions, loads  what templates/device/mma.cu and ldmatrix.cu define
     K                    how many k the block sums over
     may_be_empty         which can be none
+    exchanged            neighbouring columns that a thread has sums of once lanes have exchanged them; 0: they do not
     group                tile rows of a raster group: blocks go down them before they step right
     compute, outer, slices, sums  as `simt` has them
     """
@@ -72,6 +73,7 @@ class MmaView:
     loads: tuple[tuple[int, bool], ...]
     K: str
     may_be_empty: bool
+    exchanged: int
     group: int
     compute: str = "compute/tensor.cu"
     outer: bool = True
@@ -117,6 +119,7 @@ class MmaFamily(Family):
             "B_TRANSPOSED": int(not b.along_k and _by_ldmatrix(problem)[1]),
             "PROMOTED": int(types.compute is Compute.PROMOTED),
             "HAS_MMA": int(any(instruction(types, axis_k).mma for axis_k in INSTRUCTION_K)),
+            "C_ACCESS": _c_access(problem),
             "NEVER": NEVER,
         }
 
@@ -128,7 +131,7 @@ class MmaFamily(Family):
             *_tiling(k_step(problem.types.a)),
             *operand_constants(problem, mma, a),
             *operand_constants(problem, mma, b),
-            *_results(gcd(2, problem.vector_limit("ldc"))),
+            *_results(*((_c_access(problem),) * 2 if mma.EXCHANGE else (2, gcd(2, problem.vector_limit("ldc"))))),
             SHARED_BYTES,
         )
 
@@ -146,7 +149,7 @@ class MmaFamily(Family):
         return "kernel/mma_cp_async.cu" if cast(MmaConfig, config).ASYNC else "kernel/mma_registers.cu"
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        choices = {"ASYNC", "MMA_K", "MMA_SINCE", "MMA_UNTIL", "MMA_AGAIN", "SWIZZLE", "SHARED_BYTES"}
+        choices = {"ASYNC", "EXCHANGE", "MMA_K", "MMA_SINCE", "MMA_UNTIL", "MMA_AGAIN", "SWIZZLE", "SHARED_BYTES"}
         places = set() if cast(MmaConfig, plan.config).SWIZZLE else {f"{x}_{of}" for x in "AB" for of in SWIZZLES}
         return frozenset(choices | places | ({"SPLIT"} if plan.launch.splits == 1 else set()))
 
@@ -167,8 +170,14 @@ class MmaFamily(Family):
             loads=tuple(sorted({(4, x.k_rows) for x in (a, b) if x.by_ldmatrix})),
             K="extent" if plan.launch.adds_up else "s.K",
             may_be_empty=plan.launch.adds_up or problem.k is None,
+            exchanged=plan.constants["FN"] if mma.EXCHANGE else 0,
             group=mma.GROUP,
         )
+
+    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
+        together = plan.constants["FN"]
+        columns = {lane: _first_column(lane % 4, together) for lane in range(WARP)}
+        return tuple((lane // 4, columns[lane]) for lane in range(WARP))
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         mma, value = cast(MmaConfig, plan.config), plan.constants
@@ -206,6 +215,11 @@ def _multiplying(plan: Plan) -> Iterator[str]:
         yield "Stages  the next k tile is in registers while this one is multiplied"
 
 
+def _c_access(problem: Problem) -> int:
+    """Elements of C, of up to 16 bytes, that its alignment lets one access move: of a row of an instruction's tile."""
+    return gcd(MMA_N, WIDEST_ACCESS // problem.types.c.size, problem.vector_limit("ldc"))
+
+
 def _by_ldmatrix(problem: Problem) -> tuple[bool, bool]:
     """Whether it brings fragments of A, and of B."""
     a, b = (fragment_of(problem.dtype_of(side.X), side.along_k) == LDMATRIX for side in sides(problem))
@@ -237,6 +251,11 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     )
 
 
+def _first_column(lane: int, together: int) -> int:
+    """Of the four lanes of a row that of so many neighbours: see templates/device/warp_origin.cu."""
+    return lane % 2 * MMA_N + lane // 2 * together if together == 4 else lane * together
+
+
 @cache
 def _native(since: int, until: int, again: int) -> tuple[Derived, ...]:
     """Which architectures have the instruction, for the constraints."""
@@ -259,15 +278,15 @@ def _tiling(step: int) -> tuple[Derived, ...]:
 
 
 @cache
-def _results(store: int) -> tuple[Derived, ...]:
+def _results(together: int, store: int) -> tuple[Derived, ...]:
     """The thread tile that a warp's accumulators make up: see templates/device/warp_origin.cu."""
     lines = (
         ("TM", "2 * MMAS_M", "rows of C that a thread has sums of"),
         ("TN", "2 * MMAS_N", "columns of C that a thread has sums of"),
         ("FM", "1", "neighbouring rows among them"),
-        ("FN", "2", "neighbouring columns among them"),
+        ("FN", str(together), "neighbouring columns among them"),
         ("STEP_M", "8", "rows from one to the next"),
-        ("STEP_N", "8", "columns from one pair to the next"),
+        ("STEP_N", str(4 * together), f"columns from one {'pair' if together == 2 else 'of these'} to the next"),
         ("VC", str(store), "elements of an access to C"),
     )
     return tuple(Derived(*line, group="How C leaves registers") for line in lines)

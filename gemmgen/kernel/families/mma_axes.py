@@ -13,7 +13,10 @@ from gemmgen.problem.types import PROMOTION
 class MmaConfig(Config):
     """The axes of `mma`."""
 
-    PATTERN = "{BM}x{BN}x{BK}_w{WM}x{WN}_s{STAGES}_async{ASYNC}[_mma{MMA_K}][_swizzle{SWIZZLE}]_g{GROUP}_split{SPLIT}"
+    PATTERN = (
+        "{BM}x{BN}x{BK}_w{WM}x{WN}_s{STAGES}_async{ASYNC}[_mma{MMA_K}][_swizzle{SWIZZLE}][_exchange{EXCHANGE}]"
+        "_g{GROUP}_split{SPLIT}"
+    )
 
     BM: int = axis(128, (128, 256, 64, 32, 16), "rows of C that a block computes")
     BN: int = axis(128, (128, 256, 64, 32), "columns of C that a block computes")
@@ -24,6 +27,9 @@ class MmaConfig(Config):
     ASYNC: int = axis(1, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
     MMA_K: int = axis(16, (16, 32, 8, 4), "k of an instruction")
     SWIZZLE: int = axis(1, (1, 0), "1: chunks of a shared line trade places, 0: they lie in order")
+    EXCHANGE: int = axis(
+        0, (0, 1), "1: lanes exchange sums until each has an access of 16 bytes to C together, 0: each stores its pairs"
+    )
     GROUP: int = axis(8, (8, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2")
     SPLIT: int = split_axis()
 
@@ -45,7 +51,7 @@ CONSTRAINTS = (
     Constraint("BM >= 1 and BN >= 1 and BK >= 1 and WM >= 1 and WN >= 1", "a tile holds at least one element", False),
     Constraint("GROUP >= 1", "counts start at one", False),
     Constraint("GROUP <= BN", "the blocks of a group of tile rows are counted in 32 bits", False),
-    Constraint("ASYNC <= 1 and SWIZZLE <= 1", "a switch is 0 or 1", False),
+    Constraint("ASYNC <= 1 and SWIZZLE <= 1 and EXCHANGE <= 1", "a switch is 0 or 1", False),
     # Tiles: of a block, a warp, an instruction
     Constraint("BM % WM == 0", "warps split a block's rows evenly"),
     Constraint("BN % WN == 0", "warps split a block's columns evenly"),
@@ -56,6 +62,9 @@ CONSTRAINTS = (
     # Stages and copies
     Constraint("A_LANES > 0 and THREADS % A_LANES == 0", "threads copy whole lines of A's tile together"),
     Constraint("B_LANES > 0 and THREADS % B_LANES == 0", "threads copy whole lines of B's tile together"),
+    # How C leaves
+    Constraint("EXCHANGE == 0 or C_ACCESS > 2", "wider accesses than to a pair need ldc and C aligned to them", False),
+    Constraint("EXCHANGE == 0 or WN % STEP_N == 0", "four lanes have whole accesses of a row together"),
     Constraint("STAGES >= 2", "one stage is filled while another is read", False),
     Constraint("ASYNC == 1 or STAGES == 2", "copies through registers keep one tile in flight", False),
     Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),

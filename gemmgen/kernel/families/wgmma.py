@@ -6,6 +6,9 @@ One warpgroup, the producer, lets TMA bring k tiles of A and B to a ring of STAG
 the consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers a stage pass it to and fro:
 `full` when its bytes have arrived, `empty` when the consumers have done with it.
 
+Where C has too few tiles for the card, or each of many reads all of an operand, SPLIT blocks compute a tile together,
+each over a range of K: the last of them to arrive adds what the others left in the workspace.
+
 An operand that TMA or wgmma cannot take as it lies, for its alignment or its order, is copied into the workspace first.
 Elements of tf32 need no copy for their order alone where their threads load them: wgmma takes its first operand, whose
 rows are 64, from registers, too. For B that is the product of the transposes: C^T = B^T A^T.
@@ -16,13 +19,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from math import gcd
 from textwrap import wrap
 from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Derived
-from gemmgen.kernel.families.base import Family, constants, elements_of, launch_of, sides, sizes_of, tile_grid
+from gemmgen.kernel.families.base import Family, constants, elements_of, launch_of, sizes_of, tile_grid
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
 from gemmgen.kernel.families.wgmma_operands import (
     LINE_BYTES,
@@ -35,12 +37,13 @@ from gemmgen.kernel.families.wgmma_operands import (
     operands,
     piece_box,
     prepares,
+    row_access,
     staged,
     sums_type,
     swaps,
     taken,
 )
-from gemmgen.kernel.notes import block
+from gemmgen.kernel.notes import block, shared_tiles
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.device import BANK_BYTES, MAX_REGISTERS, REGISTERS_PER_SM, WARP
@@ -66,20 +69,25 @@ class WgmmaView:
     """What the template of `wgmma` needs beside the constants.
 
     a, b         operands
-    first, second  the same as instructions take them: whose lines are the 64 rows, and whose are the columns
-    feeds        the first comes from registers
-    swapped      and is B: rows of an instruction are columns of C
+    feeds        products take the fragments of one of them from registers
+    swapped      and that is B: rows of an instruction are columns of C
     wgmma        the instruction
     halves       a register holds two sums of f16
     promoted     sums are added up in f32 after each k tile, or after some of each pair of pieces
     pieces       how operands are split; None: they are not
     whole_intervals  whether K is some of those over which pairs of pieces are summed
-    staged       C leaves through shared memory by TMA, else from registers
+    staged       TMA stores C from shared memory, else warps do
+    row_access   elements of C that a lane of these stores at once
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"
     persistent   a block computes one tile after the other
+    pingpong     its consumers take turns at them, instead of sharing each
     donates      registers move from the producer to the consumers
     in_flight    k tiles whose products may be under way while the next one is awaited
+    alternates   its k tiles have two sets of sums by turns: one's products are under way while the other is promoted
+    odd          their number may be odd
+    mmas         instructions of a consumer across its tile, as the kernel calls their number
+    sums         registers of a thread for the sums of an instruction, as the kernel computes them
     batched      tensor maps have a third dimension
     group        see raster.cu
     unread       sizes that the kernel has from tensor maps, or as numbers
@@ -95,21 +103,29 @@ class WgmmaView:
     pieces: Pieces | None
     whole_intervals: bool
     staged: bool
+    row_access: int
     cluster: int
     along: str
     persistent: bool
+    pingpong: bool
     donates: bool
     in_flight: int
+    alternates: bool
+    odd: bool
+    mmas: str
+    sums: str
     batched: bool
     group: int
     unread: tuple[str, ...]
 
     @property
     def first(self) -> Operand:
+        """The operand whose lines are the 64 rows of an instruction."""
         return self.b if self.swapped else self.a
 
     @property
     def second(self) -> Operand:
+        """The one whose lines are its columns."""
         return self.a if self.swapped else self.b
 
 
@@ -120,7 +136,7 @@ class WgmmaFamily(Family):
     config_type = WgmmaConfig
     constraints = CONSTRAINTS
     pruning = PRUNING
-    secondary = frozenset({"CLUSTER", "ACROSS", "STAGES"})
+    secondary = frozenset({"CLUSTER", "ACROSS", "STAGES", "SPLIT"})
     details = ("GROUP", "IN_FLIGHT", "PERSISTENT")
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
@@ -130,17 +146,20 @@ class WgmmaFamily(Family):
     arch_specific = True
 
     def default(self, problem: Problem) -> Config:
-        promotes, size = problem.types.compute.promotes, problem.types.factors[0].size
-        wide = PROMOTED_COLUMNS if promotes else WgmmaConfig.BN
-        config = WgmmaConfig(BN=wide // problem.products, BK=LINE_BYTES // size, IN_FLIGHT=int(not promotes))
-        feeds_a, feeds_b = (can_feed(problem, side) for side in sides(problem))
-        if feeds_b and not feeds_a:
-            return replace(config, BM=config.BN, BN=config.BM, FROM_REGISTERS=2)
-        return replace(config, FROM_REGISTERS=int(feeds_a))
+        compute, size = problem.types.compute, problem.types.factors[0].size
+        wide = PROMOTED_COLUMNS if compute.promotes else WgmmaConfig.BN
+        rows, columns, feeds_a, feeds_b = WgmmaConfig.BM, wide // problem.products, *can_feed(problem)
+        turned = feeds_b and not feeds_a
+        return WgmmaConfig(
+            BM=columns if turned else rows,
+            BN=rows if turned else columns,
+            BK=LINE_BYTES // size,
+            FROM_REGISTERS=2 if turned else int(feeds_a),
+            IN_FLIGHT=int(compute.pieces is None),
+        )
 
     def facts(self, problem: Problem) -> dict[str, int]:
-        a, b = taken(problem)
-        feed_a, feed_b = (can_feed(problem, side) for side in sides(problem))
+        (a, b), (feeds_a, feeds_b) = taken(problem), can_feed(problem)
         types, (factor_a, factor_b) = problem.types, problem.types.factors
         return {
             **sizes_of(problem),
@@ -149,12 +168,12 @@ class WgmmaFamily(Family):
             "C_BYTES": types.c.size,
             "A_ALONG_K": int(a.along_k),
             "B_ALONG_K": int(b.along_k),
-            "A_FEEDS": int(feed_a),
-            "B_FEEDS": int(feed_b),
+            "A_FEEDS": int(feeds_a),
+            "B_FEEDS": int(feeds_b),
             "PROMOTED": int(types.compute.promotes),
             "PIECES": types.compute.pieces.count if types.compute.pieces else 0,
+            "HALVES": int(types.compute is Compute.F16),
             "INTEGER": int(types.accumulator is DType.S32),
-            "BESIDE_SUMS": BESIDE_TOTALS if types.compute.pieces else BESIDE_SUMS,
             "HAS_WGMMA": int(sums_type(types) is not None),
             "POINTERS": int(problem.pointers),
         }
@@ -164,59 +183,58 @@ class WgmmaFamily(Family):
         a, b = operands(problem, one)
         elements = "elements" if problem.types.compute.pieces else elements_of(problem)
         return (
-            *_tiling(K_BYTES // problem.types.factors[0].size, swaps(one)),
-            *_registers(one.CONSUMERS, problem.types.compute is Compute.F16, problem.products, swaps(one)),
+            *_tiling(K_BYTES // problem.types.factors[0].size, bool(one.PINGPONG), swaps(one)),
+            *_registers(one.CONSUMERS, f"{_mmas(one)} * {_sums(problem, one)}", *_sets(problem, one)),
             *_lines(a, elements),
             *_lines(b, elements),
             *_clusters(a if a.shared else b),
             *_pieces(problem.types.compute.pieces),
-            *_results(
-                piece_box(problem, one),
-                feeds(one),
-                staged(problem),
-                gcd(2, problem.vector_limit("ldc")),
-                problem.products,
-            ),
+            *_partial(problem.products if one.SPLIT > 1 else 0),
+            *_results(piece_box(problem, one), feeds(one), staged(problem), problem.products),
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         one = cast(WgmmaConfig, config)
         value = constants(self, problem, config)
         launch = replace(
-            launch_of(value, tile_grid(problem, _cluster_tile(one)), dynamic=True),
+            launch_of(value, tile_grid(problem, _cluster_tile(one)), dynamic=True, splits=one.SPLIT),
+            summed=value["PARTIAL"] - one.BM * one.BN if one.SPLIT > 1 else 0,
             cluster=one.CLUSTER,
             attributes=(DEPENDENT_LAUNCH,),
             maps=maps_of(problem, one),
             persistent=bool(one.PERSISTENT),
             prepares=prepares(problem, one),
+            overlapped=bool(prepares(problem, one)),
         )
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
         promotion = PROMOTION if pieces else one.BK * value["PROMOTED"]
-        sums = SumOrder(mma, one.BK, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
+        step = PROMOTION if pieces and one.SPLIT > 1 else one.BK  # of which a range of K has whole ones
+        sums = SumOrder(mma, step, one.SPLIT, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 
     def template(self, config: Config) -> str:
         return "kernel/wgmma.cu"
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        names = {"ACROSS", "FROM_REGISTERS", "PERSISTENT", "SUM_REGISTERS", "IN_FLIGHT", "SHARED_BYTES"}
+        names = {"ACROSS", "FROM_REGISTERS", "IN_FLIGHT", "PERSISTENT", "PINGPONG"}
+        names |= {"SUM_REGISTERS", "BESIDE_SUMS", "SHARED_BYTES"}
         one = cast(WgmmaConfig, plan.config)
         if not donates(one):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
         if not plan.problem.batched:
             names |= {"PIECES"}
+        if plan.launch.splits == 1:
+            names |= {"SPLIT"}
         if plan.launch.cluster == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
-        if not staged(plan.problem):
-            names |= {"C_STAGES", "CN"} if swaps(one) else {"C_STAGES"}
-        return frozenset(names)
+        return frozenset(names | ({"PITCH_C"} if staged(plan.problem) else {"C_STAGES"}))
 
     def view(self, plan: Plan) -> WgmmaView:
         one, problem = cast(WgmmaConfig, plan.config), plan.problem
         a, b = operands(problem, one)
-        assert isinstance(plan.mma, Wgmma), "constraints ask for one"
+        assert isinstance(plan.mma, Wgmma) and plan.sums is not None, "constraints ask for one"
         return WgmmaView(
             a=a,
             b=b,
@@ -228,11 +246,17 @@ class WgmmaFamily(Family):
             pieces=problem.types.compute.pieces,
             whole_intervals=problem.k is not None and problem.k % PROMOTION == 0,
             staged=staged(problem),
+            row_access=row_access(problem),
             cluster=one.CLUSTER,
             along="n" if one.ACROSS else "m",
             persistent=bool(one.PERSISTENT),
+            pingpong=bool(one.PINGPONG),
             donates=donates(one),
             in_flight=one.IN_FLIGHT,
+            alternates=alternates(problem, one),
+            odd=problem.k is None or any(-(-(end - k) // one.BK) % 2 for k, end in plan.sums.ranges(problem.k)),
+            mmas=_mmas(one),
+            sums=_sums(problem, one),
             batched=problem.batched,
             group=one.GROUP,
             unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
@@ -240,10 +264,11 @@ class WgmmaFamily(Family):
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         one = cast(WgmmaConfig, plan.config)
+        sharers = 1 if one.PINGPONG else one.CONSUMERS
         rows, columns = _across(one)
-        tiles = ((rows // one.CONSUMERS, columns), (rows // (M // 2 * one.CONSUMERS), columns // 4))
+        tiles = ((rows // sharers, columns), (2 * plan.constants[_mmas(one)], columns // 4))
         warpgroup, thread = (tile[::-1] if swaps(one) else tile for tile in tiles)
-        return Tile("warpgroup", *warpgroup, one.CONSUMERS), Tile("thread", *thread, WARPGROUP)
+        return Tile("warpgroup", *warpgroup, sharers), Tile("thread", *thread, WARPGROUP)
 
     def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
         one, usual = cast(WgmmaConfig, plan.config), super().origins(plan)
@@ -255,14 +280,16 @@ class WgmmaFamily(Family):
     def prose(self, plan: Plan) -> tuple[str, ...]:
         one, mma = cast(WgmmaConfig, plan.config), plan.mma
         assert isinstance(mma, Wgmma)
-        tile = self.tiles(plan)[0]
-        steps = one.BK // mma.k * (_across(one)[0] // one.CONSUMERS // M)
+        tile, mmas = self.tiles(plan)[0], plan.constants[_mmas(one)]
+        steps = one.BK // mma.k * mmas
         lines = [
             f"{block(plan)}, in k tiles of {one.BK}, {plan.shared_bytes} bytes of shared memory",
             f"Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of {plural(one.STAGES, 'stage')};",
             f"        consumers, {one.CONSUMERS} others: {tile.rows} x {tile.cols} each by {plural(steps, 'wgmma')} of "
             f"64 x {mma.n} x {mma.k} a k tile",
         ]
+        if one.PINGPONG:
+            lines.append("        take turns at the block's tiles: while one stores C, another multiplies")
         if plan.problem.products > 1:
             lines.append(f"Sums    {one.BN} columns of each product: those of B2 follow those of B1 in shared memory")
         if plan.problem.types.compute is Compute.PROMOTED:
@@ -281,7 +308,9 @@ class WgmmaFamily(Family):
             lines += _fed_prose(feeds(one).upper())
         if staged(plan.problem):
             lines.append("Stores  C leaves through shared memory, by TMA")
-        return tuple(lines)
+        else:
+            lines.append("Stores  C leaves through shared memory, by rows")
+        return (*lines, *shared_tiles(plan.launch))
 
 
 def donates(config: WgmmaConfig) -> bool:
@@ -307,15 +336,15 @@ def _granted(registers: int) -> int:
 def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
     size_a, size_b = (dtype.size for dtype in problem.types.factors)
     pieces = problem.types.compute.pieces
-    across, columns = _across(config)
-    threads, rows = WARPGROUP * config.CONSUMERS, across // config.CONSUMERS  # that compute; of each warpgroup
+    rows, columns = _across(config)
     columns *= problem.products
+    threads = WARPGROUP * config.CONSUMERS  # that compute
     moved = (config.BM * size_a + problem.products * config.BN * size_b) * config.BK
     tile = _cluster_tile(config)
     spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
-    read = config.CONSUMERS * (rows * size_a + rows // M * columns * size_b)  # bytes of the block, for each k
-    outputs = across * columns // threads
-    loaded = rows // M * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a k step
+    read = rows * size_a + rows // M * columns * size_b  # bytes of a tile, for each k
+    outputs = rows * columns // threads
+    loaded = value[_mmas(config)] * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a step of k
     fragments = 2 * loaded  # and of the next one
     held = _start_registers(config.CONSUMERS) if donates(config) else 0
     return Work(
@@ -333,12 +362,19 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         fragment_registers=max(1, fragments),
         producers=WARPGROUP,
         pairs=len(pieces.pairs) if pieces else 1,
+        promotions=outputs * (problem.types.compute is Compute.PROMOTED and not config.IN_FLIGHT),
+        alternates=bool(config.PINGPONG),
     )
 
 
 def _across(config: WgmmaConfig) -> tuple[int, int]:
     """Of a block's tile what the 64 rows of instructions go along, and their columns."""
     return (config.BN, config.BM) if swaps(config) else (config.BM, config.BN)
+
+
+def _mmas(config: WgmmaConfig) -> str:
+    """The constant that says how many instructions have the 64 rows of each, in a consumer's tile."""
+    return "MMAS_N" if swaps(config) else "MMAS_M"
 
 
 def fragment_row(thread: int) -> int:
@@ -360,28 +396,45 @@ def _times(products: int) -> str:
     return f" * {products}" if products > 1 else ""
 
 
+def _sums(problem: Problem, config: WgmmaConfig) -> str:
+    """Registers of a thread for the sums of an instruction, 64 x BN of each product, as an expression."""
+    if swaps(config):
+        return "BM / 2"
+    per_register = 2 if problem.types.compute is Compute.F16 else 1
+    columns = 2 * per_register // problem.products  # that take a register of each thread
+    return f"BN / {columns}" if columns > 1 else "BN"
+
+
+def alternates(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether k tiles have two sets of sums by turns: where they are promoted while products are under way."""
+    return problem.types.compute is Compute.PROMOTED and config.IN_FLIGHT > 0
+
+
+def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
+    """(sets of sums that a consumer has, registers of a thread that it needs beside them)."""
+    compute, two = problem.types.compute, alternates(problem, config)
+    return 1 + compute.promotes + two, BESIDE_TOTALS if compute.pieces or two else BESIDE_SUMS
+
+
 @cache
-def _tiling(step: int, swapped: bool) -> tuple[Derived, ...]:
+def _tiling(step: int, pingpong: bool, swapped: bool) -> tuple[Derived, ...]:
     along, direction = ("N", "across") if swapped else ("M", "down")
+    rows = str(M) if pingpong else f"({M} * CONSUMERS)"  # of an instruction in all consumers that share a tile
     return (
         Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
         Derived("MINB", "1", "blocks of an SM, at least: setmaxnreg needs it said"),
         Derived("K_STEP", str(step), "k of an instruction"),
-        Derived(f"MMAS_{along}", f"B{along} / ({M} * CONSUMERS)", f"instructions {direction} a consumer's tile"),
+        Derived(f"MMAS_{along}", f"B{along} / {rows}", f"instructions {direction} a consumer's tile"),
     )
 
 
 @cache
-def _registers(consumers: int, halves: bool, products: int, swapped: bool) -> tuple[Derived, ...]:
-    sums = "MMAS_N * BM" if swapped else f"MMAS_M * BN{_times(products)}"
+def _registers(consumers: int, sums: str, sets: int, beside: int) -> tuple[Derived, ...]:
     lines = (
         ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "that a thread of the producer keeps"),
         ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "that a consumer's thread has then"),
-        (
-            "SUM_REGISTERS",
-            f"{sums} / {4 if halves else 2} * (1 + PROMOTED)",
-            "of a consumer's thread, for sums",
-        ),
+        ("SUM_REGISTERS", f"{sums} * {sets}", "of a consumer's thread, for sums"),
+        ("BESIDE_SUMS", str(beside), "of a consumer's thread, for all else"),
     )
     return tuple(Derived(*line, group="Registers") for line in lines)
 
@@ -430,6 +483,12 @@ def _pieces(pieces: Pieces | None) -> tuple[Derived, ...]:
     return tuple(Derived(*line, group="Pieces") for line in lines)
 
 
+@cache
+def _partial(products: int) -> tuple[Derived, ...]:
+    elements = Derived("PARTIAL", f"BM * BN{_times(products)}", "sums that a block leaves in the workspace", "Split-K")
+    return (elements,) if products else ()
+
+
 def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
     return (
         f"Pieces  A and B are each split into {pieces.count} of {pieces.dtype.label}: for {PROMOTION} of K at a time",
@@ -439,51 +498,45 @@ def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
 
 
 @cache
-def _results(box: tuple[int, int], feed: str, buffers: bool, store: int, products: int) -> tuple[Derived, ...]:
+def _results(box: tuple[int, int], feed: str, by_tma: bool, products: int) -> tuple[Derived, ...]:
     """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
-    (columns, rows), swapped = box, feed == "b"
-    piece = f"{M} * CM" if swapped else f"{M} * CN"
-    staged = f"C_STAGES * CONSUMERS * {piece} * C_BYTES" if buffers else "0"
+    swapped, own = feed == "b", f"{M} * {'CM' if feed == 'b' else 'CN'}"
+    staged = f"C_STAGES * CONSUMERS * {own} * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
     b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
-    b = f"({b} + 1023) / 1024 * 1024" if buffers else b  # C's pieces begin at a pattern of a swizzle
-    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
-    lines = (_swapped_piece if swapped else _piece)(columns, rows, bool(feed))
+    b = f"({b} + 1023) / 1024 * 1024" if by_tma else b  # C's pieces begin at a pattern of a swizzle
+    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS + 16 * (SPLIT > 1)"
+    lines = _swapped_piece(box) if swapped else _piece(box, 2 if feed else 1)
     return (
-        *(Derived(*line, group="How C leaves registers") for line in lines),
-        Derived("VC", str(store), "elements of an access to C", group="How C leaves registers"),
+        *(Derived(*line, group="How C leaves registers") for line in (*lines, VC)),
         Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),
     )
 
 
 Line = tuple[str, str, str]
+VC: Line = ("VC", "2", "elements of an access to C")
 
 
-def _piece(columns: int, rows: int, fed: bool) -> tuple[Line, ...]:
+def _piece(box: tuple[int, int], neighbours: int) -> tuple[Line, ...]:
+    columns, rows = box
     return (
         ("CN", str(columns), f"columns of C that leave at once, of a consumer's {rows} rows"),
-        (
-            "C_STAGES",
-            "1 + (MMAS_M * BN / CN % 2 == 0)",
-            "pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them",
-        ),
+        _stages("MMAS_M * BN / CN"),
+        ("PITCH_C", "CN + 8", "elements from one of a warp's rows in shared memory to the next"),
         ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
         ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
-        ("FM", "2" if fed else "1", "neighbouring rows among them"),
+        ("FM", str(neighbours), "neighbouring rows among them"),
         ("FN", "2", "neighbouring columns among them"),
         ("STEP_M", "8", "rows from one to the next"),
         ("STEP_N", "8", "columns from one pair to the next"),
     )
 
 
-def _swapped_piece(columns: int, rows: int, fed: bool) -> tuple[Line, ...]:
+def _swapped_piece(box: tuple[int, int]) -> tuple[Line, ...]:
+    columns, rows = box
     return (
         ("CM", str(rows), f"rows of C that leave at once, of a consumer's {M} columns"),
         ("CN", str(columns), "columns of these in a line of shared memory"),
-        (
-            "C_STAGES",
-            "1 + (MMAS_N * BM / CM % 2 == 0)",
-            "pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them",
-        ),
+        _stages("MMAS_N * BM / CM"),
         ("TM", "CM / 4", "rows of C that a thread has sums of, of a piece"),
         ("TN", "2", "columns of C that a thread has sums of, of each instruction"),
         ("FM", "2", "neighbouring rows among them"),
@@ -491,6 +544,11 @@ def _swapped_piece(columns: int, rows: int, fed: bool) -> tuple[Line, ...]:
         ("STEP_M", "8", "rows from one pair to the next"),
         ("STEP_N", "8", "columns from one pair to the next"),
     )
+
+
+def _stages(pieces: str) -> Line:
+    meaning = "pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them"
+    return "C_STAGES", f"1 + ({pieces} % 2 == 0)", meaning
 
 
 WGMMA = WgmmaFamily()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import GRID_FITS
+from gemmgen.kernel.families.base import SPLIT_FITS, split_axis
 from gemmgen.kernel.tensor_map import PATTERN_LINES
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import MOST_N, M
@@ -16,8 +16,8 @@ class WgmmaConfig(Config):
     """The axes of `wgmma`."""
 
     PATTERN = (
-        "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}"
-        "[_r{FROM_REGISTERS}]"
+        "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}[_o{PINGPONG}]"
+        "[_split{SPLIT}][_r{FROM_REGISTERS}]"
     )
 
     BM: int = axis(128, (128, 256, 64, 192), "rows of C that a block computes")
@@ -39,6 +39,8 @@ class WgmmaConfig(Config):
         8, (8, 16, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2"
     )
     PERSISTENT: int = axis(1, (1, 0), "1: a block computes one tile after the other, 0: one tile")
+    PINGPONG: int = axis(0, (0, 1), "1: consumers take turns at the block's tiles, 0: they share each of them")
+    SPLIT: int = split_axis()
 
 
 CONSTRAINTS = (
@@ -49,28 +51,37 @@ CONSTRAINTS = (
     Constraint("SUMMED == 0 or PRODUCTS == 1", "lines of one matrix B are summed", False),
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
     Constraint("CONSUMERS >= 1 and GROUP >= 1", "counts start at one", False),
-    Constraint("PERSISTENT <= 1 and ACROSS <= 1", "a switch is 0 or 1", False),
-    Constraint("FROM_REGISTERS <= 2", "registers feed one operand, A or B", False),
-    Constraint("FROM_REGISTERS != 1 or A_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
-    Constraint("FROM_REGISTERS != 2 or B_FEEDS == 1", "likewise", False),
+    Constraint("PERSISTENT <= 1 and ACROSS <= 1 and PINGPONG <= 1", "a switch is 0 or 1", False),
     Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
     # Tiles: of a block, a warpgroup, an instruction
-    Constraint(f"FROM_REGISTERS == 2 or BM % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} rows at once"),
-    Constraint(f"FROM_REGISTERS != 2 or BN % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} columns at once"),
+    Constraint(
+        f"PINGPONG == 1 or FROM_REGISTERS == 2 or BM % ({M} * CONSUMERS) == 0",
+        f"a warpgroup multiplies {M} rows at once",
+    ),
+    Constraint(f"PINGPONG == 0 or BM % {M} == 0", f"a warpgroup multiplies {M} rows at once"),
     Constraint("BM <= 256", "a box of TMA has 256 lines at most"),
     Constraint(
         f"FROM_REGISTERS == 2 or BN % 8 == 0 and BN <= {MOST_N}",
         f"wgmma multiplies multiples of 8 columns, up to {MOST_N}",
     ),
-    Constraint("FROM_REGISTERS != 2 or BM % 8 == 0", "wgmma multiplies multiples of 8 rows of A"),
     Constraint(f"PRODUCTS * BN <= {MOST_N}", "an instruction multiplies the columns of both products", False),
     Constraint("INTEGER == 0 or BN <= 32 or BN % 16 == 0", "wgmma of integers has multiples of 16 columns", False),
     Constraint("B_ALONG_K == 1 or BN % 16 == 0", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("BK % K_STEP == 0", "a k tile is a whole number of instructions"),
-    Constraint("FROM_REGISTERS == 0 or BK % (2 * K_STEP) == 0", "two sets of fragments take turns"),
     Constraint("BK <= 256", "a box of TMA has 256 lines at most", False),
     Constraint("LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    # Fragments from registers
+    Constraint("FROM_REGISTERS <= 2", "registers feed one operand, A or B", False),
+    Constraint("FROM_REGISTERS != 1 or A_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
+    Constraint("FROM_REGISTERS != 2 or B_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
+    Constraint(f"FROM_REGISTERS != 2 or BN % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} columns at once"),
+    Constraint("FROM_REGISTERS != 2 or BM % 8 == 0", "wgmma multiplies multiples of 8 rows of A"),
+    Constraint("FROM_REGISTERS == 0 or BK % (2 * K_STEP) == 0", "two sets of fragments take turns"),
+    Constraint("FROM_REGISTERS == 0 or PINGPONG == 0", "consumers that load fragments share a tile", False),
+    # Pingpong
+    Constraint("PINGPONG == 0 or CONSUMERS >= 2", "a consumer alone has nobody to take turns with", False),
+    Constraint("PINGPONG == 0 or PERSISTENT == 1", "a single tile gives no turns", False),
     # Clusters
     Constraint("CLUSTER > 1 or ACROSS == 0", "a block alone shares nothing", False),
     Constraint("CLUSTER >= 1 and CLUSTER <= 8", "every card grants 8 blocks a cluster at most", False),
@@ -79,6 +90,10 @@ CONSTRAINTS = (
         "a block brings whole patterns of a swizzle, 8 lines each",
         False,
     ),
+    # Split-K
+    Constraint("SPLIT == 1 or PERSISTENT == 0", "a block that leaves its sums to another is done", False),
+    Constraint("SPLIT == 1 or CLUSTER == 1", "the blocks of a cluster share no part of K", False),
+    Constraint("SPLIT == 1 or HALVES == 0", "sums of f16 would be rounded once more with each part of K", False),
     # Stages
     Constraint("STAGES >= 2", "one stage is filled while another is read", False),
     Constraint("IN_FLIGHT < STAGES", "stages that products still read cannot be filled"),
@@ -86,36 +101,45 @@ CONSTRAINTS = (
     Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
     Constraint(f"PIECES == 0 or {PROMOTION} % BK == 0", "or after some, of each pair of pieces", False),
     Constraint(
-        "PROMOTED == 0 or PIECES > 0 or IN_FLIGHT == 0", "sums are added up when their products are done", False
-    ),
-    Constraint(
         "SUM_REGISTERS + BESIDE_SUMS <= CONSUMER_REGISTERS",
         "sums, and what goes on beside them, fit the registers",
         False,
     ),
-    GRID_FITS,
+    *SPLIT_FITS,
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
 )
 
 PRUNING = (
     Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
     Constraint("BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384", "stages of large tiles are long enough"),
+    Constraint("FROM_REGISTERS > 0 or A_FEEDS + B_FEEDS == 0", "registers spare an operand's copy, at every size"),
+    Constraint("FROM_REGISTERS != 1 or BM == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
+    Constraint("FROM_REGISTERS != 2 or BN == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
     Constraint(
         "FROM_REGISTERS > 0 or BM == 64 * CONSUMERS or PRODUCTS * BN <= 128",
         "a wide warpgroup tile reads less shared memory",
     ),
-    Constraint("FROM_REGISTERS > 0 or A_FEEDS + B_FEEDS == 0", "registers spare an operand's copy, at every size"),
-    Constraint("FROM_REGISTERS != 1 or BM == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
-    Constraint("FROM_REGISTERS != 2 or BN == 64 * CONSUMERS", "likewise"),
     Constraint("CONSUMERS >= 2 or BM * BN * PRODUCTS <= 16384", "two warpgroups keep the tensor cores busier than one"),
     Constraint("STAGES * BK * A_BYTES <= 1024 or BM * BN * PRODUCTS <= 4096", "further ahead than global memory takes"),
     Constraint(
         "STAGES * (BM * BK * A_BYTES + PRODUCTS * BN * BK * B_BYTES) >= 65536",
         "memory's latency hides behind more stages",
     ),
-    Constraint("IN_FLIGHT == 1 - PROMOTED", "a detail, tried last, of the fastest"),
+    Constraint("PROMOTED == 1 or IN_FLIGHT == 1", "a detail, tried last, of the fastest"),
+    Constraint("PIECES == 0 or IN_FLIGHT == 0", "likewise"),
     Constraint("GROUP == 8", "likewise"),
-    Constraint("PERSISTENT == 1", "likewise"),
+    Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
+    Constraint(
+        "PINGPONG == 0 or BM == 128 and PRODUCTS * BN == 128 * (1 + HALVES)",
+        "in turns no tile was the fastest but the largest power of two whose sums fit a consumer",
+    ),
+    Constraint("PINGPONG == 0 or CLUSTER == 1", "and it gained nothing from clusters"),
+    Constraint(
+        "PINGPONG == 0 or M * N * BATCH == 0 or M * N * BATCH > SMS * BM * BN",
+        "no block has a second tile, and with it another turn",
+    ),
+    Constraint("K == 0 or SPLIT == 1 or K >= 4 * SPLIT * BK", "a start and a reduction for so few k tiles"),
+    Constraint("SPLIT == 1 or M * N * BATCH * SPLIT <= 2 * SMS * BM * BN", "the grid fills the card without a split"),
     Constraint("M == 0 or BM < 2 * M or BM == 64", "most of the tile would lie outside of C"),
     Constraint("N == 0 or BN < 2 * N or BN == 16", "most of the tile would lie outside of C"),
 )

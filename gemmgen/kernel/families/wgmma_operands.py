@@ -10,7 +10,7 @@ from gemmgen.kernel.families.base import Side, sides
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.prepare import SUMMED, LineSums, Prepare, Step
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT, TensorMap
-from gemmgen.problem.dtype import DType
+from gemmgen.problem.dtype import WORD, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Order
 from gemmgen.problem.sizes import MatrixSizes, Size
@@ -20,8 +20,9 @@ from gemmgen.problem.wgmma import FACTORS, M, Wgmma
 TRANSPOSED_BYTES = 2  # of an element whose lines may run across K
 OTHER: dict[Order, Order] = {"r": "c", "c": "r"}
 LINE_BYTES = 128  # of shared memory that one pattern of a swizzle permutes, at most
-PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
+ROW_BYTES = 256  # of a row of C that a warp stages, at most
 PIECE_ROWS = 32  # of C that leave at once where products are those of C transposed
+PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,14 @@ def staged(problem: Problem) -> bool:
     return problem.n is not None and problem.n * size % UNIT == 0 and problem.vector_limit("ldc") * size % UNIT == 0
 
 
-def can_feed(problem: Problem, side: Side) -> bool:
-    """Whether wgmma can take the fragments of A or B from registers, and gains by it: they are tf32, a register each,
-    and their lines, which TMA takes as they lie, run across K."""
-    tf32 = problem.types.compute is Compute.TF32 and not problem.pointers and problem.products == 1
-    return tf32 and not side.along_k and not _unaligned(problem, side)
+@lru_cache(maxsize=64)  # the space asks for each config
+def can_feed(problem: Problem) -> tuple[bool, bool]:
+    """Whether wgmma can take the fragments of A and of B from registers, and gains by it: they are tf32, a register
+    each, and their lines, which TMA takes as they lie, run across K. TMA stores C, too, from shared memory, to which
+    the sums of a warp may go in any order."""
+    tf32 = problem.types.compute is Compute.TF32 and not problem.pointers and problem.products == 1 and staged(problem)
+    feeds_a, feeds_b = (tf32 and not side.along_k and not _unaligned(problem, side) for side in sides(problem))
+    return feeds_a, feeds_b
 
 
 def _unaligned(problem: Problem, side: Side) -> bool:
@@ -62,7 +66,7 @@ def _unaligned(problem: Problem, side: Side) -> bool:
     return problem.vector_limit(side.ld) * problem.dtype_of(side.X).size % UNIT != 0
 
 
-@lru_cache(maxsize=64)  # the space asks for each config
+@lru_cache(maxsize=64)
 def copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
     """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
     alone, and takes any order of the operand that `feeds` it from registers. And the pieces of operands that are
@@ -81,6 +85,11 @@ def copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
 def feeds(config: WgmmaConfig) -> str:
     """The operand, "a" or "b", that feeds products from registers; "" where shared memory does."""
     return ("", "a", "b")[config.FROM_REGISTERS]
+
+
+def swaps(config: WgmmaConfig) -> bool:
+    """Whether products are those of C's transpose: registers hold columns of B, the 64 rows of an instruction."""
+    return feeds(config) == "b"
 
 
 def prepares(problem: Problem, config: WgmmaConfig) -> tuple[Step, ...]:
@@ -145,15 +154,20 @@ def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
     return tuple(one for one in problem.matrices if one.name in ("A", "B") or (one.name == "C" and not reached))
 
 
-def swaps(config: WgmmaConfig) -> bool:
-    """Whether products are those of C's transpose: registers hold columns of B, the 64 rows of an instruction."""
-    return feeds(config) == "b"
-
-
 def piece_box(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
-    """Columns and rows of C that TMA stores at once."""
-    line = LINE_BYTES // problem.types.c.size
-    return (gcd(line, M), gcd(PIECE_ROWS, config.BM)) if swaps(config) else (gcd(line, config.BN), M)
+    """Columns and rows of C that leave at once: by TMA swizzled lines, else by rows, eight of each warp."""
+    size = problem.types.c.size
+    if swaps(config):
+        return gcd(LINE_BYTES // size, M), gcd(PIECE_ROWS, config.BM)
+    if staged(problem):
+        return gcd(LINE_BYTES // size, config.BN), M
+    return max(columns for columns in range(8, ROW_BYTES // size + 1, 8) if config.BN % columns == 0), M
+
+
+def row_access(problem: Problem) -> int:
+    """Elements of an access that stores C by rows: a word, where rows begin and end at words."""
+    word = WORD // problem.types.c.size
+    return gcd(word, problem.vector_limit("ldc"), problem.n or 1)
 
 
 def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:

@@ -20,6 +20,7 @@ from gemmgen.run.emulator.compiler import Executables, HostCompiler, failed
 from gemmgen.run.emulator.counters import Counters
 from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
 from gemmgen.run.executor import Floats, Operands, tells
+from gemmgen.run.judging import Places, Rule
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require
 from gemmgen.support.files import Store
 from gemmgen.support.lifeline import Lifelines
@@ -104,6 +105,9 @@ class EmulatedKernel:
 
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> None:
         """See LoadedKernel: numpy is faster."""
+
+    def judge(self, case: Case, operands: Operands, *, seed: int, rule: Rule, places: Places) -> None:
+        """See LoadedKernel: likewise."""
 
     def _run(
         self, case: Case, operands: Operands, seed: int, blocks: Sequence[int] | None, watch: bool, apart: Case | None

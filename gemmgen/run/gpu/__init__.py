@@ -10,6 +10,7 @@ properties.py what the driver says about the card
 arena.py      operands between guard bands, and what a kernel wrote that it must not
 images.py     operands that stay on the device between runs (child)
 multiplier.py products in float64, for references (child)
+judge.py      C beside those products (child)
 launching.py  a cubin's function and its arguments (child)
 bindings.py   the same by cuda.bindings alone, in anybody's context
 timing.py     protocol and results of a measurement, as records

@@ -1,23 +1,92 @@
-"""The GPU's architecture from the driver alone: no context and no worker, in a few milliseconds."""
+"""What the driver says of a GPU, by ctypes: no context and no worker, in a few milliseconds."""
 
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 
 from gemmgen.run.gpu import DRIVER, why_no_gpu
+from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.support.errors import CandidateFailed, Failure
 
-MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR of CUdevice_attribute
+# Of CUdevice_attribute.
+CLOCK_KHZ, SMS, L2_BYTES, THREADS_PER_SM, MAJOR, MINOR = 13, 16, 38, 39, 75, 76
+SHARED_PER_SM, REGISTERS_PER_SM, SHARED_PER_BLOCK = 81, 82, 97  # the last one as a kernel may ask for it
+NAME_BYTES = 256
+KERNEL_MODULE = Path("/sys/module/nvidia/version")
 
 
 def arch_here(device: int = 0) -> str | None:
     """ "sm_90", or None where kernels cannot run on a GPU."""
     if why_no_gpu() is not None:
         return None
-    driver, handle = ctypes.CDLL(DRIVER), ctypes.c_int()
-    if driver.cuInit(0) != 0 or driver.cuDeviceGet(ctypes.byref(handle), device) != 0:
+    try:
+        return _Device(device).arch
+    except CandidateFailed:
         return None
-    numbers = [ctypes.c_int(), ctypes.c_int()]
-    for number, attribute in zip(numbers, (MAJOR, MINOR), strict=True):
-        if driver.cuDeviceGetAttribute(ctypes.byref(number), attribute, handle) != 0:
-            return None
-    return f"sm_{numbers[0].value}{numbers[1].value}"
+
+
+def properties_here(device: int = 0) -> DeviceProperties:
+    """Of GPU `device`. Raises CandidateFailed (unavailable) with what the driver refuses."""
+    card = _Device(device)
+    return DeviceProperties(
+        name=card.name,
+        arch=card.arch,
+        driver=card.driver_version,
+        sms=card.attribute(SMS),
+        memory_bytes=card.memory_bytes,
+        l2_bytes=card.attribute(L2_BYTES),
+        clock_mhz=card.attribute(CLOCK_KHZ) / 1e3,
+        shared_bytes_per_block=card.attribute(SHARED_PER_BLOCK),
+        shared_bytes_per_sm=card.attribute(SHARED_PER_SM),
+        registers_per_sm=card.attribute(REGISTERS_PER_SM),
+        threads_per_sm=card.attribute(THREADS_PER_SM),
+    )
+
+
+class _Device:
+    """A device's handle. What the driver refuses raises CandidateFailed: unavailable."""
+
+    def __init__(self, index: int) -> None:
+        self._driver, self._handle = ctypes.CDLL(DRIVER), ctypes.c_int()
+        self._call("cuInit", 0)
+        self._call("cuDeviceGet", ctypes.byref(self._handle), index)
+
+    @property
+    def name(self) -> str:
+        found = ctypes.create_string_buffer(NAME_BYTES)
+        self._call("cuDeviceGetName", found, NAME_BYTES, self._handle)
+        return found.value.decode()
+
+    @property
+    def arch(self) -> str:
+        return f"sm_{self.attribute(MAJOR)}{self.attribute(MINOR)}"
+
+    @property
+    def memory_bytes(self) -> int:
+        found = ctypes.c_size_t()
+        self._call("cuDeviceTotalMem_v2", ctypes.byref(found), self._handle)
+        return found.value
+
+    @property
+    def driver_version(self) -> str:
+        """ "580.159.04" where the kernel module says so, else the CUDA version that the driver supports."""
+        try:
+            words = KERNEL_MODULE.read_text().split()
+        except OSError:
+            words = []
+        if words:
+            return words[0]
+        version = ctypes.c_int()
+        self._call("cuDriverGetVersion", ctypes.byref(version))
+        return f"CUDA {version.value // 1000}.{version.value % 1000 // 10}"
+
+    def attribute(self, number: int) -> int:
+        found = ctypes.c_int()
+        self._call("cuDeviceGetAttribute", ctypes.byref(found), number, self._handle)
+        return found.value
+
+    def _call(self, name: str, *arguments: object) -> None:
+        code = getattr(self._driver, name)(*arguments)
+        if code != 0:
+            raise CandidateFailed(Failure("unavailable", f"the NVIDIA driver refuses {name}: error {code}", "gpu"))

@@ -23,21 +23,25 @@ from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.executor import Floats, Operands, Products
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.arena import KEPT_BYTES, ImageKey, image_key
+from gemmgen.run.gpu.capability import properties_here
 from gemmgen.run.gpu.limits import MeasuredLimits, measure_limits
 from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.shared import Sent, SharedMemory
 from gemmgen.run.gpu.timing import QUICK, InterleavedTimings, Protocol, Timing
+from gemmgen.run.judging import Judged, Places, Rule
 from gemmgen.run.nvrtc import compiler_version, flags_for
 from gemmgen.support.child import Child, ChildDied
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
+from gemmgen.support.threads import in_threads
 
 START_TIMEOUT = 120.0  # seconds for a worker to import pycuda and make a context
-PLAIN_KERNELS = ("uniform", "move", "changed", "multiply")
+PLAIN_KERNELS = ("uniform", "move", "changed", "judge", "multiply")
 MULTIPLY_FLOPS = 2**27  # of a reference's product: below it numpy is done before the card has its answer copied
 MULTIPLY_COLUMNS = 64 * 65535  # that a grid has room for
+JUDGED_ELEMENTS = 2**20  # of C: fewer are with the host as soon
 MULTIPLY_TIMEOUT = 300.0  # seconds for a reference's product: a card may have few units for f64
 BASELINE_TIMEOUT = 120.0  # seconds on top, for cuBLASLt's heuristics
 
@@ -78,6 +82,9 @@ class GpuKernel:
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
         return self._executor.multiply(case, operands, seed=seed, sizes=sizes)
 
+    def judge(self, case: Case, operands: Operands, *, seed: int, rule: Rule, places: Places) -> Judged | None:
+        return self._executor.judge(self, case, operands, seed=seed, rule=rule, places=places)
+
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
         return 0
 
@@ -113,7 +120,9 @@ class GpuExecutor:
         self.device = device
         self._card = content_key(os.environ.get("CUDA_VISIBLE_DEVICES", ""), str(device))
         self._child = Child("gemmgen.run.gpu.worker:Worker", str(device))
-        self.properties = self._start()
+        self._child.start()
+        self._is_ready = False
+        self.properties = self._properties()
         self._shared = SharedMemory()
         self._tokens: dict[int, int] = {}
         self._numbers = itertools.count()
@@ -130,8 +139,7 @@ class GpuExecutor:
 
     def prepare(self) -> None:
         """Compile what runs and measurements need beside kernels, while nobody waits for it."""
-        for name in PLAIN_KERNELS:
-            plain_cubin(name, self.arch, self.store)
+        in_threads(lambda name: plain_cubin(name, self.arch, self.store), PLAIN_KERNELS)
 
     def load(self, source: KernelSource) -> GpuKernel:
         """Compile and load. Raises CandidateFailed: compile or launch."""
@@ -175,6 +183,28 @@ class GpuExecutor:
         except CandidateFailed:  # for want of memory, say: it is not the candidate that failed
             return None
         return products[0], products[-1]
+
+    def judge(
+        self, kernel: GpuKernel, case: Case, operands: Operands, *, seed: int, rule: Rule, places: Places
+    ) -> Judged | None:
+        """See gemmgen.run.executor.LoadedKernel."""
+        shared = self._shared
+        if shared.path is None or not _multiplies(case) or case.m * case.n * case.batch < JUDGED_ELEMENTS:
+            return None
+        key, cubins = image_key(case, operands, self._token(operands), seed), (self._multiply, self._judge)
+
+        def run_with(sent: Sent) -> Any:
+            request = kernel.binary, case, seed, key, sent, self._changed, shared.path
+            return self._request(self._timeout, "run_kept", *request)
+
+        self._with_image(key, case, operands, run_with)
+        try:
+            judged: Judged = self._request(MULTIPLY_TIMEOUT, "judge", case, rule, places, *cubins)
+            reply = self._request(self._timeout, "deliver", shared.path) if judged.wrong else None
+        except CandidateFailed:  # for want of memory, say: it is not the candidate that failed
+            return None
+        result = shared.read(reply, case.problem.types.c) if isinstance(reply, int) else reply
+        return replace(judged, result=result)
 
     def run_baseline(self, case: Case, operands: Operands) -> Floats:
         """C's storage after cuBLASLt's product, or of a batch of pointers cuBLAS's. Raises CandidateFailed."""
@@ -239,6 +269,10 @@ class GpuExecutor:
     def _multiply(self) -> bytes:
         return plain_cubin("multiply", self.arch, self.store)
 
+    @cached_property
+    def _judge(self) -> bytes:
+        return plain_cubin("judge", self.arch, self.store)
+
     def _token(self, operands: Operands) -> int:
         """A number for this very object, which no later one gets."""
         address = id(operands)
@@ -281,7 +315,7 @@ class GpuExecutor:
     def _request(self, timeout: float, verb: str, *arguments: object) -> Any:
         """The worker's answer. Raises CandidateFailed; the worker's death is a crash or a timeout."""
         with self.store.alone("gpu", self._card):  # a launch of another process would be in a measured time
-            if not self._child.running:
+            if not (self._is_ready and self._child.running):
                 self._start()  # apart, so that the start does not eat the candidate's time
             try:
                 return self._child.request((verb, *arguments), timeout)
@@ -289,13 +323,22 @@ class GpuExecutor:
                 kind: FailureKind = "timeout" if error.timed_out else "crash"
                 raise CandidateFailed(Failure(kind, str(error), "gpu")) from error
 
-    def _start(self) -> DeviceProperties:
+    def _properties(self) -> DeviceProperties:
+        """From the driver, while the worker starts."""
         try:
-            properties: DeviceProperties = self._child.request(("properties",), START_TIMEOUT)
+            return properties_here(self.device)
+        except CandidateFailed:
+            self._child.close()
+            raise
+
+    def _start(self) -> None:
+        """Wait until the worker answers."""
+        try:
+            self._child.request(("ready",), START_TIMEOUT)
+            self._is_ready = True
         except ChildDied as error:
             reason = f"the gpu worker does not start: {error}"
             raise CandidateFailed(Failure("unavailable", reason, "gpu")) from error
-        return properties
 
 
 def _multiplies(case: Case) -> bool:

@@ -43,6 +43,24 @@ class Multiplier:
         cuda.Context.synchronize()
         return product
 
+    def largest(self, case: Case, addresses: Mapping[str, int]) -> tuple[Any, Any]:
+        """Device memory with the largest finite magnitude of each row of A, and each column of B, of all products."""
+        return (
+            self._largest(case.a, addresses["A"], case, by_rows=True),
+            self._largest(case.b, addresses["B"], case, by_rows=False),
+        )
+
+    def _largest(self, matrix: Matrix, address: int, case: Case, by_rows: bool) -> Any:
+        decoded = self._decoded(matrix, address, case, magnitudes=True, by_rows=by_rows)
+        lines = matrix.rows if by_rows else matrix.cols
+        most = allocate(DType.F64.size * lines * case.batch)
+        pointers = np.uintp(int(decoded)), np.uintp(int(most))
+        sizes = (np.int64(size) for size in (case.k, lines, case.batch))
+        function = self._module.get_function("largest")
+        function(*pointers, *sizes, grid=(self._blocks, 1), block=(THREADS, 1, 1))
+        cuda.Context.synchronize()
+        return most
+
     def _decoded(self, matrix: Matrix, address: int, case: Case, magnitudes: bool, by_rows: bool) -> Any:
         """The numbers of a batch of matrices, K x lines each: A's lines are `by_rows`, B's are columns."""
         lines = matrix.rows if by_rows else matrix.cols
@@ -52,11 +70,11 @@ class Multiplier:
         sizes = (np.int64(size) for size in (case.k, lines, case.batch, along_k, along_lines, matrix.stride))
         function = self._module.get_function(f"decode_{matrix.dtype.size}")
         pointers = np.uintp(address), np.uintp(int(decoded))
-        numbers = np.uintp(self._numbers(matrix.dtype))
+        numbers = np.uintp(self.numbers(matrix.dtype))
         function(*pointers, *sizes, np.int32(magnitudes), numbers, grid=(self._blocks, 1), block=(THREADS, 1, 1))
         return decoded
 
-    def _numbers(self, dtype: DType) -> int:
+    def numbers(self, dtype: DType) -> int:
         """Where the device has what each bit pattern of a type stands for, as the host decodes it; 0: it needs none."""
         if dtype.size > 2:
             return 0

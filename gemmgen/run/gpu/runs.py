@@ -16,12 +16,15 @@ from gemmgen.problem.dtype import CANARY, WORD, DType
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import arena
 from gemmgen.run.gpu.images import Images
+from gemmgen.run.gpu.judge import Judge
+from gemmgen.run.gpu.judge_records import Known
 from gemmgen.run.gpu.launching import Pointers
 from gemmgen.run.gpu.multiplier import Multiplier
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
 from gemmgen.run.gpu.programs import Binary, Programs
 from gemmgen.run.gpu.replay import Enqueue, allocate
 from gemmgen.run.gpu.shared import Mapped, Sent, operands_in
+from gemmgen.run.judging import Judged, Places, Rule
 from gemmgen.support.errors import CandidateFailed
 
 
@@ -56,6 +59,8 @@ class Runs:
         self._device, self._stream, self._programs, self._images = device, stream, programs, images
         self._changed: Any = None
         self._multiplier: Multiplier | None = None
+        self._judge: Judge | None = None
+        self._kept: tuple[Ran, arena.ImageKey | None] | None = None  # of `run_kept`
         self._shared = Mapped()
 
     def run(
@@ -101,20 +106,59 @@ class Runs:
         image = self._image(layout, key, sent, shared)
         if image is None:
             return None
-        if self._multiplier is None:
-            self._multiplier = Multiplier(cubin, plain_blocks(self._device))
-        addresses = {name: int(image) + offset for name, offset in layout.offsets.items()}
-        kinds = (False, True) if sizes else (False,)
-        made = [
-            self._images.with_room(
-                partial(self._multiplier.multiply, case, addresses, magnitudes=magnitudes), spare=key
-            )
-            for magnitudes in kinds
-        ]
+        made = self._products(layout, image, key, cubin, sizes)
         elements = case.m * case.b.cols * case.batch
         for index, memory in enumerate(made):
             self._copy_out(int(memory), DType.F64.size * elements, shared, index)
         return len(made) * elements
+
+    def run_kept(
+        self,
+        binary: Binary,
+        case: Case,
+        seed: int,
+        key: arena.ImageKey | None,
+        sent: Sent,
+        changed: bytes,
+        shared: str | None,
+    ) -> bool | None:
+        """Like `run`, but C stays where it is, for `judge` and `deliver`."""
+        self._kept = None
+        ran = self._run(binary, case, seed, key, sent, changed, shared, "C")
+        self._kept = None if ran is None else (ran, key)
+        return None if ran is None else True
+
+    def judge(self, case: Case, rule: Rule, places: Places, multiply: bytes, judge: bytes) -> Judged:
+        """C of `run_kept`, held against `rule`, and what it is at `places`. A right one is kept no longer.
+
+        `multiply` and `judge` are the cubins of multiply.cu and judge.cu.
+        """
+        assert self._kept is not None
+        ran, key = self._kept
+        product, *sizes = self._products(ran.layout, ran.image, key, multiply, rule.sizes)
+        assert self._multiplier is not None
+        rows = columns = 0
+        if rule.largest:
+            addresses = _pointers(ran.layout, int(ran.image), None)
+            largest = self._images.with_room(partial(self._multiplier.largest, case, addresses), key)
+            rows, columns = (int(memory) for memory in largest)
+        if self._judge is None:
+            self._judge = Judge(judge, plain_blocks(self._device))
+        dtype, at = case.c.dtype, ran.layout.offsets["C"]
+        numbers = self._multiplier.numbers(dtype)
+        size = int(sizes[0] if sizes else product)
+        old, result = int(ran.image) + at, int(ran.memory) + at
+        known = Known(int(product), size, rows, columns, old, result, numbers)
+        judged = self._judge.judge(case, rule, known, places)
+        if not judged.wrong:
+            self._kept = None
+        return judged
+
+    def deliver(self, shared: str | None) -> Floats | int:
+        """The same C as `run` gives it."""
+        assert self._kept is not None
+        (ran, _), self._kept = self._kept, None
+        return self._deliver(ran, shared)
 
     def run_guarded(self, enqueue: Enqueue, case: Case, operands: Operands) -> Floats:
         """Like `run`, with what `enqueue` launches in a kernel's place."""
@@ -128,6 +172,19 @@ class Runs:
         cuda.memcpy_dtoh(after, memory)
         memory.free()
         return layout.result(before, after)
+
+    def _products(
+        self, layout: arena.DeviceArena, image: Any, key: arena.ImageKey | None, cubin: bytes, sizes: bool
+    ) -> list[Any]:
+        """Device memory with A * B, and with |A| * |B| where `sizes` are asked for."""
+        if self._multiplier is None:
+            self._multiplier = Multiplier(cubin, plain_blocks(self._device))
+        addresses = _pointers(layout, int(image), None)
+        multiply = partial(self._multiplier.multiply, layout.case, addresses)
+        return [
+            self._images.with_room(partial(multiply, magnitudes=magnitudes), spare=key)
+            for magnitudes in ((False, True) if sizes else (False,))
+        ]
 
     def _image(self, layout: arena.DeviceArena, key: arena.ImageKey | None, sent: Sent, shared: str | None) -> Any:
         """The image of what was sent, or is kept; None where it is neither."""

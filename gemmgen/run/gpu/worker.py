@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from gemmgen.run.gpu.contest import Contest
 from gemmgen.run.gpu.images import Images
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
 from gemmgen.run.gpu.programs import Binary, Programs
-from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.replay import allocate
 from gemmgen.run.gpu.runs import Runs
 from gemmgen.support.child import FatalFailure
@@ -45,10 +43,13 @@ class Worker:
         parts = self._device, self._stream, self._programs, self.images
         self.runs, self.contest = Runs(*parts), Contest(*parts)
         self._verbs: dict[str, Callable[..., Any]] = {
-            "properties": self.properties,
+            "ready": self.ready,
             "load": self.load,
             "unload": self._programs.forget,
             "run": self.runs.run,
+            "run_kept": self.runs.run_kept,
+            "judge": self.runs.judge,
+            "deliver": self.runs.deliver,
             "multiply": self.runs.multiply,
             "run_baseline": self.run_baseline,
             "measure": self.contest.measure,
@@ -62,22 +63,8 @@ class Worker:
         except (cuda.Error, DriverError) as error:
             raise FatalFailure(Failure("crash", str(error), "gpu")) from error
 
-    def properties(self) -> DeviceProperties:
-        device = self._device
-        major, minor = device.compute_capability()
-        return DeviceProperties(
-            name=device.name(),
-            arch=f"sm_{major}{minor}",
-            driver=_driver_version(),
-            sms=device.multiprocessor_count,
-            memory_bytes=device.total_memory(),
-            l2_bytes=device.l2_cache_size,
-            clock_mhz=device.clock_rate / 1e3,
-            shared_bytes_per_block=device.max_shared_memory_per_block_optin,
-            shared_bytes_per_sm=device.max_shared_memory_per_multiprocessor,
-            registers_per_sm=device.max_registers_per_multiprocessor,
-            threads_per_sm=device.max_threads_per_multiprocessor,
-        )
+    def ready(self) -> None:
+        """It is: pycuda is imported, and there is a context."""
 
     def load(self, binary: Binary) -> None:
         """Load the module and ask for its shared memory. Raises CandidateFailed: launch."""
@@ -110,15 +97,3 @@ class Worker:
         stop.record(self._stream)
         stop.synchronize()
         return float(stop.time_since(start)) * 1e3
-
-
-def _driver_version() -> str:
-    """ "580.159.04" where the kernel module says so, else the CUDA version that the driver supports."""
-    try:
-        words = Path("/sys/module/nvidia/version").read_text().split()
-    except OSError:
-        words = []
-    if words:
-        return words[0]
-    version = cuda.get_driver_version()
-    return f"CUDA {version // 1000}.{version % 1000 // 10}"

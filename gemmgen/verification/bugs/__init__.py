@@ -28,13 +28,15 @@ from gemmgen.verification.bugs.stream import MOVED_BUGS, REMAINDER_BUGS, STREAM_
 from gemmgen.verification.bugs.subjects import NAIVE_RR
 from gemmgen.verification.bugs.types import TYPE_BUGS
 from gemmgen.verification.bugs.wgmma import WGMMA_BUGS
+from gemmgen.verification.bugs.wgmma_split import WGMMA_SPLIT_BUGS
 from gemmgen.verification.bugs.wmma import WMMA_BUGS
 
 # Found by what a verification ends with: the first ones here, as tests that take the last bug of a kind meet others.
 FOUND_LATE = (*ACCESS_BUGS, *EXTENT_BUGS, *GRID_BUGS)
 BUGS: tuple[Bug, ...] = (
     *FOUND_LATE,
-    *MMA_BUGS, *WGMMA_BUGS, *PIECES_BUGS, *CLUSTER_BUGS, *WMMA_BUGS, *BATCHED_MMA_BUGS,
+    *MMA_BUGS, *WGMMA_BUGS, *WGMMA_SPLIT_BUGS, *PIECES_BUGS, *CLUSTER_BUGS, *WMMA_BUGS,
+    *BATCHED_MMA_BUGS,
     *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS, *SKINNY_BUGS,
     *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
     *EPILOGUE_BUGS, *TYPE_BUGS, *DATA_BUGS, *BRANCH_BUGS, *GATED_BUGS,

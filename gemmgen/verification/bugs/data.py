@@ -47,6 +47,7 @@ def _halved_where(condition: str) -> str:
 DATA_BUGS = (
     # What is rounded
     Bug("A keeps 11 bits", "precision", NAIVE_RR, NAIVE_FMA, f"acc = fmaf({_cut('a', 11)}, b, acc);", (VALUE,)),
+    Bug("A keeps 23 bits", "precision", DOUBLE_BIG, TILE_FMA, f"fmaf({_cut('a[i]', 23)}, b[j], acc[i][j])", (VALUE,)),
     Bug("B keeps 8 bits", "precision", NAIVE_RR, NAIVE_FMA, f"acc = fmaf(a, {_cut('b', 8)}, acc);", (VALUE,)),
     Bug("C keeps 11 bits", "precision", NAIVE_RR, "fmaf(beta, *to, alpha * acc)",
         f"fmaf(beta, {_cut('*to', 11)}, alpha * acc)", (VALUE,)),

@@ -20,6 +20,7 @@ from gemmgen.verification.bugs.base import (
     Diagnosis,
 )
 from gemmgen.verification.bugs.subjects import (
+    MMA_EXCHANGE,
     MMA_FAST,
     MMA_RC,
     MMA_REGISTERS,
@@ -88,6 +89,16 @@ MMA_BUGS = (
     Bug("warps have their columns one after the other, rows alike", "swapped index", MMA_RC,
         "warp / (BN / WN) * WM, warp % (BN / WN) * WN", "warp / (BN / WN) * WM, warp / (BN / WN) * WN",
         (RACE_C, VALUE, POISON)),
+    # Sums change lanes
+    Bug("lanes send the halves that they keep", "swapped index", MMA_EXCHANGE, "upper ? first : second, DISTANCE",
+        "upper ? second : first, DISTANCE", (VALUE,)),
+    Bug("what comes takes the other half's place", "swapped index", MMA_EXCHANGE, "(upper ? first : second) = got",
+        "(upper ? second : first) = got", (VALUE,)),
+    Bug("sums change lanes once", "swapped index", MMA_EXCHANGE, "    exchange_with<2>(row);\n", "", (VALUE,)),
+    Bug("the sums of B's columns do not change lanes", "zero point", MMA_EXCHANGE, "    exchange(column_sums);\n", "",
+        (VALUE,)),
+    Bug("columns as if sums had not changed lanes", "swapped index", MMA_EXCHANGE, "warp.n + lane % 4 * 8",
+        "warp.n + lane % 4 * 2", (RACE_C, VALUE, MISALIGNED, POISON)),
     # Stages
     Bug("no barrier before the first k tile is read", "barrier", MMA_RC,
         "    __syncthreads();              // and all threads'\n", "", (RACE,)),

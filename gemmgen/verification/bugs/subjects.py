@@ -139,7 +139,13 @@ MMA_WHOLE = Subject(
 )  # fmt: skip
 MMA_SPLIT_F32 = Subject("mma f16 to f32, split", replace(_typed("f16,f16,f32", "rr"), ld_align=8), (("SPLIT", 3),), MMA)
 MMA_REGISTERS = Subject("mma f16 cc through registers", _typed("f16", "cc"), family=MMA)
+MMA_EXCHANGE = Subject(
+    "mma u8, s8 rc, sums exchanged, zero points",
+    replace(_typed("u8,s8,bf16", "rc"), ld_align=16, epilogue=parse_epilogue("zero_m+zero_n")),
+    (("WN", 32), ("EXCHANGE", 1)), MMA,
+)  # fmt: skip
 WGMMA_RC = Subject("wgmma bf16 rc", replace(_typed("bf16", "rc"), n=72, ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA)
+WGMMA_WIDE = Subject("wgmma bf16 rc, wide tiles", replace(_typed("bf16", "rc"), ld_align=8), (("BN", 256),), WGMMA)
 WGMMA_CR = Subject(
     "wgmma f16 cr, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
     (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
@@ -152,11 +158,20 @@ WGMMA_PAIR_CR = Subject(
     (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("CLUSTER", 2), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
 WGMMA_PROMOTED = Subject(
-    "wgmma e4m3 rc, promoted, a batch from registers",
+    "wgmma e4m3 rc, promoted, a batch by rows",
     Problem(
         100, 51, 208, batch=3, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED), layout=Layout("r", "c")
     ),
-    (("PERSISTENT", 0), ("STAGES", 2)), WGMMA,
+    (("PERSISTENT", 0), ("STAGES", 2), ("IN_FLIGHT", 0)), WGMMA,
+)  # fmt: skip
+WGMMA_PINGPONG = Subject(
+    "wgmma bf16 rc, consumers in turns", replace(_typed("bf16", "rc"), n=72, ld_align=8),
+    (("CONSUMERS", 2), ("STAGES", 3), ("PINGPONG", 1)), WGMMA,
+)  # fmt: skip
+WGMMA_TWO_SUMS = Subject(
+    "wgmma e4m3 rc, promoted beside products",
+    replace(_runtime("rc", 16), n=72, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED)),
+    (("STAGES", 3),), WGMMA,
 )  # fmt: skip
 WARP_PRODUCTS = Subject("a warp a product, bf16 rr", Problem(32, 32, 32, batch=None, types=Types.parse("bf16")),
                         family=BATCHED_MMA)  # fmt: skip
@@ -184,11 +199,19 @@ WGMMA_COLUMNS = Subject(
     (("BM", 32), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
 WGMMA_ROWS = Subject(
-    "wgmma tf32 cc, A from registers", replace(_typed("f32_tf32", "cc"), ld_align=4), (("STAGES", 2),), WGMMA
+    "wgmma tf32 cc, A from registers", replace(_typed("f32_tf32", "cc"), n=72, ld_align=4), (("STAGES", 2),), WGMMA
 )
 WGMMA_PIECES = Subject(
     "wgmma f32 rc, pieces of bf16", replace(_typed("f32_bf16x6", "rc"), ld_align=4), (("BN", 32), ("STAGES", 2)), WGMMA
 )
+WGMMA_SPLIT = Subject(
+    "wgmma bf16 to f32, two consumers, split", replace(_typed("bf16,bf16,f32", "rc"), ld_align=8),
+    (("BM", 128), ("BN", 32), ("CONSUMERS", 2), ("STAGES", 2), ("PERSISTENT", 0), ("SPLIT", 3)), WGMMA,
+)  # fmt: skip
+WGMMA_SPLIT_PIECES = Subject(
+    "wgmma f32 rc, pieces of bf16, split", replace(_typed("f32_bf16x6", "rc"), ld_align=4),
+    (("STAGES", 2), ("PERSISTENT", 0), ("SPLIT", 2)), WGMMA,
+)  # fmt: skip
 WMMA_RC = Subject("wmma bf16 rc", _typed("bf16", "rc"), (("BM", 32), ("WN", 32)), WMMA)
 WMMA_CR = Subject("wmma f16 cr", _typed("f16,f16,f32", "cr"), (("BN", 64), ("WN", 32)), WMMA)
 DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))

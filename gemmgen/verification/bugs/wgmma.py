@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import MISALIGNED, OUT_OF_ARRAY, POISON, READS, UNWRITTEN, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.base import (
+    DIVERGENCE,
+    MISALIGNED,
+    OUT_OF_ARRAY,
+    POISON,
+    READS,
+    UNWRITTEN,
+    VALUE,
+    Bug,
+    Diagnosis,
+)
 from gemmgen.verification.bugs.subjects import (
     WGMMA_COLUMNS,
     WGMMA_CR,
+    WGMMA_PINGPONG,
     WGMMA_PREPARED,
     WGMMA_PROMOTED,
     WGMMA_RC,
     WGMMA_ROWS,
+    WGMMA_TWO_SUMS,
+    WGMMA_WIDE,
     WGMMA_ZERO_POINTS,
     WGMMA_ZERO_POINTS_BATCH,
 )
@@ -27,6 +40,7 @@ BYTES = Diagnosis("crash", "bytes came")
 TOO_SOON = Diagnosis("race", "before it has waited for the kernel ahead on the stream")
 NOT_AWAITED = Diagnosis("crash", "TMA load that no thread has waited for")
 
+STAGED = (Diagnosis("race", "data race on shared memory"), VALUE, POISON)
 COPIED = Diagnosis("race", "data race on prepared_")
 SUMMED = Diagnosis("race", "data race on sums_")
 BESIDE = Diagnosis("crash", "of sums_|beside sums_|of A|of B|of zero_|prepared_")  # an access outside
@@ -55,6 +69,9 @@ WGMMA_BUGS = (
         (DEADLOCK,)),
     Bug("the producer does not wait", "phase", WGMMA_CR,
         "mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);", "", (UNDER_WAY, TOO_MANY, BYTES)),
+    Bug("the producer does not wait from the 65th k tile on", "phase", WGMMA_WIDE,
+        "mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);",
+        "if (k < 64 * BK) mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);", (UNDER_WAY, TOO_MANY, BYTES)),
     Bug("the parity never changes", "phase", WGMMA_RC, "        parity ^= stage == 0;\n", "",
         (UNDER_WAY, TOO_MANY, DEADLOCK)),
     Bug("consumers do not wait for a stage", "phase", WGMMA_CR,
@@ -98,6 +115,26 @@ WGMMA_BUGS = (
         (VALUE,)),
     Bug("sums are added up again", "duplicated product", WGMMA_PROMOTED, ", k > 0)", ", true)",
         (VALUE,)),
+    Bug("the sums of the k tile under way are added up", "swapped index", WGMMA_TWO_SUMS, "promote(acc[1 - i], totals)",
+        "promote(acc[i], totals)", (IN_FLIGHT, UNDER_WAY)),
+    Bug("sums are added up before their products end", "wait count", WGMMA_TWO_SUMS,
+        "                wgmma_wait<0>();  // for", "                wgmma_wait<1>();  // for", (IN_FLIGHT, UNDER_WAY)),
+    Bug("an odd k tile is half of a pair", "missing product", WGMMA_TWO_SUMS, "/ BK % 2 == 1", "/ BK % 2 == 2",
+        (DEADLOCK,)),
+    Bug("the last k tile is not added up", "missing product", WGMMA_TWO_SUMS, "        promote(acc[1], totals);\n", "",
+        (VALUE,)),
+    # Consumers in turns
+    Bug("a consumer does not await its turn", "named barrier", WGMMA_PINGPONG,
+        "        if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);\n", "",
+        (UNDER_WAY, TOO_MANY, DEADLOCK)),
+    Bug("nobody gets a turn", "named barrier", WGMMA_PINGPONG,
+        "(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256)", "(1 + CONSUMERS + consumer, 256)", (DIVERGENCE,)),
+    Bug("a consumer does not pass over the other's k tiles", "stage", WGMMA_PINGPONG,
+        "        ring.advance((CONSUMERS - 1) * k_tiles);\n", "", (UNDER_WAY, TOO_MANY, DEADLOCK, VALUE)),
+    Bug("over k tiles the parity stays", "phase", WGMMA_PINGPONG, "        parity ^= (stage + stages) / STAGES % 2;\n",
+        "", (UNDER_WAY, TOO_MANY, DEADLOCK)),
+    Bug("a stage is empty for both consumers", "arrivals", WGMMA_PINGPONG, "mbarrier_init(&shared.empty[stage], 1)",
+        "mbarrier_init(&shared.empty[stage], CONSUMERS)", (DEADLOCK,)),
     # Fragments from registers
     Bug("fragments are loaded as if lines were not swizzled", "swizzle", WGMMA_ROWS,
         "((row % LINE_A / 4) ^ line) * 4", "row % LINE_A / 4 * 4", (VALUE,)),
@@ -144,13 +181,37 @@ WGMMA_BUGS = (
     Bug("a piece's sums are those of the first", "swapped index", WGMMA_CR, "acc[piece * CN / 2 + j / 2 * 4",
         "acc[j / 2 * 4",
         (VALUE,)),
-    Bug("rows beyond the edge of C, from registers", "guard", WGMMA_PROMOTED, "    if (m >= rows) return;\n", "",
-        (Diagnosis("crash", "writes|reads"), Diagnosis("race", "data race on C"), VALUE)),
+    # C by rows
+    Bug("rows beyond the edge of C, by rows", "guard", WGMMA_PROMOTED, "m < rows ? max(0, min(CN, columns)) : 0;",
+        "max(0, min(CN, columns));", (Diagnosis("crash", "writes|reads"), Diagnosis("race", "data race on C"), VALUE),
+        count=2),
+    Bug("columns beyond the edge of C, by rows", "guard", WGMMA_PROMOTED, "min(CN, columns)", "CN",
+        (Diagnosis("crash", "writes|reads"), Diagnosis("race", "data race on C"), VALUE), count=2),
+    Bug("rows leave before all lanes have staged them", "warp barrier", WGMMA_PROMOTED,
+        "                __syncwarp();\n                store_rows", "                store_rows", STAGED),
+    Bug("rows are staged while others leave", "warp barrier", WGMMA_PROMOTED,
+        "                __syncwarp();  // what was there has left\n", "", STAGED),
+    Bug("old rows are taken before all lanes have brought them", "warp barrier", WGMMA_PROMOTED,
+        "                    __syncwarp();\n", "", STAGED),
+    Bug("the first row leaves eight times", "swapped index", WGMMA_PROMOTED, "staged[staged_at(m, n)];",
+        "staged[staged_at(0, n)];", (VALUE,)),
+    Bug("rows are staged where a warp has no room", "swapped index", WGMMA_PROMOTED, "m % 8 * PITCH_C", "m * PITCH_C",
+        (Diagnosis("crash", "of dynamic shared memory"), *STAGED)),
+    Bug("all warps stage in one place", "swapped index", WGMMA_PROMOTED, "shared.c[threadIdx.x / 32]", "shared.c[0]",
+        STAGED),
+    Bug("a warp's rows as those of its warpgroup", "swapped index", WGMMA_PROMOTED, "threadIdx.x / 32 % 4 * 16",
+        "threadIdx.x / 32 % 4 * 8", (VALUE, UNWRITTEN, Diagnosis("race", "data race on C"))),
     # Launches that overlap
     Bug("A, B and C are touched while the kernel before may still run", "launch", WGMMA_RC,
         "    grid_dependency_wait();", "    ", (TOO_SOON,)),
     Bug("one thread waits for the kernel before, and nobody for it", "launch", WGMMA_PREPARED,
-        "    grid_dependency_wait();", "    if (threadIdx.x == 0) grid_dependency_wait();", (TOO_SOON,)),
+        "    grid_dependency_wait();  //", "    if (threadIdx.x == 0) grid_dependency_wait();  //", (TOO_SOON,)),
+    Bug("an operand is copied while the kernel before may still run", "launch", WGMMA_PREPARED,
+        "    grid_dependency_wait();\n    launch_dependents();\n    for", "    launch_dependents();\n    for",
+        (TOO_SOON,)),
+    Bug("an operand is transposed while the kernel before may still run", "launch", WGMMA_PREPARED,
+        "    grid_dependency_wait();\n    launch_dependents();\n    __shared__",
+        "    launch_dependents();\n    __shared__", (TOO_SOON,)),
     # Copies of operands
     Bug("a copy without its lines' last chunks", "missing product", WGMMA_PREPARED,
         "chunk >= chunks) continue;\n        const", "chunk >= chunks - 1) continue;\n        const", (VALUE,)),

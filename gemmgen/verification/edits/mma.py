@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.subjects import MMA_RC, MMA_REGISTERS, MMA_SPLIT, MMA_WHOLE
+from gemmgen.verification.bugs.subjects import MMA_EXCHANGE, MMA_RC, MMA_REGISTERS, MMA_SPLIT, MMA_WHOLE
 from gemmgen.verification.edits.base import Edit
 
 MMA_EDITS = (
@@ -33,6 +33,18 @@ MMA_EDITS = (
 """))),
     Edit("a wait for all k tiles", MMA_SPLIT, (
         ("cp_async_wait<STAGES - 2>();  // this thread's copies of it", "cp_async_wait<0>();  // it"),)),
+    Edit("what a lane keeps is chosen first", MMA_EXCHANGE, (("""\
+        const int got = __shfl_xor_sync(0xffffffffu, upper ? first : second, DISTANCE);
+        (upper ? first : second) = got;
+""", """\
+        const int kept = upper ? second : first;
+        const int got = __shfl_xor_sync(0xffffffffu, upper ? first : second, DISTANCE);
+        first = upper ? got : kept;
+        second = upper ? kept : got;
+"""),)),
+    Edit("lanes two apart exchange first", MMA_EXCHANGE, (
+        ("    exchange_with<1>(row);\n    exchange_with<2>(row);",
+            "    exchange_with<2>(row);\n    exchange_with<1>(row);"),)),
     Edit("two barriers for a k tile", MMA_REGISTERS, (
         ("        stage ^= 1;\n", "        __syncthreads();\n        stage ^= 1;\n"),)),
 )  # fmt: skip

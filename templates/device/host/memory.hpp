@@ -130,7 +130,7 @@ inline std::size_t page_bytes() { return std::size_t(sysconf(_SC_PAGESIZE)); }
 
 inline void* map(void* address, std::size_t bytes, int protection, int flags, int file = -1, off_t offset = 0) {
   void* mapped = mmap(address, bytes, protection, flags, file, offset);
-  if (mapped == MAP_FAILED) fail("launch", {}, "the emulator cannot map %zu bytes: %s", bytes, std::strerror(errno));
+  if (mapped == MAP_FAILED) fail("unjudged", {}, "the emulator cannot map %zu bytes: %s", bytes, std::strerror(errno));
   return mapped;
 }
 

@@ -192,6 +192,119 @@ class FloatRow {
   bool halves_, special_;
 };
 
+// The same of sixteen columns at once, summed in f32 as far as that is exact: products are, of factors that are MODERATE, and so
+// are their multiples by a power of two down to the unit at which they are cut.
+class WideRows {
+ public:
+  static constexpr unsigned WIDTH = 2 * COLUMNS, MOST_FACTORS = 32;  // columns, and k of an instruction
+
+  void start(const MatrixInstruction& instruction) { of_ = instruction, k_ = unsigned(instruction.k); }
+
+  // Whether all `count` eights of factors have exponents by which f32 holds products and their scales.
+  static bool moderate(const Factors& factors, unsigned count) {
+    Ints beyond = {};
+    for (unsigned i = 0; i < count; ++i) {
+      const Ints exponent = factors.exponent[i];
+      beyond |= (exponent != NOTHING) & ((exponent > MODERATE) | (exponent < -MODERATE));
+    }
+    for (unsigned lane = 0; lane < COLUMNS; ++lane)
+      if (beyond[lane] != 0) return false;
+    return true;
+  }
+
+  // Rows of A, k of each.
+  void take_a(const Factors& a, unsigned first, unsigned rows) {
+    const double* const values = reinterpret_cast<const double*>(a.value);
+    const int32_t* const exponents = reinterpret_cast<const int32_t*>(a.exponent);
+    for (unsigned i = 0; i < rows * k_; ++i) {
+      a_values_[first * k_ + i] = float(values[i]);
+      a_exponents_[first * k_ + i] = int16_t(exponents[i]);
+    }
+  }
+
+  // Eight columns of B: the left ones, or those to their right.
+  void take_b(const Factors& b, bool right) {
+    for (unsigned k = 0; k < k_; ++k)
+      for (unsigned lane = 0; lane < COLUMNS; ++lane) {
+        b_values_[k][lane + right * COLUMNS] = float(b.value[k][lane]);
+        b_exponents_[k][lane + right * COLUMNS] = int16_t(b.exponent[k][lane]);
+      }
+  }
+
+  // Adds to `sums`, a row's, none of which is Inf or NaN.
+  void add(unsigned row, float* sums) const {
+    switch (of_.products) {
+      case 8: return add<8>(row, sums);
+      case 16: return add<16>(row, sums);
+      default: return add<32>(row, sums);
+    }
+  }
+
+ private:
+  static constexpr int MODERATE = 50, LEAST_SCALED = -101;  // what two factors' exponents come to at least, less one
+  static constexpr unsigned AT_ONCE = 16;  // products whose sum is less than 2^31
+  using WideInts = int32_t __attribute__((vector_size(4 * WIDTH)));
+  using WideShorts = int16_t __attribute__((vector_size(2 * WIDTH)));
+  using WideFloats = float __attribute__((vector_size(4 * WIDTH)));
+
+  template <unsigned PRODUCTS>
+  void add(unsigned row, float* sums) const {
+    for (unsigned k = 0; k < k_; k += PRODUCTS) step<PRODUCTS>(a_values_ + row * k_ + k, a_exponents_ + row * k_ + k, k, sums);
+  }
+
+  template <unsigned PRODUCTS>
+  GEMMGEN_INLINE void step(const float* a, const int16_t* a_exponents, unsigned first, float* sums) const {
+    WideShorts of_products = WideShorts{} + int16_t(LEAST_EXPONENT);
+    #pragma GCC unroll 32
+    for (unsigned p = 0; p < PRODUCTS; ++p) {
+      const WideShorts exponent = b_exponents_[first + p] + a_exponents[p];
+      of_products = exponent > of_products ? exponent : of_products;
+    }
+    WideInts bits;
+    std::memcpy(&bits, sums, sizeof bits);
+    WideInts largest = (bits >> 23 & 0xFF) - 127;
+    const int least = of_.accumulator == Element::f16 ? -14 : -126;
+    largest = largest > least ? largest : WideInts{} + least;
+    largest = (bits & 0x7FFFFFFF) != 0 ? largest : WideInts{} + LEAST_EXPONENT;
+    const WideInts wide = __builtin_convertvector(of_products, WideInts);
+    largest = wide > largest ? wide : largest;
+    const WideInts scaled = largest > LEAST_SCALED ? largest : WideInts{} + LEAST_SCALED;  // below it all products are 0
+    const WideFloats scale = reinterpret_cast<WideFloats>((of_.fraction - scaled + 127) << 23);
+    Pair exponents, sum[(PRODUCTS + AT_ONCE - 1) / AT_ONCE];
+    exponents.all = largest;
+    for (unsigned part = 0; part * AT_ONCE < PRODUCTS; ++part) {
+      WideInts total = {};
+      #pragma GCC unroll 16
+      for (unsigned p = part * AT_ONCE; p < std::min((part + 1) * AT_ONCE, PRODUCTS); ++p)
+        total += __builtin_convertvector(b_values_[first + p] * a[p] * scale, WideInts);
+      sum[part].all = total;
+    }
+    for (unsigned half = 0; half < 2; ++half) {
+      const Ints exponent = exponents.half[half];
+      Floats c;
+      std::memcpy(&c, sums + half * COLUMNS, sizeof c);
+      const Doubles cut = __builtin_convertvector(c, Doubles) * power_of_two(of_.fraction - exponent);
+      Doubles total = __builtin_convertvector(__builtin_convertvector(cut, Ints), Doubles);
+      for (const Pair& part : sum) total += __builtin_convertvector(part.half[half], Doubles);
+      const Doubles value = total * power_of_two(exponent - of_.fraction);
+      c = of_.accumulator == Element::f16 ? nearest_halves(value) : towards_zero(value, of_.kept);
+      std::memcpy(sums + half * COLUMNS, &c, sizeof c);
+    }
+  }
+
+  union Pair {
+    WideInts all;
+    Ints half[2];
+  };
+
+  MatrixInstruction of_ = {};
+  unsigned k_ = 0;
+  float a_values_[64 * MOST_FACTORS];
+  int16_t a_exponents_[64 * MOST_FACTORS];
+  WideFloats b_values_[MOST_FACTORS];
+  WideShorts b_exponents_[MOST_FACTORS];
+};
+
 // What the 32 lanes of a warp bring to an instruction.
 struct MatrixOperand {
   const MatrixInstruction* instruction;

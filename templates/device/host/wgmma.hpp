@@ -165,37 +165,76 @@ class WgmmaProduct {
   }
 
   static void read(Descriptor at, unsigned lines, unsigned bytes, bool transposed, Codes& codes) {
-    at.each_chunk(lines, bytes, transposed, [&](uint32_t address, unsigned line, unsigned k) {
-      const unsigned char* const chunk = of_window(address);
-      for (unsigned i = 0; i < CHUNK_BYTES / bytes; ++i) {
-        uint32_t code = 0;
-        std::memcpy(&code, chunk + i * bytes, bytes);
-        codes[transposed ? line + i : line][transposed ? k : k + i] = code;
-      }
+    if (bytes == 1) read<uint8_t>(at, lines, transposed, codes);
+    else if (bytes == 2) read<uint16_t>(at, lines, transposed, codes);
+    else read<uint32_t>(at, lines, transposed, codes);
+  }
+
+  template <typename Code>
+  static void read(Descriptor at, unsigned lines, bool transposed, Codes& codes) {
+    constexpr unsigned ELEMENTS = CHUNK_BYTES / sizeof(Code);
+    at.each_chunk(lines, sizeof(Code), transposed, [&](uint32_t address, unsigned line, unsigned k) {
+      Code chunk[ELEMENTS];
+      std::memcpy(chunk, of_window(address), sizeof chunk);
+      for (unsigned i = 0; i < ELEMENTS; ++i) codes[transposed ? line + i : line][transposed ? k : k + i] = chunk[i];
     });
   }
 
   void floats(const MatrixInstruction& of, Sums& sums) {
     constexpr unsigned BLOCK = 16;  // rows
-    static Factors a[WGMMA_ROWS / BLOCK], b;
-    bool special_a = false;
+    static Factors a[WGMMA_ROWS / BLOCK], b[2];
+    static WideRows wide;
+    wide.start(of);
+    bool special_a = false, moderate_a = !has_special(sums, of.n);
     for (unsigned block = 0; block < WGMMA_ROWS / BLOCK; ++block) {
       alignas(Words) uint32_t codes[BLOCK * WGMMA_K_BYTES];
       for (unsigned row = 0; row < BLOCK; ++row) std::copy_n(a_[BLOCK * block + row], of.k, codes + row * of.k);
       special_a |= decode(reinterpret_cast<const Words*>(codes), BLOCK * of.k / COLUMNS, format_of(of.a), a[block]);
+      moderate_a = moderate_a && WideRows::moderate(a[block], BLOCK * of.k / COLUMNS);
+      wide.take_a(a[block], BLOCK * block, BLOCK);
     }
-    for (unsigned first = 0; first < of.n; first += COLUMNS) {
-      alignas(Words) uint32_t codes[WGMMA_K_BYTES * COLUMNS];
-      for (unsigned k = 0; k < of.k; ++k)
-        for (unsigned column = 0; column < COLUMNS; ++column) codes[k * COLUMNS + column] = b_[first + column][k];
-      const bool special = decode(reinterpret_cast<const Words*>(codes), of.k, format_of(of.b), b) || special_a;
+    const auto narrow = [&](unsigned row, unsigned first, const Factors& columns, bool special) {
+      Floats c;
+      std::memcpy(&c, sums.values[row] + first, sizeof c);
+      c = FloatRow(of, a[row / BLOCK], columns, special).sum(row % BLOCK, c);
+      std::memcpy(sums.values[row] + first, &c, sizeof c);
+    };
+    for (unsigned first = 0; first < of.n; first += 2 * COLUMNS) {
+      const unsigned count = of.n - first < 2 * COLUMNS ? 1 : 2;
+      bool special[2], moderate = count == 2 && moderate_a && !special_a;
+      for (unsigned part = 0; part < count; ++part) {
+        special[part] = decode_b(of, first + part * COLUMNS, b[part]) || special_a;
+        moderate = moderate && !special[part] && WideRows::moderate(b[part], of.k);
+      }
+      for (unsigned part = 0; moderate && part < count; ++part) wide.take_b(b[part], part);
       for (unsigned row = 0; row < WGMMA_ROWS; ++row) {
-        Floats c;
-        std::memcpy(&c, sums.values[row] + first, sizeof c);
-        c = FloatRow(of, a[row / BLOCK], b, special).sum(row % BLOCK, c);
-        std::memcpy(sums.values[row] + first, &c, sizeof c);
+        if (moderate) {
+          wide.add(row, reinterpret_cast<float*>(sums.values[row] + first));
+          continue;
+        }
+        for (unsigned part = 0; part < count; ++part) narrow(row, first + part * COLUMNS, b[part], special[part]);
       }
     }
+  }
+
+  // Whether some sums are Inf or NaN.
+  static bool has_special(const Sums& sums, unsigned columns) {
+    Words found = {};
+    for (const auto& row : sums.values)
+      for (unsigned first = 0; first < columns; first += COLUMNS) {
+        Words bits;
+        std::memcpy(&bits, row + first, sizeof bits);
+        found |= reinterpret_cast<Words>((bits & 0x7F800000) == 0x7F800000);
+      }
+    return std::any_of(&found[0], &found[0] + COLUMNS, [](uint32_t one) { return one != 0; });
+  }
+
+  // Eight columns; whether some are Inf or NaN.
+  bool decode_b(const MatrixInstruction& of, unsigned first, Factors& into) const {
+    alignas(Words) uint32_t codes[WGMMA_K_BYTES * COLUMNS];
+    for (unsigned k = 0; k < of.k; ++k)
+      for (unsigned column = 0; column < COLUMNS; ++column) codes[k * COLUMNS + column] = b_[first + column][k];
+    return decode(reinterpret_cast<const Words*>(codes), of.k, format_of(of.b), into);
   }
 
   void integers(const MatrixInstruction& of, Sums& sums) {

@@ -106,3 +106,18 @@ DECODE(1, unsigned char, numbers[x])
 DECODE(2, unsigned short, numbers[x])
 DECODE(4, float, (double)x)
 DECODE(8, double, x)
+
+// The largest finite magnitude of each line of decoded numbers, a matrix of the batch after the other.
+extern "C" __global__ void __launch_bounds__(256)
+    largest(const double* decoded, double* most, long long K, long long lines, long long batch) {
+    const long long threads = (long long)gridDim.x * blockDim.x;
+    for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < lines * batch; i += threads) {
+        const double* line = decoded + i / lines * K * lines + i % lines;
+        double found = 0.0;
+        for (long long k = 0; k < K; ++k) {
+            const double x = fabs(line[k * lines]);
+            if (isfinite(x)) found = fmax(found, x);
+        }
+        most[i] = found;
+    }
+}

@@ -1,0 +1,36 @@
+"""gemmgen from a script: the command line's path as functions.
+
+    import gemmgen
+
+    result = gemmgen.tune(gemmgen.Problem(512, 512, 512), out="kernels")
+    print(result.winner.source.name, result.winner.time_us, result.winner.time_kind)
+
+kernels.py       tune, generate, verify, explain, diff: one kernel
+products.py      export, export_all, library, load, load_library: what kernels become
+measurements.py  bench, report, study, check_model: many of them beside each other
+
+Sizes are in elements, times in microseconds, shared memory in bytes.
+"""
+
+from gemmgen.api.asked import DEFAULT_OUT
+from gemmgen.api.kernels import diff, explain, generate, tune, verify
+from gemmgen.api.measurements import bench, check_model, report, study
+from gemmgen.api.products import export, export_all, library, load, load_library
+
+__all__ = [
+    "DEFAULT_OUT",
+    "bench",
+    "check_model",
+    "diff",
+    "explain",
+    "export",
+    "export_all",
+    "generate",
+    "library",
+    "load",
+    "load_library",
+    "report",
+    "study",
+    "tune",
+    "verify",
+]

@@ -1,0 +1,42 @@
+"""What callers hand over: kernels, folders and numbers, looked up and checked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, find_rung
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DeviceSpec
+from gemmgen.support.errors import InvalidInput, whole
+
+Folder = str | os.PathLike[str]
+Kernel = KernelSource | KernelFile | Folder  # rendered, read from its files, or a `.cu` file or name to look up
+
+DEFAULT_OUT = Path("gemmgen-out")
+
+
+def kernel_file(kernel: Kernel, spec: DeviceSpec, out: Path = DEFAULT_OUT) -> KernelFile:
+    """The kernel that is meant; a name is looked up in `out` first."""
+    if isinstance(kernel, KernelSource):
+        return KernelFile(kernel)
+    return kernel if isinstance(kernel, KernelFile) else find_kernel(os.fspath(kernel), out, spec.arch)
+
+
+def rung_or_kernel(kernel: Kernel, out: Path) -> Kernel:
+    """The kernel of the rung that is called so; else what is meant, of which a name is looked up in `out` first."""
+    if not isinstance(kernel, str):
+        return kernel
+    rung = find_rung(kernel, out)
+    if rung is not None:
+        return rung
+    try:
+        return find_kernel(kernel, out, ARCHS[DEFAULT_ARCH])
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{error}; no rung there has this title: gemmgen study LADDER --out {out} leaves them"
+        ) from error
+
+
+def budget_of(count: int | None) -> int | None:
+    return None if count is None else whole("budget", count, least=1)

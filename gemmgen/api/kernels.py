@@ -1,0 +1,214 @@
+"""One kernel: searched for, rendered, verified, explained and compared."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, budget_of, kernel_file, rung_or_kernel
+from gemmgen.artifacts.kernelfile import reading, require_writable, write_kernel
+from gemmgen.artifacts.records import Origin, provenance
+from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, config_of, family_named
+from gemmgen.kernel.families.base import Family, check, first_rejection
+from gemmgen.kernel.model import predict
+from gemmgen.kernel.naming import require_identifier
+from gemmgen.kernel.render import render, render_plan
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import ARCHS, DEFAULT_ARCH
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.target import DeviceChoice, compile_target, open_target
+from gemmgen.search.notebook import progress_here
+from gemmgen.search.tuner import Progress, Trial, TuneResult
+from gemmgen.search.tuner import tune as search
+from gemmgen.support.errors import require, whole
+from gemmgen.support.files import Store
+from gemmgen.verification.host_memory import require_memory
+from gemmgen.verification.sanitizers.tool import TOOLS, Tool
+from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
+from gemmgen.verification.verifier import verify as property_test
+from gemmgen.verification.with_sanitizers import require_sanitizer
+from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
+
+if TYPE_CHECKING:  # the functions that need the room benchmark import it themselves: `tune` does without
+    from gemmgen.benchmark.difference import Difference
+    from gemmgen.benchmark.explain import Explanation
+
+
+def tune(
+    problem: Problem,
+    *,
+    device: DeviceChoice = "auto",
+    arch: str = "auto",
+    family: str | None = None,
+    budget: int | None = None,
+    seed: int = 0,
+    out: Folder | None = None,
+    name: str | None = None,
+    command: str = "gemmgen.tune(...)",
+    progress: Progress | None = None,
+) -> TuneResult:
+    """Find the fastest correct kernel for `problem`.
+
+    device    "gpu" (or "cuda") runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
+              "auto" takes the GPU where there is one and it is of `arch`
+    arch      what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
+    family    name of the one kernel family to search: "simt", "skinny", "batched", "mma", "wmma" or "naive"; None: all
+              that suit the problem, naive and wmma apart
+    budget    candidates to try, at least one (None: gemmgen.search.tuner.default_budget)
+    seed      of test data, thread schedules and what the property tests draw
+    out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
+    name      what the winner is called, a C identifier (None: a name that it has of itself)
+    command   what NAME.json says that it was made by
+    progress  hears each step; see gemmgen.search.tuner.Progress
+
+    A second call for the same problem takes what is known from the cache.
+    Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).
+    """
+    families = SEARCHED if family is None else (family_named(family),)
+    budget, seed = budget_of(budget), whole("seed", seed, least=0)
+    if name is not None:
+        _require_free(name, problem, families)
+    if out is not None:
+        require_writable(Path(out))
+    require_memory(problem)
+    started = time.perf_counter()
+    target = open_target(device, arch, store := Store())
+    opened = round(time.perf_counter() - started, 3)
+    with target.executor:
+        result = search(
+            problem,
+            target,
+            store,
+            families=families,
+            budget=budget,
+            seed=seed,
+            progress=progress or progress_here(),
+        )
+        origin = Origin.of(target, command)
+    result = replace(result, seconds={"start": opened, **result.seconds})
+    if name is not None:
+        result = result.renamed(name)
+    if out is not None:
+        write_kernel(result.winner.source, provenance(result.winner, origin), Path(out))
+    return result
+
+
+def _require_free(name: str, problem: Problem, families: Sequence[Family]) -> None:
+    """Raise InvalidInput for a name that kernels of `families` use: better before a long search than after it."""
+    require_identifier(name)
+    for family in families:
+        config = family.default(problem)
+        if first_rejection(family, problem, config, ARCHS[DEFAULT_ARCH].limits) is None:
+            render(problem, family, config).renamed(name)
+
+
+def generate(
+    problem: Problem,
+    *,
+    family: str = DEFAULT_FAMILY,
+    arch: str = "auto",
+    out: Folder | None = None,
+    name: str | None = None,
+    command: str = "gemmgen.generate(...)",
+    **values: int,
+) -> KernelSource:
+    """Render one kernel: `family`'s default config with `values` (BM=64, ...) in place of its own.
+
+    Nothing is compiled or run. `arch` decides which limits the config must hold; "auto" is the GPU's, else sm_90.
+    `name` is what the kernel is called, a C identifier; None leaves it the name that it has of itself.
+    Raises InvalidInput where a value breaks a constraint, with the nearest ones that would do, and GemmgenError
+    where `out` cannot be written.
+    """
+    chosen = family_named(family)
+    values = {name: whole(name, value) for name, value in values.items()}
+    arch, spec = compile_target(arch)
+    config = chosen.default(problem).with_values(**values)
+    check(chosen, problem, config, spec.arch.limits)
+    if out is not None:
+        require_writable(Path(out))
+    plan = chosen.plan(problem, config)
+    source = render_plan(plan, arch)
+    if name is not None:
+        require_identifier(name)
+        source = source.renamed(name)
+    if out is not None:
+        trial = Trial(source, plan, predict(plan, spec))
+        write_kernel(source, provenance(trial, Origin.unrun(arch, spec, command)), Path(out))
+    return source
+
+
+def verify(
+    kernel: Kernel,
+    *,
+    device: DeviceChoice = "auto",
+    examples: int = DEFAULT_EXAMPLES,
+    seed: int = 0,
+    bits: bool = False,
+    sanitize: Sequence[Tool] = (),
+) -> Verdict:
+    """Property-test `kernel`: a KernelSource, a `.cu` file as it stands, or a kernel's name.
+
+    device    where it runs, as for `tune`
+    examples  situations to try, at least one: sizes, leading dimensions, scalars and data
+    seed      of all that is drawn; the same seed tries the same situations
+    bits      an edited text fails, too, where its sums on tensor cores are not those of its plan
+    sanitize  tools of compute-sanitizer that watch it too, on a GPU; gemmgen.verification.sanitizers.tool.TOOLS are all
+
+    A wrong kernel is a Verdict whose `failure`, `situation` and `mismatch` say how it is wrong.
+    Raises InvalidInput (no such kernel, no examples) or CandidateFailed (the device is not available).
+    """
+    examples, seed = whole("examples", examples, least=1), whole("seed", seed, least=0)
+    for tool in sanitize:
+        require(tool in TOOLS, f"unknown tool {tool!r} of compute-sanitizer: known are {', '.join(TOOLS)}")
+    if sanitize:
+        require(device != "emulator", "compute-sanitizer watches kernels on a GPU, not in the emulator")
+        require_sanitizer()
+    target = open_target(device, "auto", Store())
+    with target.executor:
+        source = kernel_file(kernel, target.spec).source
+        require_memory(source.problem)
+        verdict = property_test(target.executor, source, examples=examples, seed=seed, bits=bits)
+        if not sanitize or target.gpu is None:
+            return verdict
+        return add_sanitizers(target.gpu, source, verdict, sanitize)
+
+
+def explain(kernel: Kernel, *, arch: str = "auto") -> Explanation:
+    """Why `kernel` is as it is and what to expect of it: tiles, traffic, roofline, occupancy, machine code.
+
+    arch  what to compile for: "sm_80", ..., a card's name, or "auto": the one that the kernel's JSON names, else
+          the GPU's, else sm_90
+
+    Nothing is run. Raises InvalidInput where there is no such kernel, or its family and config are not known.
+    """
+    from gemmgen.benchmark.explain import explain as explain_kernel
+
+    name, spec = compile_target(arch)
+    found = kernel_file(kernel, spec)
+    if found.record is not None and found.path is not None:
+        with reading(found.path.with_suffix(".json")):
+            config_of(found.source)
+            if arch == "auto" and "arch" in found.record:
+                name, spec = compile_target(str(found.record["arch"]))
+    return explain_kernel(found, name, spec, Store())
+
+
+def diff(
+    a: Kernel, b: Kernel, *, out: Folder = DEFAULT_OUT, arch: str = "auto", context: int | None = None
+) -> Difference:
+    """What sets kernel `b` apart from kernel `a`: config, resources, main loop, text.
+
+    a, b     kernels as `explain` takes them, or the titles of rungs of a ladder on file
+    out      folder in which names and titles are looked up before generated/
+    arch     what to compile for, as for `explain`
+    context  lines about each change of the text (None: 3)
+
+    Raises InvalidInput as `explain` does.
+    """
+    from gemmgen.benchmark.difference import CONTEXT, difference
+
+    ours, theirs = (explain(rung_or_kernel(one, Path(out)), arch=arch) for one in (a, b))
+    return difference(ours, theirs, CONTEXT if context is None else whole("context", context, least=0))

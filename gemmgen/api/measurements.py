@@ -1,0 +1,130 @@
+"""Many kernels beside each other: against cuBLASLt, in studies, on a page, and the model against measured times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, budget_of, kernel_file
+from gemmgen.artifacts.kernelfile import require_writable
+from gemmgen.kernel.families import DEFAULT_FAMILY
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.target import open_card, open_target
+from gemmgen.search.notebook import progress_here
+from gemmgen.search.tuner import Progress
+from gemmgen.support.errors import require, whole
+from gemmgen.support.files import Store
+from gemmgen.verification.host_memory import require_memory
+
+if TYPE_CHECKING:  # the functions that need the room benchmark import it themselves
+    from gemmgen.benchmark.bench import BenchRow
+    from gemmgen.benchmark.report.page import Page
+    from gemmgen.benchmark.study import StudyResult
+    from gemmgen.benchmark.study.modelcheck import ModelCheck
+
+
+def bench(
+    *wanted: Problem | Kernel,
+    out: Folder = DEFAULT_OUT,
+    command: str = "gemmgen.bench(...)",
+    progress: Progress | None = None,
+) -> tuple[BenchRow, ...]:
+    """Time kernels beside cuBLASLt's best on the GPU here, each pair interleaved in one run: a row for each.
+
+    wanted   kernels, or problems: of these the winner on file, else one that is tuned now
+    out      folder in which winners are looked up before generated/, and written if tuned now
+    command  what the JSON of one that is tuned now says that it was made by
+
+    The result is added to the JSON of a kernel that has one. Raises InvalidInput (no such kernel), GemmgenError (no
+    GPU) or CandidateFailed (a kernel is wrong or does not run; there is no cuBLASLt).
+    """
+    from gemmgen.benchmark.bench import measure_all, require_gpu
+
+    require_gpu()
+    require_writable(Path(out))
+    target = open_target("gpu", "auto", store := Store())
+    with target.executor:
+        for one in wanted:
+            if isinstance(one, Problem):
+                require_memory(one)
+        found = [one if isinstance(one, Problem) else kernel_file(one, target.spec, Path(out)) for one in wanted]
+        return measure_all(found, target, store, Path(out), command, progress or progress_here())
+
+
+def report(*folders: Folder, to: Folder, compiled: bool = False, progress: Progress | None = None) -> Page:
+    """Write one HTML page of the kernels in `folders`, and in the folders directly in these, to the file `to`.
+
+    compiled  compile and disassemble each kernel, for its main loop
+
+    Returns what the page shows. Raises InvalidInput where one is no folder, and GemmgenError where there is no kernel
+    with its JSON, or the file cannot be written.
+    """
+    from gemmgen.benchmark.report.page import write_report
+
+    return write_report(
+        [Path(folder) for folder in folders], Path(to), Store() if compiled else None, progress or progress_here()
+    )
+
+
+def study(
+    name: str,
+    problem: Problem,
+    *,
+    device: str = "auto",
+    budget: int | None = None,
+    progress: Progress | None = None,
+) -> StudyResult:
+    """The study `name` ("ladder", "tensor-ladder", "register-tile", "block-tile" or "loop-order") of `problem`.
+
+    device    "auto", "gpu", "emulator", or a known card ("RTX 4050 Laptop", "sm_80"): see target.open_card
+    budget    candidates of the search for a tuned winner
+
+    What cannot be compiled or launched is a row with its reason. Raises InvalidInput or GemmgenError, as `tune` does.
+    gemmgen.cli.reports.study_files.write_study writes the result as table, plot and record.
+    """
+    from gemmgen.benchmark.study import run_study, study_named
+
+    chosen = study_named(name)
+    budget = budget_of(budget)
+    require_memory(problem)
+    target = open_card(device, store := Store())
+    with target.executor:
+        return run_study(chosen, problem, target, store, budget=budget, progress=progress or progress_here())
+
+
+def check_model(
+    data: Folder | None = None,
+    *,
+    family: str = DEFAULT_FAMILY,
+    measure: bool = False,
+    budget: int | None = None,
+    seed: int = 0,
+    command: str = "gemmgen.api.check_model(...)",
+    progress: Progress | None = None,
+) -> ModelCheck:
+    """The model's predictions against the measured times in `data`; by default those of an H200 that come with gemmgen.
+
+    family    whose times, "simt" or "skinny", where there is no `data`
+    measure   time the file's problems anew first, on the GPU here, and rewrite it
+    budget    configs of each problem to time
+    seed      of those that are drawn; another one than the file's holds the model against times it has not seen
+    command   what the file says that it was made by
+
+    Raises InvalidInput (no such file, a card that is not known), GemmgenError (none of its configs is accepted), and
+    CandidateFailed (unavailable) where times are to be measured and there is no GPU.
+    """
+    from gemmgen.benchmark.study import modelcheck
+    from gemmgen.benchmark.study.modelcheck import TIMES, load_times, measure_times, save_times
+
+    budget, seed = budget_of(budget), whole("seed", seed, least=0)
+    require(family in TIMES, f"no times of {family} come with gemmgen: of {', '.join(TIMES)}")
+    path = TIMES[family] if data is None else Path(data)
+    times = load_times(path)
+    if measure:
+        target = open_target("gpu", "auto", store := Store())
+        with target.executor:
+            times = measure_times(
+                times, target, store, command, budget=budget, seed=seed, progress=progress or progress_here()
+            )
+        save_times(times, path)
+    return modelcheck.check_model(times)

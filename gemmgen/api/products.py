@@ -1,0 +1,164 @@
+"""What kernels become: exported folders, libraries, and functions of arrays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from gemmgen.api.asked import Folder, Kernel, kernel_file
+from gemmgen.artifacts.exporting import Exported, Wish, export_verified
+from gemmgen.run.target import DeviceChoice, compile_target
+from gemmgen.search.notebook import progress_here
+from gemmgen.search.tuner import Progress, Trial, TuneResult
+from gemmgen.support.errors import require, whole
+from gemmgen.support.files import Store
+
+if TYPE_CHECKING:  # the functions that need them import these rooms themselves
+    from gemmgen.arrays.kernel import ArrayKernel
+    from gemmgen.arrays.library import ArrayLibrary
+    from gemmgen.artifacts.library.building import Library
+    from gemmgen.artifacts.library.spec import Spec
+
+
+def export(
+    kernel: Kernel,
+    *,
+    to: Folder,
+    device: DeviceChoice = "auto",
+    arch: str = "auto",
+    examples: int | None = None,
+    seed: int = 0,
+    name: str | None = None,
+    torch: bool = False,
+    command: str = "gemmgen.export(...)",
+    progress: Progress | None = None,
+) -> Exported:
+    """Verify `kernel`, and write it to the folder `to`: kernel, launcher, header, self-test, build file, certificate.
+
+    What other kernels `to` holds that were exported stays, and goes into its build file.
+
+    device    where it is verified, as for `tune`
+    arch      what to compile for; "auto" is the one that the kernel's JSON names, else the GPU's, else sm_90
+    examples  situations to verify it in (None: 100, of large problems 20; 0: none, and the certificate says so)
+    seed      of all that is drawn
+    name      what kernel, files and launcher are called, a C identifier (None: the kernel's own name)
+    torch     write operators of torch, too: NAME_torch.cpp, for torch.utils.cpp_extension or CMake with LibTorch
+    command   what the certificate says that it was made by
+
+    A kernel that is wrong is not written: `files` is empty, and `verdict` says how it is wrong.
+    Raises InvalidInput (no such kernel; `to` holds other files of these names; `torch`, and the kernel takes arrays of
+    pointers), CandidateFailed (it does not compile) or GemmgenError (the device is not available; `to` cannot be
+    written).
+    """
+    if examples is not None:
+        examples = whole("examples", examples, least=0)
+    seed = whole("seed", seed, least=0)
+    _, spec = compile_target(arch)
+    found = kernel_file(kernel, spec)
+    wish = Wish(device, arch, examples, seed, command, progress or progress_here(), torch)
+    (exported,) = export_verified([found if name is None else found.renamed(name)], Path(to), wish)
+    return exported
+
+
+def export_all(
+    *kernels: Kernel,
+    to: Folder,
+    device: DeviceChoice = "auto",
+    arch: str = "auto",
+    examples: int | None = None,
+    seed: int = 0,
+    torch: bool = False,
+    command: str = "gemmgen.export_all(...)",
+    progress: Progress | None = None,
+) -> tuple[Exported, ...]:
+    """`export` of several kernels into one folder, with one build file. The first that is wrong ends it, unwritten.
+
+    Raises InvalidInput besides for kernels of one name: `KernelFile.renamed` gives another.
+    """
+    if examples is not None:
+        examples = whole("examples", examples, least=0)
+    _, spec = compile_target(arch)
+    wish = Wish(device, arch, examples, whole("seed", seed, least=0), command, progress or progress_here(), torch)
+    return export_verified([kernel_file(one, spec) for one in kernels], Path(to), wish)
+
+
+def library(
+    spec: Spec | Folder,
+    *,
+    to: Folder,
+    device: DeviceChoice = "auto",
+    arch: str = "auto",
+    budget: int | None = None,
+    examples: int | None = None,
+    seed: int = 0,
+    points: int | None = None,
+    fallback: Literal["cublaslt"] | None = None,
+    command: str = "gemmgen.library(...)",
+    progress: Progress | None = None,
+) -> Library:
+    """Write a library of kernels with one dispatcher to the folder `to`: see gemmgen.artifacts.library.spec.
+
+    spec      a SPEC.toml, or what one says
+    device    where kernels are verified and timed, as for `tune`; of other architectures than the GPU's they are
+              verified in the emulator, and their times are predicted
+    arch      what to compile for where the spec names no architectures; "auto" is the GPU's, else sm_90
+    budget    candidates of each search (None: as for `tune`, and 2 without a GPU)
+    examples  situations to verify each kernel in (None: as for `export`, and in the emulator a sixth of that, where one
+              launch runs 3 times)
+    seed      of all that is drawn
+    points    sizes at which a product's kernels are timed, at most (None: 256 measured, 1024 predicted)
+    fallback  "cublaslt" lets cuBLASLt serve sizes for which it was measured to be faster than all kernels, of products
+              with the linear epilogue; the library then needs it. None: it needs the CUDA runtime alone
+    command   what record and certificates say that it was made by
+
+    What was found before is taken from the cache: with a changed spec only what changed is done again. Files of an
+    earlier run that are no longer named are removed, unless they were edited.
+    Raises InvalidInput (the spec; `to` holds other files of these names) or GemmgenError (a kernel is wrong; `to`
+    cannot be written).
+    """
+    from gemmgen.artifacts.library.building import Options, build_library
+    from gemmgen.artifacts.library.spec import Spec, read_spec
+
+    require(fallback in (None, "cublaslt"), f"fallback = {fallback!r}: known are 'cublaslt' and None")
+    name, _ = compile_target(arch)
+    asked = spec if isinstance(spec, Spec) else read_spec(Path(spec), name)
+    options = Options(
+        device,
+        None if budget is None else whole("budget", budget, least=1),
+        None if examples is None else whole("examples", examples, least=0),
+        whole("seed", seed, least=0),
+        None if points is None else whole("points", points, least=8),
+        fallback is not None,
+        command,
+    )
+    return build_library(asked, Path(to), options, progress or progress_here())
+
+
+def load(kernel: Kernel | Trial | TuneResult, *, device: DeviceChoice = "auto") -> ArrayKernel:
+    """`kernel` as a function of arrays: `kernel(a, b)` of torch, CuPy, PyCUDA, JAX or numpy, without a copy of them.
+
+    kernel  as for `verify`, or what `tune` found
+    device  "gpu" (or "cuda") takes arrays of a GPU, in the context and on the stream that are current there; "emulator"
+            takes arrays of the host, and is slow; "auto" takes the GPU where there is one
+
+    On a GPU it is compiled at the first call, for the device of the arrays. Nothing verifies it here.
+    Raises InvalidInput (no such kernel) or CandidateFailed (the device is not available; the emulator has no twin of
+    what the kernel uses).
+    """
+    from gemmgen.arrays.load import load_source
+
+    if isinstance(kernel, TuneResult):
+        kernel = kernel.winner
+    source = kernel.source if isinstance(kernel, Trial) else kernel_file(kernel, compile_target("auto")[1]).source
+    return load_source(source, device, Store())
+
+
+def load_library(folder: Folder, *, device: DeviceChoice = "auto") -> ArrayLibrary:
+    """The products of a folder that `library` wrote, by name, as functions of arrays of any size: see `load`.
+
+    The rules of its record choose among its kernels, as its dispatcher in C does.
+    Raises InvalidInput where the folder holds no library, or none for this device's architecture.
+    """
+    from gemmgen.arrays.load import load_library as load_folder
+
+    return load_folder(Path(folder), device, Store())

@@ -1,0 +1,62 @@
+"""What is right for each element of a large C, as numbers: an executor holds C against them where it lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Doubles = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int64]  # of elements of C, counted row by row
+
+
+@dataclass(frozen=True)
+class Rule:
+    """C = alpha * A * B + beta * C, and what each element may be off by before it is stored:
+
+        of_terms * (|alpha| size + |beta C|) + of_largest * largest + least
+        + of_sum * |sum| + of_spread * spread + min(of_size * size, of_size_spread * spread)
+
+    sum and size are elements of A * B and of |A| * |B|, largest is the largest finite |A| of a row times that of B's
+    column, and spread = min(size, sqrt(largest * size)). No result that is not finite may be off at all.
+
+    exact    nothing may be off
+    sizes    size is asked for, and else |sum| takes its place
+    largest  so is the largest, and else 0
+    """
+
+    alpha: float
+    beta: float
+    exact: bool = True
+    sizes: bool = False
+    largest: bool = False
+    of_terms: float = 0.0
+    of_largest: float = 0.0
+    least: float = 0.0
+    of_sum: float = 0.0
+    of_spread: float = 0.0
+    of_size: float = 0.0
+    of_size_spread: float = 0.0
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What an executor found.
+
+    elements       of C that it has judged, and how many of them are `wrong`
+    worst          the largest error over its bound
+    largest_bound  the largest finite bound
+    bits           C's elements at the places that were asked for, as they are stored; with their values and bounds
+    result         C's storage, where an element is wrong
+    """
+
+    elements: int
+    wrong: int
+    worst: float
+    largest_bound: float
+    bits: npt.NDArray[np.unsignedinteger[Any]]
+    values: Doubles
+    bounds: Doubles
+    result: npt.NDArray[Any] | None = None

@@ -1,0 +1,117 @@
+"""alpha * A * B + beta * C: what each element is, and what it may be off by before it is stored. See `reference`."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.case import Case
+from gemmgen.problem.dtype import DType
+from gemmgen.run.executor import Floats
+from gemmgen.run.judging import Rule
+from gemmgen.verification.data import SPARSE_PRODUCTS
+from gemmgen.verification.products import SLICE_RESIDUE
+from gemmgen.verification.situation import EXACT_KINDS, Situation
+from gemmgen.verification.tensor_bound import LAMBDA, beyond, needs_largest, tensor_bound
+
+Doubles = npt.NDArray[np.float64]
+
+SCALING_ROUNDINGS = 4  # of an integer sum: its own to a float, alpha, beta and their sum
+REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
+
+
+def linear(
+    situation: Situation, product: Doubles, size: Doubles, largest: Doubles, old: Floats | None
+) -> tuple[Doubles, Doubles]:
+    """(values, bound) of elements with these products; `old` is what C holds there, None where beta = 0.
+
+    size, largest  |A| * |B|, and the largest of the products in each sum
+    """
+    case, exact = situation.case, situation.data in EXACT_KINDS
+    if case.problem.types.scalar.is_integer:
+        return _of_integers(case, product, old), no_bound(product)
+    alpha = alpha_of(case)
+    with np.errstate(invalid="ignore"):
+        values, terms = alpha * product, abs(alpha) * size
+        if old is not None:
+            added = case.beta * case.c.dtype.decode(old)
+            values, terms = values + added, terms + np.abs(added)
+    if exact:
+        return values, no_bound(values)
+    of_terms, of_largest, least = _roundings(situation)
+    with np.errstate(invalid="ignore"):  # alpha may be infinite
+        bound = (
+            of_terms * terms + of_largest * largest + least + abs(alpha) * off_beyond(situation, product, size, largest)
+        )
+    return values, np.where(np.isfinite(values), bound, 0.0)
+
+
+def rule_of(situation: Situation) -> Rule | None:
+    """The same as numbers; None where C's elements are not linear in products, or not all that is written."""
+    case, types = situation.case, situation.case.problem.types
+    if not case.problem.epilogue.is_linear or list(case.written) != ["C"]:
+        return None
+    if situation.data in EXACT_KINDS or types.scalar.is_integer:
+        return Rule(alpha_of(case), case.beta)
+    of_terms, of_largest, least = _roundings(situation)
+    numbers, scale = beyond(types, case.k, nonzero_terms(situation)), abs(alpha_of(case))
+    return Rule(
+        alpha_of(case),
+        case.beta,
+        exact=False,
+        sizes=not types.accumulator.is_integer,
+        largest=needs_largest(types),
+        of_terms=of_terms,
+        of_largest=of_largest,
+        least=least + scale * numbers.least,
+        of_sum=scale * numbers.of_sum,
+        of_spread=scale * numbers.of_spread,
+        of_size=scale * numbers.of_size,
+        of_size_spread=scale * numbers.of_size_spread,
+    )
+
+
+def alpha_of(case: Case) -> float:
+    """0 in place of alpha where it scales no product: K = 0 gives beta * C for an infinite alpha, too, as in BLAS."""
+    return 0.0 if case.k == 0 and case.problem.epilogue.alpha_scales_acc else case.alpha
+
+
+def nonzero_terms(situation: Situation) -> int:
+    """Products of a sum that are not 0, at most: adding 0 rounds nothing."""
+    k = situation.case.k
+    return min(k, SPARSE_PRODUCTS) if situation.data == "sparse" else k
+
+
+def off_beyond(situation: Situation, product: Doubles, size: Doubles, largest: Doubles) -> Doubles | float:
+    """What tensor cores' sums may be off by besides."""
+    case = situation.case
+    return tensor_bound(case.problem.types, case.k, nonzero_terms(situation), product, size, largest)
+
+
+def no_bound(values: Doubles) -> Doubles:
+    """Zeros that take no memory."""
+    return np.broadcast_to(np.zeros(()), values.shape)
+
+
+def _of_integers(case: Case, product: Doubles, old: Floats | None) -> Doubles:
+    """Modulo 2^32: no term reaches 2^62."""
+    values = int(case.alpha) * product.astype(np.int64)
+    if old is not None:
+        values += int(case.beta) * old.astype(np.int64)
+    return case.problem.types.scalar.wrap(values).astype(np.float64)
+
+
+def _roundings(situation: Situation) -> tuple[float, float, float]:
+    """What an element may be off by, tensor cores apart: so many times S, and the largest product, and this number."""
+    case, types = situation.case, situation.case.problem.types
+    sums, scalar = types.accumulator, types.scalar
+    if sums.is_integer:  # exact, and then scaled
+        return SCALING_ROUNDINGS * scalar.unit_roundoff, 0.0, scalar.smallest
+    roundings = LAMBDA * float(np.sqrt(nonzero_terms(situation) + 2))  # two more: alpha and beta
+    scale = abs(alpha_of(case))
+    underflows, of_largest = (2 * case.k + 1) * scale + 2, 0.0
+    if sums == DType.F64:  # the reference's own
+        roundings += REFERENCE_ROUNDINGS
+        underflows += scale + 2
+        of_largest = scale * case.k * SLICE_RESIDUE
+    return roundings * sums.unit_roundoff, of_largest, float(np.ceil(underflows / 2)) * sums.smallest

@@ -1,0 +1,80 @@
+"""A card that judges a large C where it lies finds what numpy finds. Skipped where there is no card."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Types
+from gemmgen.run.gpu import executor
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.verification.comparison import compare
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.judged import judge
+from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
+
+TYPES = (
+    "f32",
+    "f64",
+    "bf16",
+    "f16",
+    "f16,f16,f32",
+    "e4m3,e4m3,bf16",
+    "e4m3,e5m2,e4m3",
+    "s8,s8,s32",
+    "u8,s8,bf16",
+    "s8",
+)
+
+
+@pytest.fixture(autouse=True)
+def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "MULTIPLY_FLOPS", 0)
+    monkeypatch.setattr(executor, "JUDGED_ELEMENTS", 0)
+
+
+def naive(types: str, batch: int) -> KernelSource:
+    problem = Problem(130, 71, 97, types=Types.parse(types), layout="rc", batch=batch, ldc=80)
+    return render(problem, NAIVE, NAIVE.default(problem))
+
+
+def situations(problem: Problem) -> Iterator[Situation]:
+    for data in data_kinds(problem.types):
+        exact = data in EXACT_KINDS or problem.types.scalar.is_integer
+        for alpha, beta in ((1.0, 0.0), (-1.0, 2.0)) if exact else ((1.0, 0.0), (0.7, -3.0), (np.inf, 1.0)):
+            yield Situation(problem.case(alpha=alpha, beta=beta), data, 3)
+
+
+@pytest.mark.parametrize("types", TYPES)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_card_judges_as_numpy_does(gpu: GpuExecutor, types: str, batch: int) -> None:
+    source = naive(types, batch)
+    kernel = gpu.load(source)
+    for what in situations(source.problem):
+        result = kernel.run(what.case, make_operands(what), seed=what.seed)
+        wanted, found = compare(what, result), judge(kernel, what, None)
+        assert wanted.mismatch is None and found is not None, what
+        ours, _ = found
+        assert ours.mismatch is None and ours.elements == wanted.elements
+        np.testing.assert_allclose(ours.worst, wanted.worst, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(ours.largest_bound, wanted.largest_bound, rtol=1e-6)
+
+
+@pytest.mark.parametrize("types", ["f32", "bf16", "s8,s8,s32"])
+def test_a_wrong_element_comes_back_with_all_of_its_run(gpu: GpuExecutor, types: str) -> None:
+    source = naive(types, 1)
+    guard = "if (m >= s.M || n >= s.N)"
+    assert guard in source.text
+    kernel = gpu.load(replace(source, text=source.text.replace(guard, f"{guard[:-1]} || (m == 77 && n == 33))")))
+    what = Situation(source.problem.case(), "random", 3)
+    found = judge(kernel, what, None)
+    assert found is not None and found[0].mismatch is not None
+    mismatch = found[0].mismatch
+    assert (mismatch.row, mismatch.col, mismatch.count) == (77, 33, 1)
