@@ -132,6 +132,7 @@ MORE = (
         layout="rr",
         epilogue="row_amax+column_amax",
     ),
+    warpgroups((100, 72, 300), {"BM": 32, "BN": 64, "SPLIT": 3, "PERSISTENT": 0}, types=TF32, layout="rr", batch=2),
     warpgroups(
         (100, 72, None), {"BN": 64, "CLUSTER": 2, "ACROSS": 1, "FROM_REGISTERS": 2}, types=TF32, ld_align=4, layout="cr"
     ),
