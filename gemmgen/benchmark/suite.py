@@ -38,7 +38,9 @@ from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import Target, open_target
-from gemmgen.search.tuner import Trial, examples_for, tune
+from gemmgen.search.trial import Trial
+from gemmgen.search.tuner import tune
+from gemmgen.search.verifying import examples_for
 from gemmgen.support.child import Child, crew, spread
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput

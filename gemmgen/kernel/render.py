@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from gemmgen.problem.sizes import RUNTIME, Size
 from gemmgen.problem.types import Compute, Types
 from gemmgen.support.files import content_key
 from gemmgen.support.paths import TEMPLATES
+
+BETWEEN_REGIONS = re.compile(r"\n+#endif  // __CUDACC__\n+#ifdef __CUDACC__\n+")  # that nvcc alone sees: they are one
 
 
 @dataclass(frozen=True)
@@ -326,6 +329,7 @@ def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
     unnamed = short_name(plan.problem, arch, "0" * DIGITS)
     template = environment(plan.problem.types, arch).get_template(plan.template)
     text = template.render(kernel=Kernel(plan, arch, unnamed), view=plan.view)
+    text = BETWEEN_REGIONS.sub("\n\n", text)
     name = short_name(plan.problem, arch, content_key(text)[:DIGITS])
     return KernelSource(
         name=name,

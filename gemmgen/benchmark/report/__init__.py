@@ -5,6 +5,6 @@ ratios.py    ratios to the baseline, a strip of dots for each group of problems
 roofline.py  rates over intensity, beneath what a card allows
 ladders.py   studies on file
 tiles.py     the tiles of a kernel, to scale
-pipeline.py  when its loads are under way
+pipeline.py  when its loads and stores are under way
 page.py      collects all of it, and renders it
 """

@@ -26,7 +26,7 @@ from gemmgen.benchmark.explained import (
 )
 from gemmgen.benchmark.report.checks import Certified, certified, checks_of
 from gemmgen.benchmark.report.ladders import Ladder, ladders_in
-from gemmgen.benchmark.report.pipeline import Pipeline, pipeline
+from gemmgen.benchmark.report.pipeline import Pipeline, pipeline, turns
 from gemmgen.benchmark.report.ratios import RatioPlot, ratio_plot
 from gemmgen.benchmark.report.roofline import RooflinePlot, roofline_plot
 from gemmgen.benchmark.report.tiles import Drawing, drawings
@@ -37,7 +37,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEVICES, DeviceSpec
 from gemmgen.run.compile import compile_many
 from gemmgen.run.target import compile_target
-from gemmgen.search.tuner import Progress, Silent
+from gemmgen.search.trial import Progress, Silent
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
 from gemmgen.support.html import render_html
@@ -95,8 +95,8 @@ class KernelCard:
         return drawings(self.explanation)
 
     @cached_property
-    def pipeline(self) -> Pipeline | None:
-        return pipeline(self.explanation)
+    def pipelines(self) -> tuple[Pipeline, ...]:
+        return tuple(filter(None, (pipeline(self.explanation), turns(self.explanation))))
 
     @cached_property
     def instructions(self) -> Rows | None:
@@ -107,8 +107,8 @@ class KernelCard:
     @cached_property
     def loop(self) -> Rows | None:
         """(columns, rows) of what an iteration takes; None where that is not known."""
-        mix, use = self.explanation.main_loop, self.explanation.loop_use
-        return None if mix is None or use is None else (LOOP_COLUMNS, tuple(loop_rows(use, mix.fma)))
+        mix, use, units = self.explanation.main_loop, self.explanation.loop_use, self.explanation.plan.units
+        return None if mix is None or use is None else (LOOP_COLUMNS, tuple(loop_rows(use, mix.fma, units)))
 
     @cached_property
     def levels(self) -> tuple[tuple[str, str, str, str], ...]:

@@ -1,4 +1,4 @@
-"""The pipeline of a main loop: when the loads of a k tile are under way, and when it is multiplied."""
+"""What goes on at once: the loads of k tiles while others are multiplied, and a tile of C that leaves meanwhile."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from gemmgen.benchmark.explain import Explanation
 
 STEPS = 10  # drawn
+TILE_STEPS, STORE_STEPS = 3, 2  # of a tile's products, and of its stores, as they are drawn
 MOST_STAGES = 8
 
 
 @dataclass(frozen=True)
 class Span:
-    """Of step `number`, in stage `stage`: from `start` on, `length` steps long; `computes` or is loaded."""
+    """Of step, or tile, `number`, in `row`: from `start` on, `length` steps long; `computes` or is moved."""
 
-    stage: int
+    row: int
     start: int
     length: int
     number: int
@@ -24,9 +25,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A row for each stage; time goes from left to right, in steps of the main loop."""
+    """A row for each stage, or each consumer; time goes from left to right, in steps of the main loop."""
 
-    stages: int
+    rows: int
     steps: int
     spans: tuple[Span, ...]
     sentence: str
@@ -40,7 +41,24 @@ def pipeline(it: Explanation) -> Pipeline | None:
         return None
     who = "the producer warps load" if plan.work.producers else "all threads load"
     sentence = f"{who} a step of {depth} k {ahead} {'step' if ahead == 1 else 'steps'} before it is multiplied"
+    sentence += "; a row a stage, solid while it is multiplied"
     return Pipeline(ahead + 1, STEPS, tuple(_spans(ahead, min(it.steps, STEPS))), sentence)
+
+
+def turns(it: Explanation) -> Pipeline | None:
+    """None where no warps take turns."""
+    rows = it.plan.work.turns
+    if rows == 1:
+        return None
+    sentence = "consumers take turns at the block's tiles; a row each, solid while it multiplies, pale while C leaves"
+    return Pipeline(rows, STEPS, tuple(_turns(rows)), sentence)
+
+
+def _turns(rows: int) -> Iterator[Span]:
+    for tile in range(STEPS // TILE_STEPS):
+        stored = (tile + 1) * TILE_STEPS
+        yield Span(tile % rows, tile * TILE_STEPS, TILE_STEPS, tile, True)
+        yield Span(tile % rows, stored, min(STORE_STEPS, STEPS - stored), tile, False)
 
 
 def _spans(ahead: int, steps: int) -> Iterator[Span]:

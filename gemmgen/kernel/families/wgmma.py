@@ -363,7 +363,7 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         producers=WARPGROUP,
         pairs=len(pieces.pairs) if pieces else 1,
         promotions=outputs * (problem.types.compute is Compute.PROMOTED and not config.IN_FLIGHT),
-        alternates=bool(config.PINGPONG),
+        turns=config.CONSUMERS if config.PINGPONG else 1,
     )
 
 
