@@ -291,6 +291,8 @@ ${ signature(kernel) }{
 //% if view.in_flight and not view.alternates
     int previous = 0;  // the stage whose products may still be under way
 //% endif
+//% set may_be_empty = "begin < end" if split else "s.K > 0" if not kernel.problem.k
+//% set begins = may_be_empty if view.in_flight and not (view.pieces or view.alternates or view.persistent)
 //% set how = "" if view.pingpong else "consumer * %s * 64, " | format(view.mmas)
 //% if view.pieces
 //% set k_tiles = "INTERVAL / BK" if view.whole_intervals else "((min(INTERVAL, %s - first) + BK - 1) / BK)" | format(end)
@@ -305,14 +307,23 @@ ${ multiply_k_tiles(view, "int i = 0; i < PAIRS * %s; ++i" | format(k_tiles), "i
 //% elif view.alternates
 ${ multiply_pairs(view, how, view.odd, begin, end) | indent(4, true) | trim("\n") }
 //% else
-${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k > %s" | format(begin), how) | indent(4, true) | trim("\n") }
+//% set indented = 8 if begins else 4
+//% if begins
+    if (${ begins }) {  // else zeros meet products that may be under way, and ptxas has each wgmma wait for the one before
+//% endif
+${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k > %s" | format(begin), how) | indent(indented, true) | trim("\n") }
+//% if begins
+        wgmma_wait<0>();
+        release_stage(shared, previous);
+    }
+//% endif
 //% endif
 //% if view.pingpong
     if (number < ${ every } - step) named_barrier_arrive(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256);  // it is the next one's turn
 //% endif
-//% if view.in_flight and not view.pieces
+//% if view.in_flight and not view.pieces and not begins
     wgmma_wait<0>();
-    ${ "if (previous >= 0) " if view.alternates else "if (begin < end) " if split else "if (s.K > 0) " if not kernel.problem.k }release_stage(shared, previous);
+    ${ "if (previous >= 0) " if view.alternates else "if (%s) " | format(may_be_empty) if may_be_empty }release_stage(shared, previous);
 //% endif
 //% if view.alternates
     promote(acc[1], totals);
@@ -323,7 +334,7 @@ ${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k
     ${ T }* const tile_partials = partials + static_cast<long long>(${ number }) * (SPLIT * PARTIAL);
     store_partial(${ summed }, tile_partials + range * PARTIAL);
     if (!last_to_arrive(shared, semaphores + ${ number })) return;
-    reduce_partials(tile_partials, range, ${ summed });
+    reduce_partials(tile_partials, ${ summed });
 //% endif
 
     #pragma unroll

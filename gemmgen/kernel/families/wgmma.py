@@ -46,6 +46,7 @@ from gemmgen.kernel.families.wgmma_operands import (
 from gemmgen.kernel.notes import block, shared_tiles
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.kernel.source import DEPENDENT_LAUNCH
+from gemmgen.kernel.tensor_map import UNIT
 from gemmgen.problem.device import BANK_BYTES, MAX_REGISTERS, REGISTERS_PER_SM, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -199,6 +200,7 @@ class WgmmaFamily(Family):
         launch = replace(
             launch_of(value, tile_grid(problem, _cluster_tile(one)), dynamic=True, splits=one.SPLIT),
             summed=value["PARTIAL"] - one.BM * one.BN if one.SPLIT > 1 else 0,
+            partial_align=UNIT if one.SPLIT > 1 else 0,  # four sums are one access
             cluster=one.CLUSTER,
             attributes=(DEPENDENT_LAUNCH,),
             maps=maps_of(problem, one),
