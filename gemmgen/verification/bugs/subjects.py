@@ -146,6 +146,9 @@ MMA_EXCHANGE = Subject(
 )  # fmt: skip
 WGMMA_RC = Subject("wgmma bf16 rc", replace(_typed("bf16", "rc"), n=72, ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA)
 WGMMA_WIDE = Subject("wgmma bf16 rc, wide tiles", replace(_typed("bf16", "rc"), ld_align=8), (("BN", 256),), WGMMA)
+WGMMA_TURNS = Subject(
+    "wgmma bf16 rc, sampled", Problem(1024, 1024, 576, types=Types.parse("bf16"), layout=Layout("r", "c")), family=WGMMA
+)
 WGMMA_CR = Subject(
     "wgmma f16 cr, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
     (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
