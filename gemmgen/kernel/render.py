@@ -262,7 +262,9 @@ class Kernel:
             if self.launch.stream is not None:
                 wave = self.launch.stream.blocks
                 blocks, tiles = f"({wave} + T % {wave})", str(wave)
-            yield f"partials: {blocks} * {sums}, holding anything"
+            align = self.launch.partial_align
+            at = f" at an address divisible by {align}" if align else ""
+            yield f"partials: {blocks} * {sums}{at}, holding anything"
             yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
         for one in (*self.copies, *self.sums):
             yield f"{one.part}: {one.extent} elements, which {one.entry} writes before"
