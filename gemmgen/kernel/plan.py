@@ -52,6 +52,7 @@ class Work:
     pairs          of pieces of A and B: times that a block goes along K for the same products
     promotions     instructions of a thread, a step, that add up sums while none of its products are under way
     turns          groups of warps that take turns at a block's tiles: one's C leaves beside another's products
+    row_bytes      neighbouring bytes of a row of C that a warp stores at once (0: not counted)
     """
 
     outputs: int
@@ -82,6 +83,7 @@ class Work:
     pairs: int = 1
     promotions: float = 0
     turns: int = 1
+    row_bytes: int = 0
 
     @property
     def fmas(self) -> float:

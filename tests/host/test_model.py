@@ -133,6 +133,18 @@ def test_a_consumers_epilogue_costs_what_no_products_hide() -> None:
     assert time_us(1024, "s32", 0) == time_us(1024, "s32", 1)
 
 
+def test_sectors_that_are_stored_in_part_take_as_long_as_whole_ones() -> None:
+    """Four lanes of mma store pairs of a row: 16 bytes of bf16, 32 of f32."""
+
+    def time_us(c: str, exchange: int) -> float:
+        problem = Problem(8192, 8192, 64, types=Types.parse(f"bf16,bf16,{c}"), layout=Layout.parse("rc"))
+        config = MMA.default(problem).with_values(EXCHANGE=exchange)
+        return predict(MMA.plan(problem, config), DEVICES["H200"]).time_us
+
+    assert time_us("bf16", 0) > 1.5 * time_us("bf16", 1)
+    assert time_us("f32", 0) == time_us("f32", 1)
+
+
 def test_promotion_costs_what_no_products_hide() -> None:
     problem = Problem(4096, 4096, 4096, types=Types.parse("e4m3,e4m3,bf16_promoted"), layout=Layout.parse("rc"))
     configs = (WGMMA.default(problem).with_values(IN_FLIGHT=in_flight) for in_flight in (0, 1))

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gemmgen.kernel.families import SIMT, SKINNY, WGMMA, Config
+from gemmgen.kernel.families import MMA, SIMT, SKINNY, WGMMA, Config
 from gemmgen.kernel.families.base import first_rejection
+from gemmgen.kernel.families.mma_axes import MmaConfig
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.model import MODEL_ERROR, predict
 from gemmgen.kernel.render import render, render_plan
@@ -107,6 +108,19 @@ def test_the_first_round_has_what_was_the_fastest_on_an_h200(
     first = [entry.config for entry in Search([explore(WGMMA, problem, CARD)], CARD).first(WGMMA_BUDGET // 2)]
     assert WgmmaConfig.parse(fastest) in first
     assert {config.values["PINGPONG"] for config in first} == ({0} if "promoted" in types else {0, 1})
+
+
+def test_where_stores_take_longest_the_first_kernels_have_whole_sectors_and_enough_warps() -> None:
+    """Of mma: a batch by pointers, 2 MB of C for each product of K = 64."""
+    problem = Problem(1024, 1024, 64, types="bf16", layout="rc", batch=64, pointers=True)
+    search = Search([explore(MMA, problem, CARD)], CARD)
+    first = [entry.config.values for entry in search.first(12)]
+    assert all(one["EXCHANGE"] == 1 and one["BK"] == 64 and one["STAGES"] == 2 for one in first)
+    assert {(one["BM"] // one["WM"]) * (one["BN"] // one["WN"]) for one in first} >= {4, 8}
+    assert len({(one["BM"], one["BN"]) for one in first}) >= 4
+    fastest = MmaConfig(**first[0])
+    [pairs] = search.moved("EXCHANGE", WGMMA_BUDGET, [(fastest, 1.0)])
+    assert "EXCHANGE" in search.details([(fastest, 1.0)]) and pairs.config == fastest.with_values(EXCHANGE=0)
 
 
 def test_nothing_is_tried_twice_and_neighbours_are_near(space: Space) -> None:
