@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     from gemmgen.problem.dtype import DType
     from gemmgen.problem.gemm import Problem
     from gemmgen.problem.matrix import Layout
-    from gemmgen.search.tuner import Trial, TuneResult
+    from gemmgen.search.result import TuneResult
+    from gemmgen.search.trial import Trial
     from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
     from gemmgen.verification.verifier import Verdict
 
@@ -91,7 +92,8 @@ else:
         "gemmgen.problem.dtype": ("DType",),
         "gemmgen.problem.gemm": ("Problem",),
         "gemmgen.problem.matrix": ("Layout",),
-        "gemmgen.search.tuner": ("Trial", "TuneResult"),
+        "gemmgen.search.result": ("TuneResult",),
+        "gemmgen.search.trial": ("Trial",),
         "gemmgen.support.errors": ("CandidateFailed", "Failure", "GemmgenError", "InvalidInput"),
         "gemmgen.verification.verifier": ("Verdict",),
     }

@@ -21,7 +21,8 @@ from gemmgen.problem.device import ARCHS, DEFAULT_ARCH
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice, compile_target, open_target
 from gemmgen.search.notebook import progress_here
-from gemmgen.search.tuner import Progress, Trial, TuneResult
+from gemmgen.search.result import TuneResult
+from gemmgen.search.trial import Progress, Trial
 from gemmgen.search.tuner import tune as search
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
@@ -62,7 +63,7 @@ def tune(
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
     name      what the winner is called, a C identifier (None: a name that it has of itself)
     command   what NAME.json says that it was made by
-    progress  hears each step; see gemmgen.search.tuner.Progress
+    progress  hears each step; see gemmgen.search.trial.Progress
 
     A second call for the same problem takes what is known from the cache.
     Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).

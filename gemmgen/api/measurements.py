@@ -11,7 +11,7 @@ from gemmgen.kernel.families import DEFAULT_FAMILY
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import open_card, open_target
 from gemmgen.search.notebook import progress_here
-from gemmgen.search.tuner import Progress
+from gemmgen.search.trial import Progress
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
 from gemmgen.verification.host_memory import require_memory

@@ -9,7 +9,8 @@ from gemmgen.api.asked import Folder, Kernel, kernel_file
 from gemmgen.artifacts.exporting import Exported, Wish, export_verified
 from gemmgen.run.target import DeviceChoice, compile_target
 from gemmgen.search.notebook import progress_here
-from gemmgen.search.tuner import Progress, Trial, TuneResult
+from gemmgen.search.result import TuneResult
+from gemmgen.search.trial import Progress, Trial
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
 

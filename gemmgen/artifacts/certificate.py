@@ -30,7 +30,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.coverage import coverage_from
 from gemmgen.run.executor import Executor
-from gemmgen.search.tuner import Trial
+from gemmgen.search.trial import Trial
 from gemmgen.support.clock import now
 from gemmgen.support.files import generator_digest, sha256
 from gemmgen.support.version import gemmgen_version

@@ -22,7 +22,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.target import DeviceChoice, Target, compile_target, open_target
-from gemmgen.search.tuner import Progress
+from gemmgen.search.trial import Progress
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, GemmgenError
 from gemmgen.support.files import Store

@@ -21,8 +21,9 @@ from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.coverage import Coverage
 from gemmgen.run.gpu.timing import Timing
 from gemmgen.run.target import Target
+from gemmgen.search.result import TuneResult
 from gemmgen.search.space import Space
-from gemmgen.search.tuner import Trial, TuneResult
+from gemmgen.search.trial import Trial
 from gemmgen.support.clock import now
 from gemmgen.support.errors import Failure
 from gemmgen.support.version import gemmgen_version

@@ -21,7 +21,9 @@ from gemmgen.run.gpu.limits import MeasuredLimits, Roof
 from gemmgen.run.gpu.lt_epilogue import baseline_words
 from gemmgen.run.gpu.timing import CAREFUL, Baseline, InterleavedTimings, Timing, speedup
 from gemmgen.run.target import Target
-from gemmgen.search.tuner import Progress, examples_for, tune
+from gemmgen.search.trial import Progress
+from gemmgen.search.tuner import tune
+from gemmgen.search.verifying import examples_for
 from gemmgen.support.brief import brief
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError

@@ -26,7 +26,7 @@ from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
 from gemmgen.support.html import shown_as
 
-# What `Prediction.bound` means.
+# What `Prediction.bound` means, where FMAs multiply and, below, what else it means where tensor cores do.
 BOUNDS: dict[Bound, str] = {
     "FMA": "the FMA units: nearly every instruction is useful work",
     "issue": "instruction issue: loads and addresses take slots from the FMAs",
@@ -35,6 +35,13 @@ BOUNDS: dict[Bound, str] = {
     "L2": "L2: blocks ask for tiles faster than it delivers them",
     "DRAM": "device memory: even one pass over A, B and C takes longer than the FMAs",
     "latency": "latency: too few warps an SM to hide how long a load or an FMA takes",
+}
+TENSOR_BOUNDS: dict[Bound, str] = {
+    "FMA": "the tensor cores: all else hides behind their products",
+    "issue": "instruction issue: fragments and addresses take slots from the products",
+    "shared memory": "shared memory: its reads take longer than the products that they feed",
+    "DRAM": "device memory: even one pass over A, B and C takes longer than the products",
+    "latency": "latency: too few bytes are under way to hide how long a load takes",
 }
 
 
@@ -54,7 +61,7 @@ class Roofline:
     """What the card allows the whole problem, by its data sheet.
 
     intensity   FLOP for each byte that must move between chip and device memory
-    ridge       intensity from which on the FMA units and not the memory bound the time
+    ridge       intensity from which on the units that multiply and not the memory bound the time
     tflops      the most that either allows
     """
 
@@ -213,6 +220,11 @@ def cuda_cores(case: Case, device: DeviceSpec) -> float:
     """TFLOPS, or TOPS, of `case` on CUDA cores, all of them busy."""
     types = case.problem.types
     return device.tflops(types.accumulator) * types.products_at_once
+
+
+def bound_in_words(plan: Plan, bound: Bound) -> str:
+    """What it means that `bound` takes longest of what a block of `plan` does."""
+    return BOUNDS[bound] if plan.mma is None else TENSOR_BOUNDS.get(bound, BOUNDS[bound])
 
 
 def roofline(case: Case, device: DeviceSpec, peak: float) -> Roofline:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gemmgen.benchmark.explain import BOUNDS, Explanation, LoopUse
+from gemmgen.benchmark.explain import Explanation, LoopUse, bound_in_words
 from gemmgen.kernel.analysis import Traffic
 from gemmgen.kernel.plan import TENSOR_OPCODES
 from gemmgen.run.sass import InstructionMix
@@ -84,7 +84,7 @@ def _per_fma(size: float, k: int) -> str:
 def _roofline(it: Explanation) -> Iterator[tuple[str, str]]:
     roof = it.roofline
     yield "intensity of the problem", f"{figure(roof.intensity)} FLOP/B, each matrix moved once"
-    yield "ridge of the card", f"{figure(roof.ridge)} FLOP/B: below it memory bounds, above it the FMA units"
+    yield "ridge of the card", f"{figure(roof.ridge)} FLOP/B: below it memory bounds, above it the {it.plan.units}"
     yield "so at most", f"{figure(roof.tflops)} TFLOPS, {roof.bound}-bound"
 
 
@@ -137,7 +137,7 @@ def _time(it: Explanation) -> Iterator[tuple[str, str]]:
     if it.edited is not None:
         longer = f"its main loop takes {short(it.edited.cycles)}x the cycles for each FMA, by the machine code of both"
         yield "predicted, edited", f"{figure(it.edited.time_us)} us: {longer}"
-    yield "expected bottleneck", BOUNDS[predicted.bound]
+    yield "expected bottleneck", bound_in_words(it.plan, predicted.bound)
 
 
 def instruction_columns(mix: InstructionMix) -> tuple[str, ...]:
@@ -155,8 +155,8 @@ def instruction_rows(mix: InstructionMix) -> Iterator[tuple[str, ...]]:
         yield "others", str(rest), percent(rest / mix.total), "", ""
 
 
-def loop_rows(use: LoopUse, fma: str) -> Iterator[tuple[str, ...]]:
-    """The average iteration of the loop: the copies of a k tile are in some of them only."""
+def loop_rows(use: LoopUse, fma: str, units: str) -> Iterator[tuple[str, ...]]:
+    """The average iteration of the loop, in which `fma` keeps `units` busy: copies are in some iterations only."""
     share = percent(use.model_fma_share)
     yield f"{fma} among instructions", percent(use.fma.share), share, f"{fma}, reads and copies only"
     for name, ours, theirs, note in (
@@ -167,7 +167,7 @@ def loop_rows(use: LoopUse, fma: str) -> Iterator[tuple[str, ...]]:
     if use.fma.operand_cycles is not None:
         waits = short(use.fma.operand_cycles / use.fma.fmas)
         yield f"cycles per {fma} that operands add", waits, NONE, "nothing on its own: a part of issue"
-    yield "FMA pipe busy at most", percent(use.fma.allowed), percent(use.model_fma_use), "the whole launch"
+    yield f"{units} busy at most", percent(use.fma.allowed), percent(use.model_fma_use), "the whole launch"
 
 
 def _reads_counted(fma: str) -> str:

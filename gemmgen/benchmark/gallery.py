@@ -202,13 +202,24 @@ def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> di
     record = {**_record(kernel), **kernel_document(fresh)}
     if fresh.text == kernel.source.text:  # an axis that the family has had since
         return record
-    arch = str(record["arch"])
-    before, now = (compile_kernel(source, arch, store) for source in (kernel.source.renamed(fresh.name), fresh))
-    if machine_code(before.cubin) == machine_code(now.cubin) and before.registers == now.registers:
+    if _same_machine_code(kernel.source.renamed(fresh.name), fresh, str(record["arch"]), store):
         verdict = {name: value for name, value in record.get("emulator", {}).items() if name != "coverage"}
         return {**record, "emulator": verdict} if verdict else record  # coverage is one of lines
     kept = {name: value for name, value in {**record, **DROPPED}.items() if name not in GONE}
     return {**kept, "rung": {**record["rung"], "time": None}} if "rung" in record else kept
+
+
+def _same_machine_code(before: KernelSource, now: KernelSource, arch: str, store: Store) -> bool:
+    if _code(before.text) == _code(now.text):
+        return True
+    old, new = (compile_kernel(source, arch, store) for source in (before, now))
+    return machine_code(old.cubin) == machine_code(new.cubin) and old.registers == new.registers
+
+
+def _code(text: str) -> list[str]:
+    """The lines that tell the compiler something: no comments, no blank lines, no guards that it always passes."""
+    kept = (re.sub(r"(^|  )//.*", "", each).rstrip() for each in text.splitlines())
+    return [each for each in kept if each and each not in ("#ifdef __CUDACC__", "#endif")]
 
 
 def _record(kernel: KernelFile) -> dict[str, Any]:

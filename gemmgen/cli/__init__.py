@@ -3,7 +3,7 @@
 options.py   options and argument types that commands share
 output.py    what goes to standard output (tables, or one JSON document) and to standard error
 console.py   the console of both, which reads no markup
-progress.py  bars for `gemmgen.search.tuner.Progress`
+progress.py  bars for `gemmgen.search.trial.Progress`
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from gemmgen.cli.output import stderr
-from gemmgen.search.tuner import Stage, Trial
+from gemmgen.search.trial import Stage, Trial
 
 LOG_SECONDS = 10.0  # between two lines that say how far it is, where there is no terminal
 
@@ -30,7 +30,7 @@ STAGES: dict[Stage, str] = {
 
 
 class Watch(Protocol):
-    """A gemmgen.search.tuner.Progress that is switched on and off as a context manager."""
+    """A gemmgen.search.trial.Progress that is switched on and off as a context manager."""
 
     def about(self, what: str) -> None: ...
 

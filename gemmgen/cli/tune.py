@@ -34,7 +34,8 @@ from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.cli.reports.words import bold
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice
-from gemmgen.search.tuner import DEFAULT_BUDGET, WGMMA_BUDGET, TuneResult
+from gemmgen.search.result import TuneResult
+from gemmgen.search.tuner import DEFAULT_BUDGET, WGMMA_BUDGET
 from gemmgen.support.errors import require
 
 BUDGET = (

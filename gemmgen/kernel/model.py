@@ -48,6 +48,7 @@ COPY_INSTRUCTIONS = 3  # of a warp for each access that copies: the access, its 
 # Two register banks give an operand each a cycle, so an FMA that shares none with the one before takes another cycle.
 # One does so each time the reused operand changes, and more where the compiler reorders FMAs by the arrival of values.
 OPERAND_CYCLES, UNORDERED_OPERAND_CYCLES = 0.1, 1.5  # a change of it
+EPILOGUE_INSTRUCTIONS = 4  # of a thread for each of its sums: scaled, converted, exchanged and stored
 STALLS = 0.2  # of issue time, for one warp a scheduler: waits that no other warp fills
 LATE_READ_STALLS = 0.15  # more of them where the compiler puts all reads of an iteration off to its end
 SASS_BYTES = 16  # an instruction
@@ -61,6 +62,7 @@ TMA_L2_BYTES = 50  # likewise by TMA
 PROMOTION_SHOWS = 0.25  # share of its time: the other consumer's products hide some, and the clock rises meanwhile
 CLUSTER_LOSS = 0.02  # share of its time that a kernel loses because blocks of a cluster wait for each other
 TMA_LATENCY = 1550  # cycles, from the start of a stage's copies to the products of its k tile
+SECTOR = 32  # bytes that global memory moves at once
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
 BYTES_UNDER_WAY = 32 * 1024  # of an SM, that keep device memory busy
 # What streams lose of the bandwidth, as the H200's times of skinny kernels fit best: the fewer bytes of an SM are under
@@ -197,11 +199,12 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     waits = work.waits + (work.prefetch == 0)
     step += waits * GLOBAL_LATENCY / resident  # nothing runs while a block waits for its own tile, except other blocks
     step += PROMOTION_SHOWS * work.promotions * plan.consumers / WARP / SCHEDULERS
-    between = per_sm / resident - 1 if launch.maps and work.turns == 1 else 0  # tiles, epilogues that show
-    compute_us = (per_sm / resident * steps * step + between * _store_cycles(plan)) / device.clock_ghz / 1000
-    dram_us = case.bytes_moved / device.bandwidth / 1000
+    rounds = per_sm / resident
+    between = (rounds - 1) * _between_cycles(plan, resident)
+    compute_us = (rounds * steps * step + between) / device.clock_ghz / 1000
+    dram_us = (case.bytes_moved + _filled_bytes(case, plan)) / device.bandwidth / 1000
     if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way
-        under_way = resident * work.global_bytes * max(1, work.prefetch)
+        under_way = resident * work.global_bytes * min(steps, max(1, work.prefetch))
         dram_us *= max(1.0, BYTES_UNDER_WAY / under_way)
     elif work.line_bytes:
         under_way = min(1.0, blocks / device.sms) * resident * (work.global_bytes - work.repeated_bytes)
@@ -214,11 +217,24 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     return _prepare_us(case, plan, device) + both_us + _reduction_us(plan, blocks, device) + LAUNCH_US, bound
 
 
-def _store_cycles(plan: Plan) -> float:
-    """In which a tile of C leaves an SM, and arrives before where the epilogue reads it."""
-    rows, columns = plan.tile
-    passes = 1 + plan.problem.epilogue.reads_c
-    return rows * columns * plan.problem.types.c.size * passes / L2_BYTES_PER_CYCLE
+def _between_cycles(plan: Plan, resident: int) -> float:
+    """From the products of a tile, by tensor cores, to those of the next one on this SM, as far as known."""
+    if plan.launch.maps and plan.work.turns == 1:  # TMA fills the next tile's stages meanwhile
+        rows, columns = plan.tile
+        passes = 1 + plan.problem.epilogue.reads_c  # C leaves, and arrives before where it is read
+        return rows * columns * plan.problem.types.c.size * passes / L2_BYTES_PER_CYCLE
+    if plan.work.row_bytes == 0:
+        return 0.0
+    warps_per_scheduler = plan.consumers * resident / WARP / SCHEDULERS
+    epilogue = EPILOGUE_INSTRUCTIONS * plan.work.outputs * (warps_per_scheduler + STALLS)
+    return epilogue + GLOBAL_LATENCY / resident
+
+
+def _filled_bytes(case: Case, plan: Plan) -> float:
+    """Of the sectors of C that a warp's accesses leave in part: L2 takes as long for each as for a whole one."""
+    if plan.work.row_bytes == 0:
+        return 0.0
+    return case.tensors["C"].least_bytes * max(0.0, SECTOR / plan.work.row_bytes - 1)
 
 
 def _sharp_maximum(values: Iterable[float]) -> float:

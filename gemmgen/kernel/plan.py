@@ -52,6 +52,7 @@ class Work:
     pairs          of pieces of A and B: times that a block goes along K for the same products
     promotions     instructions of a thread, a step, that add up sums while none of its products are under way
     turns          groups of warps that take turns at a block's tiles: one's C leaves beside another's products
+    row_bytes      neighbouring bytes of a row of C that a warp stores at once (0: not counted)
     """
 
     outputs: int
@@ -82,6 +83,7 @@ class Work:
     pairs: int = 1
     promotions: float = 0
     turns: int = 1
+    row_bytes: int = 0
 
     @property
     def fmas(self) -> float:
@@ -211,6 +213,11 @@ class Plan:
             opcode = TENSOR_OPCODES.get((self.mma.a.is_integer, self.mma.a.storage_bits), "HMMA")
             return f"{opcode[0]}GMMA" if isinstance(self.mma, Wgmma) else opcode
         return "IDP" if self.work.products > 1 else self.problem.types.accumulator.arithmetic.instruction
+
+    @property
+    def units(self) -> str:
+        """In words: what multiplies."""
+        return "FMA units" if self.mma is None else "tensor cores"
 
     def lanes(self, arch: Arch) -> float:
         """Such instructions that an SM of `arch` starts per cycle, times the threads of a warp."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from gemmgen.problem.sizes import RUNTIME, Size
 from gemmgen.problem.types import Compute, Types
 from gemmgen.support.files import content_key
 from gemmgen.support.paths import TEMPLATES
+
+BETWEEN_REGIONS = re.compile(r"\n+#endif  // __CUDACC__\n+#ifdef __CUDACC__\n+")  # that nvcc alone sees: they are one
 
 
 @dataclass(frozen=True)
@@ -179,8 +182,12 @@ class Kernel:
         return self.problem.dtype_of(operand.name).ctype
 
     def output_vectors(self, operand: Operand) -> VectorText:
-        """What holds the elements of an output that go with VC of C, as far as its alignment allows one access."""
+        """What holds the elements of an output that go with VC of C, as far as its alignment allows one access.
+
+        Its lines are as far apart as those of C, which need not be aligned themselves where they are staged.
+        """
         allowed = self.problem.align_of(operand.name) // self.problem.dtype_of(operand.name).size
+        allowed = min(allowed, self.problem.vector_limit("ldc"))
         columns = self.plan.constants["VC"]
         if allowed >= columns:
             return VectorText("N", "", ".at[i]")
@@ -255,7 +262,9 @@ class Kernel:
             if self.launch.stream is not None:
                 wave = self.launch.stream.blocks
                 blocks, tiles = f"({wave} + T % {wave})", str(wave)
-            yield f"partials: {blocks} * {sums}, holding anything"
+            align = self.launch.partial_align
+            at = f" at an address divisible by {align}" if align else ""
+            yield f"partials: {blocks} * {sums}{at}, holding anything"
             yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
         for one in (*self.copies, *self.sums):
             yield f"{one.part}: {one.extent} elements, which {one.entry} writes before"
@@ -326,6 +335,7 @@ def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
     unnamed = short_name(plan.problem, arch, "0" * DIGITS)
     template = environment(plan.problem.types, arch).get_template(plan.template)
     text = template.render(kernel=Kernel(plan, arch, unnamed), view=plan.view)
+    text = BETWEEN_REGIONS.sub("\n\n", text)
     name = short_name(plan.problem, arch, content_key(text)[:DIGITS])
     return KernelSource(
         name=name,

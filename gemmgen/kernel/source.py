@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gemmgen.kernel.prepare import PREPARED, SUFFIX, LineSums, Prepare, Step, dtype_of_part
 from gemmgen.kernel.streamk import Numbers, Schedule, Stream
-from gemmgen.kernel.tensor_map import TensorMap, parameter_of
+from gemmgen.kernel.tensor_map import UNIT, TensorMap, parameter_of
 from gemmgen.problem import operands
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEFAULT_ARCH, MAX_THREADS
@@ -85,17 +85,25 @@ class Workspace:
     partials  bytes of the sums that blocks leave for the one that adds them: they may hold anything before the launch
     semaphores   counters of 4 bytes, one a tile: zero before the first launch, and each launch leaves them so
     prepared  bytes of copies and sums of operands by the part's name: they may hold anything before the first launch
+    partial_align    bytes that divide the address of the partials
     """
 
     partials: int
     semaphores: int
     prepared: tuple[tuple[str, int], ...] = ()
+    partial_align: int = SEMAPHORE_BYTES
 
     @property
     def lengths(self) -> dict[str, int]:
         """Bytes by the part's name."""
         sums = zip(WORKSPACE, (self.partials, SEMAPHORE_BYTES * self.semaphores), strict=True)
         return dict(sums) | dict(self.prepared)
+
+    @property
+    def aligns(self) -> dict[str, int]:
+        """Bytes that divide the address of each part, which kernels may rely on, and on no more."""
+        sums = zip(WORKSPACE, (self.partial_align, SEMAPHORE_BYTES), strict=True)
+        return dict(sums) | {name: UNIT for name, _ in self.prepared}
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,7 @@ class Launch:
                   same
     prepares      launches that come before it on the same stream, in their order: it takes their copies and sums
     overlapped    whether these, too, may start before the launch ahead of them has ended: they wait for it themselves
+    partial_align bytes that divide the partials' address; 0: an element's
     """
 
     threads: int
@@ -131,6 +140,7 @@ class Launch:
     persistent: bool = False
     prepares: tuple[Step, ...] = ()
     overlapped: bool = False
+    partial_align: int = 0
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -170,7 +180,7 @@ class Launch:
     @property
     def document(self) -> dict[str, Any]:
         """As JSON-ready data; without what few launches have."""
-        few = ("maps", "persistent", "prepares", "overlapped")
+        few = ("maps", "persistent", "prepares", "overlapped", "partial_align")
         return {name: value for name, value in asdict(self).items() if value or name not in few}
 
     def tiles(self, case: Case) -> int:
@@ -237,14 +247,15 @@ class Launch:
 
     def workspace(self, case: Case) -> Workspace:
         """What `case` takes besides its operands."""
-        size = self.partial_elements * case.problem.types.accumulator.size
+        element = case.problem.types.accumulator.size
+        size, align = self.partial_elements * element, self.partial_align or element
         prepared = tuple((one.part, one.bytes(case)) for one in self.prepares)
         if not self.adds_up:
             return Workspace(0, 0, prepared)
         if self.stream is not None:
             schedule = self.schedule(self.stream, case)
-            return Workspace(schedule.partials * size, self.stream.blocks, prepared)
-        return Workspace(self.tiles(case) * self.splits * size, self.tiles(case), prepared)
+            return Workspace(schedule.partials * size, self.stream.blocks, prepared, align)
+        return Workspace(self.tiles(case) * self.splits * size, self.tiles(case), prepared, align)
 
     @property
     def adds_up(self) -> bool:

@@ -281,7 +281,11 @@ class Problem:
         """The element type of an operand: of A, B or C, or one of the epilogue's."""
         if operand in OPERANDS:
             return self.types.accumulator if OPERANDS[operand].summed else self.types.scalar
-        return dict(zip("ABC", self.types.operands, strict=True))[operand]
+        return self._dtypes[operand]
+
+    @cached_property
+    def _dtypes(self) -> Mapping[str, DType]:
+        return dict(zip("ABC", self.types.operands, strict=True))
 
     def align_of(self, operand: str) -> int:
         """Bytes that divide the address of an operand."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from gemmgen.search.tuner import Progress, Silent, Stage, Trial
+from gemmgen.search.trial import Progress, Silent, Stage, Trial
 from gemmgen.support.html import render_html
 
 

@@ -6,157 +6,35 @@ Compiled kernels, verdicts and timings are kept by content, so that an interrupt
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, Protocol
+from dataclasses import dataclass, field, replace
 
 from gemmgen.kernel.families import NAIVE, SEARCHED, Config, Family
-from gemmgen.kernel.model import Prediction, predict, representative
-from gemmgen.kernel.plan import Plan
+from gemmgen.kernel.model import predict
 from gemmgen.kernel.render import render_plan
-from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.wgmma import Wgmma
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
-from gemmgen.run.executor import load_in_parallel
-from gemmgen.run.gpu.executor import GpuKernel
-from gemmgen.run.gpu.timing import FINAL, QUICK, Timing
-from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
 from gemmgen.search.experience import nearest, remember, was_searched
+from gemmgen.search.measuring import Measurements
 from gemmgen.search.order import Ranked, Search, rounds
-from gemmgen.search.pick import Pick, pick_measured, pick_predicted
+from gemmgen.search.result import TuneResult
 from gemmgen.search.space import Space, explore
-from gemmgen.support.brief import brief
+from gemmgen.search.trial import Progress, Silent, Trial
+from gemmgen.search.verifying import Verifications, examples_for
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import Failure, GemmgenError
-from gemmgen.support.files import Store, code_digest, content_key, sha256
-from gemmgen.support.html import shown_as
+from gemmgen.support.files import Store
 from gemmgen.support.threads import thread_pool
-from gemmgen.verification.data import LARGE_EFFORT, effort
-from gemmgen.verification.determinism import RUNS
-from gemmgen.verification.verifier import Verdict, make_data, verdict_from, verify
-
-Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
+from gemmgen.verification.verifier import make_data
 
 DEFAULT_BUDGET = {"gpu": 64, "emulator": 8}  # candidates
 WGMMA_BUDGET = 32  # on a GPU where a kernel by wgmma is predicted to be the fastest: the model orders those best
-EXAMPLES = 20  # situations a candidate must pass to be a finalist; see examples_for
-LARGE_EXAMPLES = 5  # where one takes over LARGE_EFFORT
-# What a verdict depends on beside the kernel.
-JUDGES = tuple(
-    f"verification/{module}.py"
-    for module in (
-        *("verifier", "checks", "extent", "tails", "seeker", "seeding", "strategies", "situation"),
-        *("data", "reference", "comparison", "domain", "products", "multiplied", "judged", "linear", "tensor_bound"),
-    )
-)
 WON_SHARE = 4  # one candidate of so many, at most, because it won a similar problem
-FINALISTS = 4  # the fastest: re-timed together
-TOO_SLOW = Failure("rejected", "a faster one is right", "tuner")
-
-
-class Progress(Protocol):
-    """Hears what `tune` does. `total` may grow while the search goes on; `about` says what the next stages are for."""
-
-    def about(self, what: str) -> None: ...
-
-    def stage(self, name: Stage, total: int) -> None: ...
-
-    def step(self, name: Stage, trial: Trial | None) -> None: ...
-
-
-class Silent:
-    """A Progress that nobody sees."""
-
-    def about(self, what: str) -> None:
-        pass
-
-    def stage(self, name: Stage, total: int) -> None:
-        pass
-
-    def step(self, name: Stage, trial: Trial | None) -> None:
-        pass
-
-
-@shown_as("trial.html")
-@brief
-@dataclass(frozen=True)
-class Trial:
-    """One candidate and all that became of it.
-
-    prediction  from the compiled kernel's registers once it is compiled
-    failure     why it is out; None while it is in
-    timing      None where nothing was measured
-    """
-
-    source: KernelSource
-    plan: Plan
-    prediction: Prediction
-    compiled: CompiledKernel | None = None
-    verdict: Verdict | None = None
-    timing: Timing | None = None
-    failure: Failure | None = None
-
-    @property
-    def config(self) -> Config:
-        return self.plan.config
-
-    @property
-    def time_us(self) -> float:
-        """Microseconds a launch: measured where it was, else predicted; `time_kind` says which."""
-        return self.timing.median_us if self.timing is not None else self.prediction.time_us
-
-    @property
-    def time_kind(self) -> Literal["measured", "predicted"]:
-        return "predicted" if self.timing is None else "measured"
-
-
-@shown_as("tune.html")
-@brief
-@dataclass(frozen=True)
-class TuneResult:
-    """What a search found.
-
-    spaces      of the families that were searched
-    trials      all candidates: the fastest first, then those that are out
-    finalists   of which the winner was chosen; without a GPU all but the winner are predicted alone, not verified
-    pick        indices into `finalists`
-    seconds     that each phase of the search took
-    experience  configs among the first tried because they won similar problems on this card
-    """
-
-    problem: Problem
-    target: str
-    arch: str
-    executor: str
-    spaces: tuple[Space, ...]
-    trials: tuple[Trial, ...]
-    finalists: tuple[Trial, ...]
-    pick: Pick
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    experience: tuple[Config, ...] = ()
-
-    @property
-    def winner(self) -> Trial:
-        return self.finalists[self.pick.winner]
-
-    def renamed(self, name: str) -> TuneResult:
-        """With the winner under a name that a user gives. Raises InvalidInput."""
-        winner = replace(self.winner, source=self.winner.source.renamed(name))
-
-        def named(trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
-            return tuple(winner if trial is self.winner else trial for trial in trials)
-
-        return replace(self, trials=named(self.trials), finalists=named(self.finalists))
-
-    @property
-    def ties(self) -> tuple[Trial, ...]:
-        return tuple(self.finalists[index] for index in self.pick.ties)
 
 
 def tune(
@@ -209,6 +87,12 @@ class Tuner:
     experience: list[Ranked] = field(default_factory=list)
     _data: Future[None] | None = None  # what verification will ask for
     bodies: set[str] = field(default_factory=set)  # of all that was rendered
+    measurements: Measurements = field(init=False)
+    verifications: Verifications = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.measurements = Measurements(self.problem, self.target, self.store, self.progress)
+        self.verifications = Verifications(self.problem, self.target, self.store, self.seed, self.progress)
 
     def run(self, budget: int | None = None) -> TuneResult:
         self._start_helpers(budget or DEFAULT_BUDGET[self.target.executor.name])
@@ -223,12 +107,12 @@ class Tuner:
                 measured.append(self.measure(compiled))
                 self.trials += measured[-1]
         with self._phase("measure"):
-            self.trials = self.rank(measured)
+            self.trials = self.measurements.rank(measured)
         with self._phase("compare"):
-            self.trials = self.compare(self.trials)
+            self.trials = self.measurements.compare(self.trials)
         if self.verifies:
             with self._phase("verify"):
-                self.trials = self.verify_fastest(self.trials)
+                self.trials = self.verifications.fastest(self.trials, self._data)
         return self._result(search.spaces)
 
     def _explore(self) -> Search:
@@ -311,6 +195,12 @@ class Tuner:
         )
         return [self._compiled(trial, result) for trial, result in zip(trials, results, strict=True)]
 
+    def measure(self, trials: list[Trial]) -> list[Trial]:
+        """Time all that compiled; what is to be verified then is drawn meanwhile."""
+        if self.target.gpu is not None and self.measurements.unknown(trials):
+            self._make_data()
+        return self.measurements.measure(trials)
+
     def _compiled(self, trial: Trial, result: CompiledKernel | Failure) -> Trial:
         if isinstance(result, Failure):
             return replace(trial, failure=result)
@@ -320,177 +210,10 @@ class Tuner:
             return replace(trial, failure=Failure("rejected", reason, "ptxas"))
         return trial
 
-    def verify_fastest(self, trials: list[Trial]) -> list[Trial]:
-        """Property-test from the first on, until one is right: no slower one can win.
-
-        Finalists stay in, untested, and without a GPU all others; where times were measured the slower ones are out.
-        """
-        self.progress.stage("verify", 1)
-        if self._data is not None:
-            self._data.result()
-        right = False
-
-        def judged(trial: Trial) -> Trial:
-            nonlocal right
-            if trial.failure is not None:
-                return trial
-            if right:
-                return trial if self.target.gpu is None or _is_finalist(trial) else replace(trial, failure=TOO_SLOW)
-            trial = self._verified(trial)
-            right = trial.failure is None
-            return trial
-
-        return [judged(trial) for trial in trials]
-
-    def verify(self, trials: list[Trial]) -> list[Trial]:
-        """Property-test every candidate that compiled."""
-        alive = [trial for trial in trials if trial.failure is None]
-        self.progress.stage("verify", len(alive))
-        if self.target.gpu is None:
-            load_in_parallel(
-                self.target.executor, [trial.source for trial in alive if self._known_verdict(trial) is None]
-            )
-        return [trial if trial.failure else self._verified(trial) for trial in trials]
-
-    def _verified(self, trial: Trial) -> Trial:
-        verdict = self._known_verdict(trial)
-        if verdict is None:
-            examples = examples_for(self.problem)
-            # Which block of a tile is last differs from run to run.
-            runs = RUNS if trial.source.launch.adds_up else 1
-            verdict = verify(self.target.executor, trial.source, examples=examples, seed=self.seed, runs=runs)
-            verdict = replace(verdict, coverage=None)  # it stands for other texts of the same machine code, too
-            if verdict.passed:  # a failure is found again, with its situation
-                self.store.put("verdict", self._verdict_key(trial), json.dumps(asdict(verdict)).encode())
-        trial = replace(trial, verdict=verdict, failure=verdict.failure)
-        self.progress.step("verify", trial)
-        return trial
-
-    def _known_verdict(self, trial: Trial) -> Verdict | None:
-        payload = self.store.get("verdict", self._verdict_key(trial))
-        try:
-            return None if payload is None else verdict_from(json.loads(payload))
-        except (TypeError, ValueError, KeyError):  # written by another version
-            return None
-
-    def _verdict_key(self, trial: Trial) -> str:
-        demanded = (
-            str(examples_for(self.problem)),
-            str(self.seed),
-            code_digest(*JUDGES),
-        )
-        return content_key(_machine_code(trial), self.target.executor.environment, *demanded)
-
-    def measure(self, trials: list[Trial]) -> list[Trial]:
-        """Time what compiled, quickly; without a GPU the predictions stand."""
-        if self.target.gpu is None:
-            return trials
-        alive = [trial for trial in trials if trial.failure is None]
-        self.progress.stage("measure", len(alive))
-        unknown = [trial for trial in alive if self._known_timing(trial) is None]
-        if unknown:
-            self._make_data()
-        fresh = dict(zip((trial.source.name for trial in unknown), self._time_together(unknown, QUICK), strict=True))
-        return [trial if trial.failure else self._measured(trial, fresh.get(trial.source.name)) for trial in trials]
-
-    def measure_together(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Time what compiled, and did not fail before, quickly and in one run, whatever is known of it."""
-        alive = [trial for trial in trials if trial.failure is None]
-        together = dict(zip(map(id, alive), self._time_together(alive, QUICK), strict=True))
-        return [_with_timing(trial, together.get(id(trial))) for trial in trials]
-
-    def rank(self, rounds: Sequence[Sequence[Trial]]) -> list[Trial]:
-        """All trials, the fastest first: those of each round timed again, in one run, and behind them the others.
-
-        A card under load for longer is slower, by a tenth: times of one round say little beside another's.
-        """
-        alive = [_by_time(trial for trial in one if trial.failure is None) for one in rounds]
-        best = [trial for one in alive for trial in one[:FINALISTS]]
-        chosen = {id(trial) for trial in best}
-        others = [trial for one in rounds for trial in one if id(trial) not in chosen]
-        if len(rounds) > 1:
-            again = self._time_together(best, QUICK)
-            best = [_with_timing(trial, timing) for trial, timing in zip(best, again, strict=True)]
-        return _by_time(best) + _by_time(others)
-
-    def _measured(self, trial: Trial, fresh: Timing | Failure | None) -> Trial:
-        """`trial` with its timing: a fresh one, which is kept, or the one that is known."""
-        if isinstance(fresh, Timing):
-            self.store.put("timing", self._timing_key(trial), json.dumps(asdict(fresh)).encode())
-        trial = _with_timing(trial, fresh or self._known_timing(trial))
-        self.progress.step("measure", trial)
-        return trial
-
-    def _time_together(self, trials: Sequence[Trial], protocol: TimingProtocol) -> tuple[Timing | Failure, ...]:
-        """Time `trials` interleaved in one run."""
-        gpu = self.target.gpu
-        if gpu is None or not trials:
-            return ()
-        kernels: list[GpuKernel] = []
-        for trial in trials:
-            assert trial.compiled is not None
-            kernels.append(gpu.load_compiled(trial.source, trial.compiled))
-        try:
-            return gpu.measure_many(kernels, representative(self.problem), protocol).timings
-        finally:
-            for kernel in kernels:
-                kernel.close()
-
-    def _known_timing(self, trial: Trial) -> Timing | None:
-        payload = self.store.get("timing", self._timing_key(trial))
-        try:
-            fields = None if payload is None else json.loads(payload)
-            return None if fields is None else Timing(tuple(fields["samples_us"]), fields["protocol"])
-        except (TypeError, ValueError, KeyError):  # written by another version
-            return None
-
-    def _timing_key(self, trial: Trial) -> str:
-        description, case = self.target.executor.description, representative(self.problem)
-        return content_key(
-            _machine_code(trial), description, str(case), json.dumps(asdict(QUICK)), code_digest("run/gpu/timing.py")
-        )
-
     def _result(self, spaces: Sequence[Space]) -> TuneResult:
-        alive = _by_time(trial for trial in self.trials if trial.failure is None)
-        out = [trial for trial in self.trials if trial.failure is not None]
-        if not alive:
-            reasons = "; ".join(f"{trial.config}: {trial.failure.reason}" for trial in out[:3] if trial.failure)
-            raise GemmgenError(f"none of {len(out)} candidates survived: {reasons}")
-        finalists = alive
-        if self.target.gpu is None:
-            pick = pick_predicted([trial.time_us for trial in finalists])
-        else:  # where all of them were wrong, the fastest that is right
-            finalists = [trial for trial in alive if _is_finalist(trial)] or alive[:1]
-            pick = pick_measured([trial.timing for trial in finalists if trial.timing is not None])
-        chosen = {id(trial) for trial in finalists}
-        others = [trial for trial in alive if id(trial) not in chosen]
-        return TuneResult(
-            self.problem,
-            self.target.spec.name,
-            self.target.arch,
-            self.target.executor.name,
-            tuple(sorted(spaces, key=lambda space: self.families.index(space.family))),
-            (*finalists, *others, *out),
-            tuple(finalists),
-            pick,
-            {phase: round(seconds, 3) for phase, seconds in self.seconds.items()},
-            tuple(entry.config for entry in self.experience),
-        )
-
-    def compare(self, trials: list[Trial]) -> list[Trial]:
-        """Time the FINALISTS first of `trials` again, interleaved and for longer, so that their ratios are paired.
-
-        They come first again, in their new order. Without a GPU nothing changes.
-        """
-        alive = [trial for trial in trials if trial.failure is None][:FINALISTS]
-        if self.target.gpu is None or not alive:
-            return trials
-        self.progress.stage("compare", 1)
-        timed = zip(alive, self._time_together(alive, FINAL), strict=True)
-        finalists = _by_time(_with_timing(trial, timing) for trial, timing in timed)
-        self.progress.step("compare", None)
-        chosen = {id(trial) for trial in alive}
-        return [*finalists, *(trial for trial in trials if id(trial) not in chosen)]
+        in_order = sorted(spaces, key=lambda space: self.families.index(space.family))
+        experience = [entry.config for entry in self.experience]
+        return TuneResult.of(self.problem, self.target, in_order, self.trials, self.seconds, experience)
 
 
 def default_budget(search: Search, target: Target) -> int:
@@ -498,28 +221,3 @@ def default_budget(search: Search, target: Target) -> int:
     if target.gpu is not None and isinstance(search.ranked[0].plan.mma, Wgmma):
         return WGMMA_BUDGET
     return DEFAULT_BUDGET[target.executor.name]
-
-
-def examples_for(problem: Problem) -> int:
-    """How many situations a kernel of `problem` must pass to be a finalist."""
-    return LARGE_EXAMPLES if effort(representative(problem)) > LARGE_EFFORT else EXAMPLES
-
-
-def _machine_code(trial: Trial) -> str:
-    """What a run depends on: the text, which the emulator compiles, and the cubin, which a GPU runs."""
-    assert trial.compiled is not None
-    return content_key(trial.source.digest, sha256(trial.compiled.cubin))
-
-
-def _is_finalist(trial: Trial) -> bool:
-    return trial.timing is not None and trial.timing.protocol["protocol"] == FINAL.name
-
-
-def _by_time(trials: Iterable[Trial]) -> list[Trial]:
-    return sorted(trials, key=lambda trial: trial.time_us)
-
-
-def _with_timing(trial: Trial, timing: Timing | Failure | None) -> Trial:
-    if isinstance(timing, Failure):
-        return replace(trial, failure=timing)
-    return trial if timing is None else replace(trial, timing=timing)

@@ -1,5 +1,5 @@
-/*# Split-K: SPLIT blocks compute a tile of C, each over a range of K. Each but the last to arrive leaves its sums in the workspace,
-    as its threads hold them, and the last one adds them to its own. #*/
+/*# Split-K: SPLIT blocks compute a tile of C, each over a range of K, and leave their sums in the workspace, as their threads
+    hold them. The last one to arrive adds them up, its own as it left them: a load that need not be is cheaper than a choice. #*/
 //% from "device/convert.cu" import add_to
 //% from "device/split.cu" import split_k_range
 //% macro split_k(view)
@@ -11,14 +11,15 @@ __device__ __forceinline__ int place_in_partial(int i, int r)
     return ((i * ${ view.sums } + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
-// Leaves this block's sums, PARTIAL of them, in the workspace.
+//% set four = T ~ "4"
+// Leaves this block's sums, PARTIAL of them, in the workspace. Stores of ${ four } by another name would become four of a ${ T }.
 __device__ __forceinline__ void store_partial(const Accumulators& sums, ${ T }* partial)
 {
     #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int i = 0; i < ${ view.mmas }; ++i) {
         #pragma unroll
         for (int r = 0; r < ${ view.sums }; r += 4)
-            store<4>(partial + place_in_partial(i, r), Vec<${ of.sums }4>{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
+            __stcg(reinterpret_cast<${ four }*>(partial + place_in_partial(i, r)), ${ four }{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
     }
 }
 
@@ -36,22 +37,25 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-// sums = those over all of K, of which these are those of the range `own`.
-__device__ __forceinline__ void reduce_partials(const ${ T }* partials, int own, Accumulators& sums)
+constexpr int PEERS_AT_ONCE = 1 + 127 / (${ view.mmas } * ${ view.sums });  // so many registers are loaded at once
+
+// sums = those over all of K, from the partials of all ranges. Many loads are under way at once: each takes as long as L2 does.
+__device__ __forceinline__ void reduce_partials(const ${ T }* partials, Accumulators& sums)
 {
     #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int i = 0; i < ${ view.mmas }; ++i) {
         #pragma unroll
-        for (int r = 0; r < ${ view.sums }; r += 4) {
-            const Vec<${ of.sums }4> mine{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+        for (int r = 0; r < ${ view.sums }; ++r) sums[i][r] = ${ zero };
+    }
+    #pragma unroll PEERS_AT_ONCE
+    for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
+        #pragma unroll
+        for (int i = 0; i < ${ view.mmas }; ++i) {
+            Vec<${ of.sums }4> part[${ view.sums } / 4];
             #pragma unroll
-            for (int c = 0; c < 4; ++c) sums[i][r + c] = ${ zero };
+            for (int r = 0; r < ${ view.sums }; r += 4) part[r / 4] = load<4>(partials + peer * PARTIAL + place_in_partial(i, r));
             #pragma unroll
-            for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
-                const Vec<${ of.sums }4> part = peer == own ? mine : load<4>(partials + peer * PARTIAL + place_in_partial(i, r));
-                #pragma unroll
-                for (int c = 0; c < 4; ++c) ${ add_to("sums[i][r + c]", "part.at[c]") }
-            }
+            for (int r = 0; r < ${ view.sums }; ++r) ${ add_to("sums[i][r]", "part[r / 4].at[r % 4]") }
         }
     }
 }

@@ -38,7 +38,7 @@ def test_a_report_that_compiles_shows_main_loops(tmp_path: Path, capsys: pytest.
     gemmgen.generate(gemmgen.Problem(512, 512, 512), out=tmp_path)
     assert main(["report", str(tmp_path), "--to", str(tmp_path / "page.html"), "--compile"]) == 0
     text = (tmp_path / "page.html").read_text()
-    assert "main loop, as compiled" in text and ">FFMA</td>" in text and "FMA pipe busy at most" in text
+    assert "main loop, as compiled" in text and ">FFMA</td>" in text and "FMA units busy at most" in text
     assert main(["report", str(tmp_path), "--to", str(tmp_path / "page.html")]) == 0
     assert "main loop, as compiled" not in (tmp_path / "page.html").read_text()
 

@@ -17,7 +17,7 @@ import pytest
 from gemmgen.cli import main
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
-from gemmgen.search.tuner import EXAMPLES
+from gemmgen.search.verifying import EXAMPLES
 
 FULL = "gemm_f32_rr_MxNx40_naive_8x8"
 NAME = render(*parse_name(FULL)).name

@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_sm90_b77bec50
+// gemm_f64_rr_512x512x512_sm90_8496b7b1
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -160,9 +160,7 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     extern __shared__ __align__(128) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -343,7 +341,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_b77bec50(
+gemm_f64_rr_512x512x512_sm90_8496b7b1(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_sm90_a5c129da
+// gemm_f32_rr_512x512x512_sm90_d3c225de
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -161,9 +161,7 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     extern __shared__ __align__(128) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -332,7 +330,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_sm90_a5c129da(
+gemm_f32_rr_512x512x512_sm90_d3c225de(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

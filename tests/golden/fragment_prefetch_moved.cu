@@ -1,4 +1,4 @@
-// gemm_f32_rr_300x200x100_sm90_1a312dc5
+// gemm_f32_rr_300x200x100_sm90_59f27420
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -158,9 +158,7 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     extern __shared__ __align__(128) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -375,7 +373,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_300x200x100_sm90_1a312dc5(
+gemm_f32_rr_300x200x100_sm90_59f27420(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_bf16bf16f32_rr_512x512x512_sm90_51736d2e
+// gemm_bf16bf16f32_rr_512x512x512_sm90_3222ef32
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -173,9 +173,7 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Register i of lane l becomes elements 2 * (l % 4) and the next one of row l / 4 of matrix i. Lane 8 * i + r gives the
 // address of its row r, which 16 divides.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
@@ -197,9 +195,7 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* 
                  : "r"(from)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
 // 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
@@ -364,7 +360,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16bf16f32_rr_512x512x512_sm90_51736d2e(
+gemm_bf16bf16f32_rr_512x512x512_sm90_3222ef32(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     float* __restrict__ C,

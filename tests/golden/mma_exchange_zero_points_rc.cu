@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_83ee06f9
+// gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_6bee9a45
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -188,9 +188,7 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Register i of lane l becomes elements 2 * (l % 4) and the next one of row l / 4 of matrix i. Lane 8 * i + r gives the
 // address of its row r, which 16 divides.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
@@ -201,9 +199,7 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
                  : "r"(from)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 32, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
 // 2 t and 2 t + 1; of a and b k = 4 t to 4 t + 3, and every 16 further on.
 __device__ __forceinline__ void mma_m16n8k32_u8s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
@@ -401,7 +397,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_83ee06f9(
+gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_6bee9a45(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f16_f16acc_rc_512x512x512_sm90_964aa93d
+// gemm_f16_f16acc_rc_512x512x512_sm90_03b88963
 //
 //     C = alpha * A * B + beta * C      f16; sums in f16 on tensor cores, as --compute f16acc says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -24,9 +24,7 @@ __device__ __forceinline__ float float_from_f16(unsigned short bits)
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // The nearest half, ties to even.
 __device__ __forceinline__ unsigned short f16_from_float(float value)
 {
@@ -195,9 +193,7 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Register i of lane l becomes elements 2 * (l % 4) and the next one of row l / 4 of matrix i. Lane 8 * i + r gives the
 // address of its row r, which 16 divides.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
@@ -208,9 +204,7 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
                  : "r"(from)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
 // 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_f16_f16(unsigned (&d)[2], const unsigned (&a)[4], const unsigned (&b)[2])
@@ -352,7 +346,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, ThreadOrigin thread,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_f16acc_rc_512x512x512_sm90_964aa93d(
+gemm_f16_f16acc_rc_512x512x512_sm90_03b88963(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f64_cr_Mx512x1024_sm90_4fdee73a
+// gemm_f64_cr_Mx512x1024_sm90_968e8ae8
 //
 //     C = alpha * A * B + beta * C      f64 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -166,9 +166,7 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 #endif  // __CUDACC__
 
 #ifdef __CUDACC__
@@ -313,7 +311,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, ThreadO
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f64_cr_Mx512x1024_sm90_4fdee73a(
+gemm_f64_cr_Mx512x1024_sm90_968e8ae8(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_127x61x33_sm90_7493f9ca
+// gemm_f16f16f32_cr_127x61x33_sm90_bc6842a1
 //
 //     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -168,9 +168,7 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* 
                  : "r"(from)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
 // 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
@@ -342,7 +340,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_127x61x33_sm90_7493f9ca(
+gemm_f16f16f32_cr_127x61x33_sm90_bc6842a1(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     float* __restrict__ C,

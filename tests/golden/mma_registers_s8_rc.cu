@@ -1,4 +1,4 @@
-// gemm_s8u8s32_rc_Mx512xK_sm90_e4a13dd7
+// gemm_s8u8s32_rc_Mx512xK_sm90_7b551690
 //
 //     C = alpha * A * B + beta * C      A s8, B u8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -178,9 +178,7 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
                  : "r"(from)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 32, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
 // 2 t and 2 t + 1; of a and b k = 4 t to 4 t + 3, and every 16 further on.
 __device__ __forceinline__ void mma_m16n8k32_s8u8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
@@ -345,7 +343,7 @@ __device__ __forceinline__ void store_c(int* tile, Shape s, int rows, ThreadOrig
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8u8s32_rc_Mx512xK_sm90_e4a13dd7(
+gemm_s8u8s32_rc_Mx512xK_sm90_7b551690(
     const signed char* __restrict__ A,
     const unsigned char* __restrict__ B,
     int* __restrict__ C,

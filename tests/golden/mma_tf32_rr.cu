@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_sm90_7d1cde52
+// gemm_f32_tf32_rr_Mx512x1024_sm90_5050fb2d
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -166,9 +166,7 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Register i of lane l becomes elements 2 * (l % 4) and the next one of row l / 4 of matrix i. Lane 8 * i + r gives the
 // address of its row r, which 16 divides.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
@@ -179,9 +177,7 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
                  : "r"(from)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 8, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
 // 2 t and 2 t + 1; of a and b k = t, and every 4 further on.
 __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
@@ -192,9 +188,7 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const unsigned (
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // The nearest tf32, ties away from zero: tensor cores cut off the last 13 bits of an f32 that is not rounded before.
 __device__ __forceinline__ unsigned tf32_from_float(float value)
 {
@@ -334,7 +328,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_tf32_rr_Mx512x1024_sm90_7d1cde52(
+gemm_f32_tf32_rr_Mx512x1024_sm90_5050fb2d(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

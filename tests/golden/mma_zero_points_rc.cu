@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rc_256x512x4096_sm90_d07f6b8d
+// gemm_u8s8bf16_rc_256x512x4096_sm90_c8ea37da
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -290,9 +290,7 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Register i of lane l becomes elements 2 * (l % 4) and the next one of row l / 4 of matrix i. Lane 8 * i + r gives the
 // address of its row r, which 16 divides.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
@@ -303,9 +301,7 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
                  : "r"(from)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 32, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
 // 2 t and 2 t + 1; of a and b k = 4 t to 4 t + 3, and every 16 further on.
 __device__ __forceinline__ void mma_m16n8k32_u8s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
@@ -470,7 +466,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_256x512x4096_sm90_d07f6b8d(
+gemm_u8s8bf16_rc_256x512x4096_sm90_c8ea37da(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

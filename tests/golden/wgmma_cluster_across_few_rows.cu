@@ -1,4 +1,4 @@
-// gemm_bf16_rc_16x8192x8192_sm90_9a513b14
+// gemm_bf16_rc_16x8192x8192_sm90_1c30a66f
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -170,9 +170,7 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     extern __shared__ __align__(1024) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
 // expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
@@ -210,9 +208,7 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited. What this
 // thread has read before may be written by who has waited for that; what it has written is not to be read for that.
 __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
@@ -226,9 +222,7 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barr
         "}\n" ::"r"(at), "r"(rank)
         : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Which block of its cluster this is.
 __device__ __forceinline__ unsigned cluster_rank()
 {
@@ -241,9 +235,7 @@ __device__ __forceinline__ void cluster_sync()
 {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
 // Whatever it reads or writes may be touched from here on.
 __device__ __forceinline__ void grid_dependency_wait()
@@ -256,9 +248,7 @@ __device__ __forceinline__ void launch_dependents()
 {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
 // `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
@@ -291,9 +281,7 @@ __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is `shared` here, and
 // its bytes count at the barrier that it has where `barrier` is here, which must expect them.
 __device__ __forceinline__ void tma_load_multicast_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, unsigned short blocks)
@@ -304,25 +292,19 @@ __device__ __forceinline__ void tma_load_multicast_2d(void* shared, const Tensor
                  ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
 __device__ __forceinline__ void fence_proxy_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
 // units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
 // hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
@@ -480,7 +462,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_16x8192x8192_sm90_9a513b14(
+gemm_bf16_rc_16x8192x8192_sm90_1c30a66f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

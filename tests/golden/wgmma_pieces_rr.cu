@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -21,8 +21,8 @@
 // Launch  up to ceil(M / 256) * ceil(N / 128) * batch * 2 blocks of 384 threads, 150528 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
-//         prepared_a: batch * 3 * M * 1000 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d_prepare_a_kernel writes before,
-//         prepared_b: batch * 3 * 1000 * 512 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d_prepare_b_kernel writes before,
+//         prepared_a: batch * 3 * M * 1000 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17_prepare_a_kernel writes before,
+//         prepared_b: batch * 3 * 1000 * 512 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -192,9 +192,7 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     extern __shared__ __align__(1024) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
 // expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
@@ -232,9 +230,7 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited. What this
 // thread has read before may be written by who has waited for that; what it has written is not to be read for that.
 __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
@@ -248,9 +244,7 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barr
         "}\n" ::"r"(at), "r"(rank)
         : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Which block of its cluster this is.
 __device__ __forceinline__ unsigned cluster_rank()
 {
@@ -263,9 +257,7 @@ __device__ __forceinline__ void cluster_sync()
 {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
 // Whatever it reads or writes may be touched from here on.
 __device__ __forceinline__ void grid_dependency_wait()
@@ -278,9 +270,7 @@ __device__ __forceinline__ void launch_dependents()
 {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
 // `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2)
@@ -291,9 +281,7 @@ __device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap* map, 
                  ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1), "r"(c2)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // tma_load_3d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is `shared` here, and
 // its bytes count at the barrier that it has where `barrier` is here, which must expect them.
 __device__ __forceinline__ void tma_load_multicast_3d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2, unsigned short blocks)
@@ -304,9 +292,7 @@ __device__ __forceinline__ void tma_load_multicast_3d(void* shared, const Tensor
                  ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1), "r"(c2)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec()
@@ -320,9 +306,7 @@ __device__ __forceinline__ void setmaxnreg_inc()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
 // units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
 // hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
@@ -537,7 +521,7 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1000 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -573,7 +557,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch)
@@ -609,7 +593,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_71ed7c7d(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_4414e116
+// gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -13,8 +13,8 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 117760 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_4414e116_prepare_a_kernel writes before,
-//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_4414e116_prepare_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71_prepare_a_kernel writes before,
+//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
@@ -156,9 +156,7 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     extern __shared__ __align__(1024) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
 // expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
@@ -202,9 +200,7 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
 // Whatever it reads or writes may be touched from here on.
 __device__ __forceinline__ void grid_dependency_wait()
@@ -217,9 +213,7 @@ __device__ __forceinline__ void launch_dependents()
 {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
 // `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
@@ -230,9 +224,7 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, 
                  ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec()
@@ -246,9 +238,7 @@ __device__ __forceinline__ void setmaxnreg_inc()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
 // units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
 // hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
@@ -416,7 +406,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_4414e116_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M)
@@ -444,7 +434,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_4414e116_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_4414e116_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -478,7 +468,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_4414e116_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_4414e116(
+gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     int* __restrict__ C,

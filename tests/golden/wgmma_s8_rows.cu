@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_0e2f2e76
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_8e08883e
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -170,9 +170,7 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     extern __shared__ __align__(1024) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
 // expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
@@ -216,9 +214,7 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
 // Whatever it reads or writes may be touched from here on.
 __device__ __forceinline__ void grid_dependency_wait()
@@ -231,9 +227,7 @@ __device__ __forceinline__ void launch_dependents()
 {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
 // `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
@@ -244,9 +238,7 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, 
                  ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec()
@@ -260,9 +252,7 @@ __device__ __forceinline__ void setmaxnreg_inc()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
 // units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
 // hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
@@ -463,7 +453,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_0e2f2e76(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_8e08883e(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

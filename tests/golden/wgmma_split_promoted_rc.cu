@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ad38d2bf
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_dd6c4b77
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -15,7 +15,7 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 64) * 2 blocks of 384 threads, 108544 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 128) * ceil(N / 64) * 2 * 8192 floats, holding anything,
+//         partials: ceil(M / 128) * ceil(N / 64) * 2 * 8192 floats at an address divisible by 16, holding anything,
 //         semaphores: ceil(M / 128) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_wgmma_128x64x128_c2_k1x0_s4_f0_g8_p0_split2
@@ -181,9 +181,7 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     extern __shared__ __align__(1024) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
 // expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
@@ -227,9 +225,7 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
 // Whatever it reads or writes may be touched from here on.
 __device__ __forceinline__ void grid_dependency_wait()
@@ -242,9 +238,7 @@ __device__ __forceinline__ void launch_dependents()
 {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
 // `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
@@ -255,17 +249,13 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, 
                  ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1)
                  : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec()
@@ -279,9 +269,7 @@ __device__ __forceinline__ void setmaxnreg_inc()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
 // units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
 // hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
@@ -395,14 +383,14 @@ __device__ __forceinline__ int place_in_partial(int i, int r)
     return ((i * BN / 2 + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
-// Leaves this block's sums, PARTIAL of them, in the workspace.
+// Leaves this block's sums, PARTIAL of them, in the workspace. Stores of float4 by another name would become four of a float.
 __device__ __forceinline__ void store_partial(const Accumulators& sums, float* partial)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; r += 4)
-            store<4>(partial + place_in_partial(i, r), Vec<float, 4>{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
+            __stcg(reinterpret_cast<float4*>(partial + place_in_partial(i, r)), float4{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
     }
 }
 
@@ -420,22 +408,25 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-// sums = those over all of K, of which these are those of the range `own`.
-__device__ __forceinline__ void reduce_partials(const float* partials, int own, Accumulators& sums)
+constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * BN / 2);  // so many registers are loaded at once
+
+// sums = those over all of K, from the partials of all ranges. Many loads are under way at once: each takes as long as L2 does.
+__device__ __forceinline__ void reduce_partials(const float* partials, Accumulators& sums)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < BN / 2; r += 4) {
-            const Vec<float, 4> mine{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+        for (int r = 0; r < BN / 2; ++r) sums[i][r] = 0.0f;
+    }
+    #pragma unroll PEERS_AT_ONCE
+    for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i) {
+            Vec<float, 4> part[BN / 2 / 4];
             #pragma unroll
-            for (int c = 0; c < 4; ++c) sums[i][r + c] = 0.0f;
+            for (int r = 0; r < BN / 2; r += 4) part[r / 4] = load<4>(partials + peer * PARTIAL + place_in_partial(i, r));
             #pragma unroll
-            for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
-                const Vec<float, 4> part = peer == own ? mine : load<4>(partials + peer * PARTIAL + place_in_partial(i, r));
-                #pragma unroll
-                for (int c = 0; c < 4; ++c) sums[i][r + c] += part.at[c];
-            }
+            for (int r = 0; r < BN / 2; ++r) sums[i][r] += part[r / 4].at[r % 4];
         }
     }
 }
@@ -516,7 +507,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ad38d2bf(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_dd6c4b77(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -570,7 +561,7 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ad38d2bf(
     float* const tile_partials = partials + static_cast<long long>(static_cast<int>(blockIdx.x / SPLIT)) * (SPLIT * PARTIAL);
     store_partial(totals, tile_partials + range * PARTIAL);
     if (!last_to_arrive(shared, semaphores + static_cast<int>(blockIdx.x / SPLIT))) return;
-    reduce_partials(tile_partials, range, totals);
+    reduce_partials(tile_partials, totals);
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll

@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_0115562b
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -17,10 +17,10 @@
 // Launch  ceil(M / 64) * ceil(N / 128) * batch * 4 blocks of 256 threads, 164864 bytes of dynamic shared memory
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
-//         partials: ceil(M / 64) * ceil(N / 128) * batch * 4 * 8192 floats, holding anything,
+//         partials: ceil(M / 64) * ceil(N / 128) * batch * 4 * 8192 floats at an address divisible by 16, holding anything,
 //         semaphores: ceil(M / 64) * ceil(N / 128) * batch counters, zero before the first launch, which every launch leaves zero,
-//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_0115562b_prepare_a_kernel writes before,
-//         prepared_b: batch * K * 4096 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_0115562b_prepare_b_kernel writes before,
+//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7_prepare_a_kernel writes before,
+//         prepared_b: batch * K * 4096 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -34,9 +34,7 @@ __device__ __forceinline__ float float_from_f16(unsigned short bits)
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // The nearest half, ties to even.
 __device__ __forceinline__ unsigned short f16_from_float(float value)
 {
@@ -192,9 +190,7 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     extern __shared__ __align__(1024) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
 // expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
@@ -238,9 +234,7 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
 // Whatever it reads or writes may be touched from here on.
 __device__ __forceinline__ void grid_dependency_wait()
@@ -253,9 +247,7 @@ __device__ __forceinline__ void launch_dependents()
 {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
 // `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2)
@@ -288,25 +280,19 @@ __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
 __device__ __forceinline__ void fence_proxy_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
 // units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
 // hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
@@ -417,14 +403,14 @@ __device__ __forceinline__ int place_in_partial(int i, int r)
     return ((i * BN / 2 + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
-// Leaves this block's sums, PARTIAL of them, in the workspace.
+// Leaves this block's sums, PARTIAL of them, in the workspace. Stores of float4 by another name would become four of a float.
 __device__ __forceinline__ void store_partial(const Accumulators& sums, float* partial)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; r += 4)
-            store<4>(partial + place_in_partial(i, r), Vec<float, 4>{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
+            __stcg(reinterpret_cast<float4*>(partial + place_in_partial(i, r)), float4{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
     }
 }
 
@@ -442,22 +428,25 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-// sums = those over all of K, of which these are those of the range `own`.
-__device__ __forceinline__ void reduce_partials(const float* partials, int own, Accumulators& sums)
+constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * BN / 2);  // so many registers are loaded at once
+
+// sums = those over all of K, from the partials of all ranges. Many loads are under way at once: each takes as long as L2 does.
+__device__ __forceinline__ void reduce_partials(const float* partials, Accumulators& sums)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < BN / 2; r += 4) {
-            const Vec<float, 4> mine{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+        for (int r = 0; r < BN / 2; ++r) sums[i][r] = 0.0f;
+    }
+    #pragma unroll PEERS_AT_ONCE
+    for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i) {
+            Vec<float, 4> part[BN / 2 / 4];
             #pragma unroll
-            for (int c = 0; c < 4; ++c) sums[i][r + c] = 0.0f;
+            for (int r = 0; r < BN / 2; r += 4) part[r / 4] = load<4>(partials + peer * PARTIAL + place_in_partial(i, r));
             #pragma unroll
-            for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
-                const Vec<float, 4> part = peer == own ? mine : load<4>(partials + peer * PARTIAL + place_in_partial(i, r));
-                #pragma unroll
-                for (int c = 0; c < 4; ++c) sums[i][r + c] += part.at[c];
-            }
+            for (int r = 0; r < BN / 2; ++r) sums[i][r] += part[r / 4].at[r % 4];
         }
     }
 }
@@ -558,7 +547,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_0115562b_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -589,7 +578,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_0115562b_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_0115562b_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -618,7 +607,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_0115562b_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_0115562b(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -670,21 +659,23 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_0115562b(
     const int matrix = static_cast<int>(blockIdx.x / SPLIT) / tiles;
     Accumulators acc = {};
     int previous = 0;  // the stage whose products may still be under way
-    for (int k = begin; k < end; k += BK, ring.advance()) {
-        mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-        wgmma_commit();
-        wgmma_wait<1>();  // for those of the k tile before
-        if (k > begin) release_stage(shared, previous);
-        previous = ring.stage;
+    if (begin < end) {  // else zeros meet products that may be under way, and ptxas has each wgmma wait for the one before
+        for (int k = begin; k < end; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            wgmma_commit();
+            wgmma_wait<1>();  // for those of the k tile before
+            if (k > begin) release_stage(shared, previous);
+            previous = ring.stage;
+        }
+        wgmma_wait<0>();
+        release_stage(shared, previous);
     }
-    wgmma_wait<0>();
-    if (begin < end) release_stage(shared, previous);
     float* const tile_partials = partials + static_cast<long long>(static_cast<int>(blockIdx.x / SPLIT)) * (SPLIT * PARTIAL);
     store_partial(acc, tile_partials + range * PARTIAL);
     if (!last_to_arrive(shared, semaphores + static_cast<int>(blockIdx.x / SPLIT))) return;
-    reduce_partials(tile_partials, range, acc);
+    reduce_partials(tile_partials, acc);
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll

@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874
+// gemm_u8s8s8_rr_Mx512x100_sm90_b8c99ff4
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -18,10 +18,10 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 107520 bytes of dynamic shared memory
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other operand,
-//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_prepare_a_kernel writes before,
-//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_prepare_b_kernel writes before,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_sum_a_kernel writes before,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_sum_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_b8c99ff4_prepare_a_kernel writes before,
+//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_b8c99ff4_prepare_b_kernel writes before,
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_b8c99ff4_sum_a_kernel writes before,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_b8c99ff4_sum_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x512x100' --types u8,s8,s8 --layout rr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set BN=64
@@ -164,9 +164,7 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     extern __shared__ __align__(1024) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
 // expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
@@ -210,9 +208,7 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         "}\n" ::"r"(at), "r"(parity)
         : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
 // Whatever it reads or writes may be touched from here on.
 __device__ __forceinline__ void grid_dependency_wait()
@@ -225,9 +221,7 @@ __device__ __forceinline__ void launch_dependents()
 {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
 // `barrier`; what lies outside of the tensor becomes zeros.
 __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
@@ -260,25 +254,19 @@ __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
 __device__ __forceinline__ void fence_proxy_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec()
@@ -292,9 +280,7 @@ __device__ __forceinline__ void setmaxnreg_inc()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
-#endif  // __CUDACC__
 
-#ifdef __CUDACC__
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
 // units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
 // hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
@@ -494,7 +480,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_b8c99ff4_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M)
@@ -522,7 +508,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_b8c99ff4_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -557,7 +543,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_b8c99ff4_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M)
@@ -583,7 +569,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_b8c99ff4_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b)
 {
@@ -607,7 +593,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874_sum_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_9ee63874(
+gemm_u8s8s8_rr_Mx512x100_sm90_b8c99ff4(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

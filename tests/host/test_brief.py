@@ -10,16 +10,17 @@ import pytest
 import gemmgen
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.cli.console import PlainConsole
-from gemmgen.cli.reports.tune import show_tuning, winner
+from gemmgen.cli.reports.tune import apart, failures, show_tuning, winner
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.model import predict
 from gemmgen.problem.device import device_named
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel
-from gemmgen.run.gpu.timing import Timing
+from gemmgen.run.gpu.timing import FINAL, Timing
 from gemmgen.search.pick import pick_predicted
+from gemmgen.search.result import TuneResult
 from gemmgen.search.space import explore
-from gemmgen.search.tuner import Trial, TuneResult
+from gemmgen.search.trial import Trial
 from gemmgen.support.brief import LONGEST
 from gemmgen.support.errors import Failure
 from gemmgen.verification.situation import Situation
@@ -84,3 +85,28 @@ def test_the_report_says_how_long_each_phase_took(result: TuneResult) -> None:
     untimed = replace(best, timing=None)
     predicted = replace(found, trials=(untimed,), finalists=(untimed,))
     assert "measure" not in dict(winner(predicted))["took"], "nothing was"
+
+
+def test_the_report_holds_no_time_of_another_run_against_the_finalists(result: TuneResult) -> None:
+    """A card that has been under load for longer is slower: one that lost in an earlier run was timed faster there."""
+    late = Failure("rejected", "a faster one is right", "tuner")
+    spills = Failure("rejected", "8 bytes of registers spill", "ptxas")
+    final = {"protocol": FINAL.name}
+    best = replace(result.winner, failure=None, timing=Timing((10.0,), final))
+    second = replace(best, source=replace(best.source, name="second"))
+    losers = [
+        replace(best, source=replace(best.source, name=f"k{us}"), timing=Timing((us,), {}), failure=failure)
+        for us, failure in ((11.0, late), (12.0, late), (13.0, spills), (14.0, late))
+    ]
+    found = replace(result, trials=(best, second, *losers), finalists=(best, second))
+    assert list(failures(found)) == [
+        "#3 to #4 rejected (tuner): a faster one is right",
+        "#5 rejected (ptxas): 8 bytes of registers spill",
+        "#6 rejected (tuner): a faster one is right",
+    ]
+    assert dict(winner(found))["why"].startswith("least measured time of 2 finalists of 6 candidates, and correct")
+    assert apart(found) == ""
+    faster = replace(losers[0], timing=Timing((9.0,), {}))
+    assert "earlier runs" in apart(replace(found, trials=(*found.trials, faster)))
+    wrong = replace(best, timing=Timing((9.0,), final), failure=Failure("wrong", "C[0][0] is off", "verifier"))
+    assert apart(replace(found, trials=(*found.trials, wrong))) == "", "it met the winner"

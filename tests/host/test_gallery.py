@@ -14,6 +14,7 @@ from gemmgen import api
 from gemmgen.benchmark.gallery import check, folders, write_readmes
 from gemmgen.benchmark.scores import scores_in
 from gemmgen.cli import main
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 
 REPOSITORY = Path(__file__).parents[2]
@@ -135,19 +136,29 @@ def test_a_record_from_before_an_axis_is_brought_up_to_date(gallery: Path) -> No
     assert renewed["config"]["STREAM"] == 0 and renewed["date"] == "then"
 
 
+@pytest.mark.parametrize(
+    ("older", "compiled"), [("// an older header\n#ifdef __CUDACC__\n#endif\n", 0), ("int i;\n", 2)]
+)
 def test_what_was_verified_stands_with_the_machine_code_but_not_coverage_of_other_lines(
-    gallery: Path, monkeypatch: pytest.MonkeyPatch
+    gallery: Path, monkeypatch: pytest.MonkeyPatch, older: str, compiled: int
 ) -> None:
+    """Where other comments and guards are all, nothing needs to be compiled."""
     path = next((gallery / "sm_90").glob("*_32x32x32_*.cu"))
     record = json.loads(path.with_suffix(".json").read_text())
-    path.write_text("// an older header\n" + path.read_text())
+    path.write_text(older + path.read_text())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     emulated = {"executor": "emulator", "passed": True, "examples": 20, "sampled": 0}
-    older = {**record, "sha256": digest, "emulator": {**emulated, "coverage": {"branches": 4}}}
-    path.with_suffix(".json").write_text(json.dumps(older))
-    compiled = SimpleNamespace(cubin=b"", registers=32)
-    monkeypatch.setattr("gemmgen.benchmark.gallery.compile_kernel", lambda *_: compiled)
+    verified = {**record, "sha256": digest, "emulator": {**emulated, "coverage": {"branches": 4}}}
+    path.with_suffix(".json").write_text(json.dumps(verified))
+    texts: list[str] = []
+
+    def compile_kernel(source: KernelSource, *_: object) -> SimpleNamespace:
+        texts.append(source.text)
+        return SimpleNamespace(cubin=b"", registers=32)
+
+    monkeypatch.setattr("gemmgen.benchmark.gallery.compile_kernel", compile_kernel)
     monkeypatch.setattr("gemmgen.benchmark.gallery.machine_code", lambda cubin: "the same")
     assert main(["gallery", str(gallery), "--render"]) == 0
     assert check(gallery) == []
     assert json.loads(path.with_suffix(".json").read_text())["emulator"] == emulated
+    assert len(texts) == compiled

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.benchmark.explain import BOUNDS
-from gemmgen.kernel.families import NAIVE, SIMT, WGMMA, Config, Family
+from gemmgen.benchmark.explain import BOUNDS, TENSOR_BOUNDS, bound_in_words
+from gemmgen.kernel.families import MMA, NAIVE, SIMT, WGMMA, Config, Family
 from gemmgen.kernel.model import (
     REPRESENTATIVE_SIZE,
     Bound,
@@ -133,6 +133,18 @@ def test_a_consumers_epilogue_costs_what_no_products_hide() -> None:
     assert time_us(1024, "s32", 0) == time_us(1024, "s32", 1)
 
 
+def test_sectors_that_are_stored_in_part_take_as_long_as_whole_ones() -> None:
+    """Four lanes of mma store pairs of a row: 16 bytes of bf16, 32 of f32."""
+
+    def time_us(c: str, exchange: int) -> float:
+        problem = Problem(8192, 8192, 64, types=Types.parse(f"bf16,bf16,{c}"), layout=Layout.parse("rc"))
+        config = MMA.default(problem).with_values(EXCHANGE=exchange)
+        return predict(MMA.plan(problem, config), DEVICES["H200"]).time_us
+
+    assert time_us("bf16", 0) > 1.5 * time_us("bf16", 1)
+    assert time_us("f32", 0) == time_us("f32", 1)
+
+
 def test_promotion_costs_what_no_products_hide() -> None:
     problem = Problem(4096, 4096, 4096, types=Types.parse("e4m3,e4m3,bf16_promoted"), layout=Layout.parse("rc"))
     configs = (WGMMA.default(problem).with_values(IN_FLIGHT=in_flight) for in_flight in (0, 1))
@@ -141,8 +153,18 @@ def test_promotion_costs_what_no_products_hide() -> None:
 
 
 def test_every_bound_that_a_prediction_may_name_is_explained() -> None:
-    assert set(BOUNDS) == set(get_args(Bound))
+    assert set(BOUNDS) == set(get_args(Bound)) >= set(TENSOR_BOUNDS)
     assert prediction(SIMT, BK=32, TM=16, TN=16, WM=128, WN=64).bound == "instruction fetch"
+
+
+def test_no_kernel_of_tensor_cores_is_bound_by_fmas() -> None:
+    """The report of a search said so of the fastest kernels by wgmma."""
+    bf16 = Problem(4096, 4096, 4096, types=Types.parse("bf16"), layout=Layout.parse("rc"))
+    for family, problem in ((WGMMA, bf16), (MMA, bf16), (SIMT, Problem(4096, 4096, 4096))):
+        plan = family.plan(problem, family.default(problem))
+        words = [bound_in_words(plan, bound) for bound in get_args(Bound)]
+        assert any("FMA" in said for said in words) == (family is SIMT), words
+        assert ("the tensor cores" in " ".join(words)) == (family is not SIMT)
 
 
 def test_registers_are_estimated_for_copies_that_pass_through_them_alone() -> None:

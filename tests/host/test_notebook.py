@@ -18,7 +18,7 @@ from gemmgen.kernel.plan import Plan
 from gemmgen.problem.device import DEVICES
 from gemmgen.search.notebook import NotebookBars, progress_here
 from gemmgen.search.pick import Pick
-from gemmgen.search.tuner import Silent
+from gemmgen.search.trial import Silent
 from gemmgen.verification.replay import Replayed
 
 PROBLEM = gemmgen.Problem(64, 96, 32)

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gemmgen.kernel.families import SIMT, SKINNY, WGMMA, Config
+from gemmgen.kernel.families import MMA, SIMT, SKINNY, WGMMA, Config
 from gemmgen.kernel.families.base import first_rejection
+from gemmgen.kernel.families.mma_axes import MmaConfig
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.model import MODEL_ERROR, predict
 from gemmgen.kernel.render import render, render_plan
@@ -20,10 +21,13 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
 from gemmgen.run.gpu.timing import Timing
+from gemmgen.search.measuring import Measurements
 from gemmgen.search.order import REACH, Search
 from gemmgen.search.pick import pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
-from gemmgen.search.tuner import DEFAULT_BUDGET, WGMMA_BUDGET, Silent, Trial, Tuner, default_budget
+from gemmgen.search.trial import Silent, Trial
+from gemmgen.search.tuner import DEFAULT_BUDGET, WGMMA_BUDGET, Tuner, default_budget
+from gemmgen.search.verifying import Verifications
 from gemmgen.support.errors import Failure
 from gemmgen.support.files import Store
 
@@ -104,6 +108,19 @@ def test_the_first_round_has_what_was_the_fastest_on_an_h200(
     first = [entry.config for entry in Search([explore(WGMMA, problem, CARD)], CARD).first(WGMMA_BUDGET // 2)]
     assert WgmmaConfig.parse(fastest) in first
     assert {config.values["PINGPONG"] for config in first} == ({0} if "promoted" in types else {0, 1})
+
+
+def test_where_stores_take_longest_the_first_kernels_have_whole_sectors_and_enough_warps() -> None:
+    """Of mma: a batch by pointers, 2 MB of C for each product of K = 64."""
+    problem = Problem(1024, 1024, 64, types="bf16", layout="rc", batch=64, pointers=True)
+    search = Search([explore(MMA, problem, CARD)], CARD)
+    first = [entry.config.values for entry in search.first(12)]
+    assert all(one["EXCHANGE"] == 1 and one["BK"] == 64 and one["STAGES"] == 2 for one in first)
+    assert {(one["BM"] // one["WM"]) * (one["BN"] // one["WN"]) for one in first} >= {4, 8}
+    assert len({(one["BM"], one["BN"]) for one in first}) >= 4
+    fastest = MmaConfig(**first[0])
+    [pairs] = search.moved("EXCHANGE", WGMMA_BUDGET, [(fastest, 1.0)])
+    assert "EXCHANGE" in search.details([(fastest, 1.0)]) and pairs.config == fastest.with_values(EXCHANGE=0)
 
 
 def test_nothing_is_tried_twice_and_neighbours_are_near(space: Space) -> None:
@@ -200,13 +217,13 @@ def test_rounds_meet_in_one_run_before_they_are_ranked(space: Space, monkeypatch
     true_us = dict(zip((trial.source.name for trial in trials), (9, 10, 11, 12, 13, 14, 15, 16), strict=False))
     tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None), Store(), (SIMT,), 0, Silent())
     monkeypatch.setattr(
-        Tuner, "_time_together", lambda self, some, _: tuple(timing(true_us[trial.source.name]) for trial in some)
+        Measurements, "_run", lambda self, some, _: tuple(timing(true_us[trial.source.name]) for trial in some)
     )
-    ranked = tuner.rank([trials[:5], [broken, *trials[5:8]]])
+    ranked = tuner.measurements.rank([trials[:5], [broken, *trials[5:8]]])
     names = [trial.source.name for trial in ranked]
     assert names[:7] == [trial.source.name for trial in (*trials[:4], *trials[5:8])]
     assert names[7] == trials[4].source.name and ranked[8] is broken
-    assert tuner.rank([trials[:5]]) == trials[:5], "one round is one run"
+    assert tuner.measurements.rank([trials[:5]]) == trials[:5], "one round is one run"
 
 
 def test_without_a_gpu_the_first_kernel_that_is_right_is_enough(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,13 +232,13 @@ def test_without_a_gpu_the_first_kernel_that_is_right_is_enough(space: Space, mo
     trials = [Trial(render_plan(plan, "sm_90"), plan, predict(plan, CARD)) for plan in plans]
     tested: list[Trial] = []
 
-    def verified(self: Tuner, trial: Trial) -> Trial:
+    def verified(self: Verifications, trial: Trial) -> Trial:
         tested.append(trial)
         return replace(trial, failure=Failure("wrong", "", "verifier")) if trial is trials[0] else trial
 
-    monkeypatch.setattr(Tuner, "_verified", verified)
+    monkeypatch.setattr(Verifications, "_verified", verified)
     tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None), Store(), (SIMT,), 0, Silent())
-    judged = tuner.verify_fastest(trials)
+    judged = tuner.verifications.fastest(trials)
     assert tested == trials[:2]
     assert [trial.failure is None for trial in judged] == [False, True, True, True]
 
@@ -238,22 +255,22 @@ def test_finalists_meet_in_one_run_before_the_fastest_is_verified(
     final = [Timing((us,), {"protocol": "final"}) for us in (12, 9, 13, 10)]
     wrong, tested = Failure("wrong", "", "verifier"), list[str]()
 
-    def verified(self: Tuner, trial: Trial) -> Trial:
+    def verified(self: Verifications, trial: Trial) -> Trial:
         tested.append(trial.source.name)
         return replace(trial, failure=wrong) if trial.source is trials[1].source else trial
 
-    monkeypatch.setattr(Tuner, "_verified", verified)
-    monkeypatch.setattr(Tuner, "_time_together", lambda self, some, _: final)
+    monkeypatch.setattr(Verifications, "_verified", verified)
+    monkeypatch.setattr(Measurements, "_run", lambda self, some, _: final)
     target = SimpleNamespace(gpu=object(), spec=CARD, arch="sm_90", executor=SimpleNamespace(name="gpu"))
     tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Silent())
-    judged = tuner.verify_fastest(tuner.compare(trials))
+    judged = tuner.verifications.fastest(tuner.measurements.compare(trials))
     assert tested == [trials[1].source.name, trials[3].source.name]
     assert [(trial.source, trial.failure) for trial in judged[:4]] == [
         (trials[place].source, wrong if place == 1 else None) for place in (1, 3, 0, 2)
     ]
     assert [trial.failure.reason for trial in judged[4:] if trial.failure] == ["a faster one is right"] * 2
 
-    tuner.trials = tuner.compare(trials)  # a caller may verify itself
+    tuner.trials = tuner.measurements.compare(trials)  # a caller may verify itself
     result = tuner._result(())
     assert result.winner.source is trials[1].source and len(result.finalists) == 4
     assert [trial.source for trial in result.trials[4:]] == [trial.source for trial in trials[4:]]

@@ -25,7 +25,7 @@ from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
-from gemmgen.search.tuner import Silent
+from gemmgen.search.trial import Silent
 from gemmgen.support.errors import GemmgenError, InvalidInput
 
 REPOSITORY = Path(__file__).parents[2]

@@ -19,6 +19,7 @@ from gemmgen.kernel.source import KernelSource, Launch, Workspace
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.run.emulator.arena import ArenaLayout
 from gemmgen.run.gpu import arena
 from gemmgen.search.space import explore
 from gemmgen.support.errors import CandidateFailed, InvalidInput
@@ -79,14 +80,18 @@ def test_a_record_of_when_kernels_could_add_with_atomics_still_reads(tmp_path: P
         read_kernel(path.with_suffix(".cu"))
 
 
-@pytest.mark.parametrize("align", [4, 16])
+@pytest.mark.parametrize("align", [0, 16])
 @pytest.mark.parametrize("seed", [0, 5])
-def test_the_workspace_is_aligned_as_operands_are(align: int, seed: int) -> None:
-    problem = Problem(5, 70, 9, pointer_align=align)
-    launch = Launch(64, (("M", 8), ("N", 32)), splits=2)
+def test_each_part_is_aligned_as_promised_and_no_more(align: int, seed: int) -> None:
+    problem = Problem(5, 70, 9, pointer_align=16)
+    launch = Launch(64, (("M", 8), ("N", 32)), splits=2, partial_align=align)
+    aligns = {"partials": align or 4, "semaphores": 4}
+    assert launch.workspace(problem.case()).aligns == aligns
     layout = arena.place_workspace(launch, problem.case(), seed)
     assert layout is not None and layout.lengths == {"partials": 4 * 6 * 256, "semaphores": 4 * 3}
-    assert [offset % (2 * align) for offset in layout.offsets.values()] == [align] * 2
+    assert {name: offset % (2 * aligns[name]) for name, offset in layout.offsets.items()} == aligns
+    emulated = ArenaLayout.of(problem.case(), launch.workspace(problem.case()), 1, seed)
+    assert emulated.partials.skew % 16 == (0 if align else 4 + 8 * (seed == 0)) and emulated.semaphores.skew % 8 == 4
     assert arena.place_workspace(replace(launch, splits=1), problem.case(), seed) is None
 
 

@@ -146,8 +146,9 @@ def test_a_launch_knows_the_blocks_of_tiles_and_the_tiles_of_blocks(
     assert semaphores[: given.last_wave] == counted, "the last to arrive sets a semaphore back to zero"
     assert not any(semaphores[given.last_wave :])
     assert launch.blocks(case) == given.grid == len(dealt(given))
+    element = problem.types.accumulator.size
     assert launch.workspace(case) == Workspace(
-        given.partials * 32 * problem.types.accumulator.size, given.stream.blocks
+        given.partials * 32 * element, given.stream.blocks, partial_align=element
     )
 
 

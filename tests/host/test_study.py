@@ -49,7 +49,7 @@ from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.timing import Baseline, InterleavedTimings, Timing
 from gemmgen.run.sass import Instruction, Loop, Sass
-from gemmgen.search.tuner import Trial
+from gemmgen.search.trial import Trial
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.support.files import Store
 

@@ -34,7 +34,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.limits import MeasuredLimits
 from gemmgen.run.gpu.timing import Baseline, Timing
-from gemmgen.search.tuner import Trial
+from gemmgen.search.trial import Trial
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.support.files import Store
 from gemmgen.support.paths import TEMPLATES

@@ -37,7 +37,8 @@ from gemmgen.run.compile import arch_for, compile_many
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import load_in_parallel
 from gemmgen.run.target import DeviceChoice, Target, open_target
-from gemmgen.search.tuner import Progress, tune
+from gemmgen.search.trial import Progress
+from gemmgen.search.tuner import tune
 from gemmgen.support.brief import brief
 from gemmgen.support.clock import now
 from gemmgen.support.errors import GemmgenError, require

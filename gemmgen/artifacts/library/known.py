@@ -18,7 +18,7 @@ from gemmgen.artifacts.records import problem_document
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import Target
-from gemmgen.search.tuner import Progress
+from gemmgen.search.trial import Progress
 from gemmgen.support.files import Store, code_digest, content_key, generator_digest
 
 

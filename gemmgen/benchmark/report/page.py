@@ -37,7 +37,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEVICES, DeviceSpec
 from gemmgen.run.compile import compile_many
 from gemmgen.run.target import compile_target
-from gemmgen.search.tuner import Progress, Silent
+from gemmgen.search.trial import Progress, Silent
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
 from gemmgen.support.html import render_html
@@ -107,8 +107,8 @@ class KernelCard:
     @cached_property
     def loop(self) -> Rows | None:
         """(columns, rows) of what an iteration takes; None where that is not known."""
-        mix, use = self.explanation.main_loop, self.explanation.loop_use
-        return None if mix is None or use is None else (LOOP_COLUMNS, tuple(loop_rows(use, mix.fma)))
+        mix, use, units = self.explanation.main_loop, self.explanation.loop_use, self.explanation.plan.units
+        return None if mix is None or use is None else (LOOP_COLUMNS, tuple(loop_rows(use, mix.fma, units)))
 
     @cached_property
     def levels(self) -> tuple[tuple[str, str, str, str], ...]:

@@ -25,7 +25,9 @@ from gemmgen.run.compile import Compilation, compile_many
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import CAREFUL, InterleavedTimings, Timing
 from gemmgen.run.target import Target
-from gemmgen.search.tuner import Progress, Silent, Trial, Tuner, tune
+from gemmgen.search.trial import Progress, Silent, Trial
+from gemmgen.search.tuner import tune
+from gemmgen.search.verifying import Verifications
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure, require
 from gemmgen.support.files import Store
@@ -193,9 +195,9 @@ class _Run:
         return _with_trial(row, replace(trial, compiled=result, prediction=prediction))
 
     def _verify(self, rows: Sequence[StudyRow]) -> list[StudyRow]:
-        tuner = Tuner(self.problem, self.target, self.store, (), 0, self.progress)
+        verifications = Verifications(self.problem, self.target, self.store, 0, self.progress)
         alive = [row.trial for row in rows if row.trial is not None]
-        verified = iter(tuner.verify(alive))
+        verified = iter(verifications.all(alive))
         return [row if row.trial is None else _with_trial(row, next(verified)) for row in rows]
 
     def _explain(self, rows: Sequence[StudyRow]) -> list[StudyRow]:

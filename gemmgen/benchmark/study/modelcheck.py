@@ -35,7 +35,8 @@ from gemmgen.run.nvrtc import compiler_version
 from gemmgen.run.target import Target
 from gemmgen.search.order import Ranked, Search
 from gemmgen.search.space import explore
-from gemmgen.search.tuner import Progress, Silent, Trial, Tuner
+from gemmgen.search.trial import Progress, Silent, Trial
+from gemmgen.search.tuner import Tuner
 from gemmgen.support.brief import brief
 from gemmgen.support.child import crew
 from gemmgen.support.clock import today
@@ -295,7 +296,7 @@ def measure_times(
             trials = tuner.measure(tuner.compile(tuner.render(tried)))
             trials += tuner.compile(tuner.render(detailed(search, trials)))
             rng.shuffle(trials)  # among kernels that take as much power as it does, one is slower
-            trials = tuner.measure_together(trials)
+            trials = tuner.measurements.together(trials)
             problems.append((problem, tuple(sorted(filter(None, map(_timed, trials)), key=lambda row: row.us))))
     if not any(rows for _, rows in problems):
         raise GemmgenError("none of the configs could be timed")

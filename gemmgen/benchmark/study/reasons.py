@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gemmgen.benchmark.explain import BOUNDS, Explanation
+from gemmgen.benchmark.explain import Explanation, bound_in_words
 from gemmgen.kernel.config import Config
 from gemmgen.kernel.expression import names_in
 from gemmgen.kernel.families.base import Family, Rejection, constants
@@ -174,7 +174,7 @@ def _reading(it: Explanation) -> Iterator[str]:
 def _bound(it: Explanation) -> Iterator[str]:
     """What the model, which knows no spills, expects to take longest."""
     if not spill_accesses(it):
-        yield f"the model's bound: {BOUNDS[it.prediction.bound]}"
+        yield f"the model's bound: {bound_in_words(it.plan, it.prediction.bound)}"
 
 
 def number(value: float) -> str:

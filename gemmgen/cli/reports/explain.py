@@ -61,7 +61,7 @@ def _show_main_loop(console: Console, it: Explanation) -> None:
     show_table(console, made)
     if it.loop_use is not None:
         use = table(*LOOP_COLUMNS, title="what an iteration of the main loop takes, on average")
-        for row in loop_rows(it.loop_use, it.main_loop.fma):
+        for row in loop_rows(it.loop_use, it.main_loop.fma, it.plan.units):
             use.add_row(*row)
         show_table(console, use)
         if it.loop_use.fma.operand_cycles is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
 
-from gemmgen.benchmark.explain import BOUNDS
+from gemmgen.benchmark.explain import bound_in_words
 from gemmgen.cli.reports.words import (
     NONE,
     accepted,
@@ -22,8 +23,9 @@ from gemmgen.cli.reports.words import (
 from gemmgen.kernel.model import MODEL_ERROR, representative
 from gemmgen.problem.case import Case
 from gemmgen.search.pick import TIE
+from gemmgen.search.result import TuneResult
 from gemmgen.search.space import Space
-from gemmgen.search.tuner import Trial, TuneResult
+from gemmgen.search.trial import Trial
 from gemmgen.support.words import plural
 
 TIES_NAMED = 4  # by number; of more, how many
@@ -41,8 +43,8 @@ def show_tuning(console: Console, result: TuneResult) -> None:
     if result.experience:
         console.print(f"Among the first: {plural(len(result.experience), 'winner')} of similar problems on this card")
     show_table(console, candidates(result))
-    for line in failures(result):
-        console.print(line)
+    for line in filter(None, (*failures(result), apart(result))):
+        console.print(line, soft_wrap=True)
     console.print()
     for name, value in winner(result):  # no table: that would break the kernel's name in two
         console.print(bold(f"{name:<8}"), value, sep="  ", soft_wrap=True)
@@ -101,10 +103,23 @@ def outcome(trial: Trial, result: TuneResult) -> str:
 
 
 def failures(result: TuneResult) -> Iterator[str]:
-    """A line for each candidate that is out."""
-    for number, trial in enumerate(result.trials, 1):
-        if trial.failure is not None:
-            yield f"#{number} {trial.failure.kind} ({trial.failure.source}): {trial.failure.reason}"
+    """A line for each candidate that is out; those in a row that are so for one reason share it."""
+    for failure, entries in groupby(enumerate(result.trials, 1), key=lambda entry: entry[1].failure):
+        if failure is not None:
+            numbers = [number for number, _ in entries]
+            which = f"#{numbers[0]}" if len(numbers) == 1 else f"#{numbers[0]} to #{numbers[-1]}"
+            yield f"{which} {failure.kind} ({failure.source}): {failure.reason}"
+
+
+def apart(result: TuneResult) -> str:
+    """A word of warning where the time of one that is no finalist is below the winner's; else empty."""
+    earlier = (trial for trial in result.trials if trial.timing is not None and not trial.is_finalist)
+    if result.winner.timing is None or all(trial.time_us >= result.winner.time_us for trial in earlier):
+        return ""
+    return (
+        "Finalists were timed last, together and for longer. Times of others are of earlier runs, and not to be held "
+        "against theirs: a card under load for longer is slower"
+    )
 
 
 def winner(result: TuneResult) -> Iterator[tuple[str, str]]:
@@ -115,7 +130,7 @@ def winner(result: TuneResult) -> Iterator[tuple[str, str]]:
     yield "winner", best.source.name
     yield "time", f"{figure(best.time_us)} us, {figure(tflops)} TFLOPS{_where(case)}, {_how(best)}"
     yield "why", _why(result)
-    yield "bound by", f"{BOUNDS[best.prediction.bound]} (the model says)"
+    yield "bound by", f"{bound_in_words(best.plan, best.prediction.bound)} (the model says)"
     if result.seconds:
         yield "took", _took(result)
 
@@ -129,7 +144,8 @@ def _where(case: Case) -> str:
 def _why(result: TuneResult) -> str:
     measured = result.winner.timing is not None
     rivals = sum(trial.timing is not None if measured else trial.failure is None for trial in result.trials)
-    among = f"least {result.winner.time_kind} time of {plural(rivals, 'candidate')}, and correct"
+    of = f"{plural(len(result.finalists), 'finalist')} of " if measured else ""
+    among = f"least {result.winner.time_kind} time of {of}{plural(rivals, 'candidate')}, and correct"
     ties = [f"#{number}" for number, trial in enumerate(result.trials, 1) if _ties(trial, result)]
     if not ties:
         return among

@@ -76,6 +76,7 @@ class Side:
         return "lda" if self.x == "a" else "ldb"
 
 
+@lru_cache(maxsize=64)  # a search asks for each of its configs
 def sides(problem: Problem) -> tuple[Side, Side]:
     """A and B of `problem`."""
     return Side("a", "m", problem.layout.a == "r"), Side("b", "n", problem.layout.b == "c")

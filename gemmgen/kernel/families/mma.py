@@ -41,6 +41,7 @@ INSTRUCTION_K = (4, 8, 16, 32)
 MMA_N = 8  # columns of C that one instruction multiplies
 SWIZZLES = ("PHASE", "SWIZZLED")  # constants, of A and of B, that say which chunks trade places
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
+FEW_REGISTERS = 16  # likewise, without a loop
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class MmaFamily(Family):
     config_type = MmaConfig
     constraints = CONSTRAINTS
     pruning = PRUNING
-    secondary = frozenset({"WM", "WN", "BK", "STAGES", "GROUP", "SPLIT"})
+    secondary = frozenset({"WM", "WN", "BK", "STAGES", "SPLIT"})
+    details = ("GROUP", "EXCHANGE")
     small = MappingProxyType({"BM": 32, "BN": 32, "WM": 16, "WN": 16})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16", "f64"),
@@ -113,6 +115,7 @@ class MmaFamily(Family):
             **sizes_of(problem),
             "A_BYTES": types.a.size,
             "B_BYTES": types.b.size,
+            "C_BYTES": types.c.size,
             "A_ACCESS": access_width(problem, a) * types.a.size,
             "B_ACCESS": access_width(problem, b) * types.b.size,
             "A_TRANSPOSED": int(not a.along_k and _by_ldmatrix(problem)[0]),
@@ -234,6 +237,8 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     ways_a, ways_b = (1, 1) if mma.SWIZZLE else (value["A_SWIZZLED"], value["B_SWIZZLED"])
     moved = (mma.BM * size_a + mma.BN * size_b) * mma.BK
     loads = value["A_ITERATIONS"] + value["B_ITERATIONS"]
+    loops = problem.k is None or problem.k > mma.BK  # else the only k tile's fragments need no second set of registers
+    fragments = (4 * value["MMAS_M"] + 2 * value["MMAS_N"]) * max(1, size_a // WORD)
     return Work(
         outputs=mma.WM * mma.WN // WARP,
         depth=mma.BK,
@@ -246,8 +251,9 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
         prefetch=mma.STAGES - 1,
         staged_registers=0 if mma.ASYNC else value["A_ITERATIONS"] * max(1, value["VA"] * size_a // WORD),
         products=one.products // WARP if one else 1,
-        other_registers=OTHER_REGISTERS,
-        fragment_registers=2 * (4 * value["MMAS_M"] + 2 * value["MMAS_N"]) * max(1, size_a // WORD),
+        other_registers=OTHER_REGISTERS if loops else FEW_REGISTERS,
+        fragment_registers=(1 + loops) * fragments,
+        row_bytes=value["STEP_N"] * problem.types.c.size,
     )
 
 

@@ -99,6 +99,13 @@ PRUNING = (
     Constraint("N == 0 or BN < 2 * N or BN == 32", "most of the tile would lie outside of C"),
     Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= 2 * BK * STAGES", "parts too short for the stages"),
     Constraint("SPLIT == 1 or M * N / (BM * BN) <= 2 * SMS", "the grid fills the card without a split"),
+    Constraint("K == 0 or STAGES == 2 or K / SPLIT > BK * (STAGES - 2)", "K has fewer tiles than there are stages"),
     Constraint("STAGES * BK * A_BYTES <= 512", "further ahead than global memory takes"),
     Constraint("BK * A_BYTES >= 64 and BK * A_BYTES <= 128", "a line of a sector or two, or of more than 128 bytes"),
+    Constraint("GROUP == 8", "a detail, tried last, of the fastest"),
+    Constraint(
+        "EXCHANGE == 1 or 8 * C_BYTES >= 32 or C_ACCESS <= 2 or WN % (4 * C_ACCESS) > 0",
+        "likewise: the pairs of four lanes fill no sector",
+    ),
+    Constraint("EXCHANGE == 0 or 8 * C_BYTES < 32", "likewise: they fill one"),
 )

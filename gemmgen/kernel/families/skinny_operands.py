@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import gcd
 
 from gemmgen.kernel.families.base import Side, sides
@@ -16,6 +17,7 @@ from gemmgen.problem.types import Types
 UNPACKING = {DType.F32: 0, DType.BF16: 1, DType.F16: 1, DType.E4M3: 1.5, DType.E5M2: 2, DType.S8: 2, DType.U8: 2}
 
 
+@lru_cache(maxsize=64)
 def roles(problem: Problem) -> tuple[Side, Side]:
     """(the small operand, the weights): B is the small one where N is known to be less than M."""
     a, b = sides(problem)

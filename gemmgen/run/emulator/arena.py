@@ -36,7 +36,6 @@ Bytes = npt.NDArray[np.uint8]
 Blocks = npt.NDArray[np.int64]
 
 CANARY_BYTE = CANARY & 0xFF  # each of its bytes is the same
-WORKSPACE_ALIGN = 16  # bytes
 GUARDED_MATRICES = 64  # of an operand at most, that have pages between them: a process can have some 2^16 mappings
 GUARD = mmap.PAGESIZE + 2 * WIDEST_ACCESS  # bytes between such matrices: a whole page, wherever they are skewed
 GAP = 4 * WIDEST_ACCESS  # bytes between others
@@ -235,11 +234,12 @@ class ArenaLayout:
         for name, matrix in case.extra.items():
             extra[name] = place(end, matrix.bytes, case.problem.align_of(name), high)
             end = extra[name].end
-        partials = place(end, workspace.lengths["partials"], WORKSPACE_ALIGN, high)
-        semaphores = place(partials.end, workspace.lengths["semaphores"], WORKSPACE_ALIGN, high)
+        part_aligns = workspace.aligns
+        partials = place(end, workspace.lengths["partials"], part_aligns["partials"], high)
+        semaphores = place(partials.end, workspace.lengths["semaphores"], part_aligns["semaphores"], high)
         prepared, end = {}, semaphores.end
         for name, length in workspace.prepared:
-            prepared[name] = place(end, length, WORKSPACE_ALIGN, high)
+            prepared[name] = place(end, length, part_aligns[name], high)
             end = prepared[name].end
         list_bytes = block_count * WORD
         blocks = Segment(end, whole_pages(list_bytes), 0, list_bytes)

@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.prepare import PREPARED
 from gemmgen.kernel.source import OPERANDS, Launch, Workspace
-from gemmgen.kernel.tensor_map import UNIT
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, WORD
 from gemmgen.problem.matrix import Matrix
@@ -130,7 +128,7 @@ class DeviceArena:
 
 @dataclass(frozen=True)
 class WorkspaceArena:
-    """Byte offsets of the parts, aligned as operands are; copies of operands as TMA takes them.
+    """Byte offsets of the parts, each aligned as the kernel may rely on and no more.
 
     Before a launch all words are CANARY but for the semaphores, which are zero.
     """
@@ -233,9 +231,7 @@ def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | N
     workspace = launch.workspace(case)
     if not launch.parts:
         return None
-    align = max(case.problem.pointer_align, case.problem.types.accumulator.size)
-    aligns = {name: UNIT if name in PREPARED else align for name in workspace.lengths}
-    offsets, size = _between_guards(workspace.lengths, aligns, seed)
+    offsets, size = _between_guards(workspace.lengths, workspace.aligns, seed)
     return WorkspaceArena(workspace, offsets, size)
 
 

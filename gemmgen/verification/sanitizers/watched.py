@@ -20,9 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pycuda.driver as cuda
 
-from gemmgen.kernel.prepare import PREPARED
 from gemmgen.kernel.source import OPERANDS
-from gemmgen.kernel.tensor_map import UNIT
 from gemmgen.problem.dtype import WIDEST_ACCESS
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.sizes import POINTER_BYTES
@@ -107,8 +105,7 @@ class Runner:
                 self._write(starts, matrix, operands.by_name[name])
         workspace = self._job.source.launch.workspace(situation.case)
         for name in self._job.source.launch.parts:  # holding anything
-            lead = UNIT if name in PREPARED else None
-            pointers[name] = self._allocate(index, situation, name, workspace.lengths[name], lead)
+            pointers[name] = self._allocate(index, situation, name, workspace.lengths[name], workspace.aligns[name])
         if workspace.semaphores:
             cuda.memset_d32(pointers["semaphores"], 0, workspace.semaphores)
         return pointers

@@ -1,0 +1,114 @@
+"""Times of a search's candidates: quick ones of all, then of the fastest together; quick ones are kept by content."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from gemmgen.kernel.model import representative
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.gpu.executor import GpuKernel
+from gemmgen.run.gpu.timing import FINAL, QUICK, Timing
+from gemmgen.run.gpu.timing import Protocol as TimingProtocol
+from gemmgen.run.target import Target
+from gemmgen.search.trial import Progress, Trial, by_time
+from gemmgen.support.errors import Failure
+from gemmgen.support.files import Store, code_digest, content_key
+
+FINALISTS = 4  # the fastest: re-timed together
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Of candidates for `problem` on `target`. Without a GPU nothing is timed, and predictions stand."""
+
+    problem: Problem
+    target: Target
+    store: Store
+    progress: Progress
+
+    def measure(self, trials: list[Trial]) -> list[Trial]:
+        """Time what compiled, quickly, but for what a time is kept of."""
+        if self.target.gpu is None:
+            return trials
+        self.progress.stage("measure", sum(trial.failure is None for trial in trials))
+        unknown = self.unknown(trials)
+        fresh = dict(zip((trial.source.name for trial in unknown), self._run(unknown, QUICK), strict=True))
+        return [trial if trial.failure else self._measured(trial, fresh.get(trial.source.name)) for trial in trials]
+
+    def unknown(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Those that `measure` would time: no time of theirs is kept."""
+        return [trial for trial in trials if trial.failure is None and self._known(trial) is None]
+
+    def together(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Time what compiled, and did not fail before, quickly and in one run, whatever is known of it."""
+        alive = [trial for trial in trials if trial.failure is None]
+        together = dict(zip(map(id, alive), self._run(alive, QUICK), strict=True))
+        return [trial.timed(together.get(id(trial))) for trial in trials]
+
+    def rank(self, rounds: Sequence[Sequence[Trial]]) -> list[Trial]:
+        """All trials, the fastest first: those of each round timed again, in one run, and behind them the others.
+
+        A card under load for longer is slower, by a tenth: times of one round say little beside another's.
+        """
+        alive = [by_time(trial for trial in one if trial.failure is None) for one in rounds]
+        best = [trial for one in alive for trial in one[:FINALISTS]]
+        chosen = {id(trial) for trial in best}
+        others = [trial for one in rounds for trial in one if id(trial) not in chosen]
+        if len(rounds) > 1:
+            again = self._run(best, QUICK)
+            best = [trial.timed(timing) for trial, timing in zip(best, again, strict=True)]
+        return by_time(best) + by_time(others)
+
+    def compare(self, trials: list[Trial]) -> list[Trial]:
+        """Time the FINALISTS first of `trials` again, interleaved and for longer, so that their ratios are paired.
+
+        They come first again, in their new order. Without a GPU nothing changes.
+        """
+        alive = [trial for trial in trials if trial.failure is None][:FINALISTS]
+        if self.target.gpu is None or not alive:
+            return trials
+        self.progress.stage("compare", 1)
+        timed = zip(alive, self._run(alive, FINAL), strict=True)
+        finalists = by_time(trial.timed(timing) for trial, timing in timed)
+        self.progress.step("compare", None)
+        chosen = {id(trial) for trial in alive}
+        return [*finalists, *(trial for trial in trials if id(trial) not in chosen)]
+
+    def _measured(self, trial: Trial, fresh: Timing | Failure | None) -> Trial:
+        """`trial` with its timing: a fresh one, which is kept, or the one that is known."""
+        if isinstance(fresh, Timing):
+            self.store.put("timing", self._key(trial), json.dumps(asdict(fresh)).encode())
+        trial = trial.timed(fresh or self._known(trial))
+        self.progress.step("measure", trial)
+        return trial
+
+    def _run(self, trials: Sequence[Trial], protocol: TimingProtocol) -> tuple[Timing | Failure, ...]:
+        """Time `trials` interleaved in one run."""
+        gpu = self.target.gpu
+        if gpu is None or not trials:
+            return ()
+        kernels: list[GpuKernel] = []
+        for trial in trials:
+            assert trial.compiled is not None
+            kernels.append(gpu.load_compiled(trial.source, trial.compiled))
+        try:
+            return gpu.measure_many(kernels, representative(self.problem), protocol).timings
+        finally:
+            for kernel in kernels:
+                kernel.close()
+
+    def _known(self, trial: Trial) -> Timing | None:
+        payload = self.store.get("timing", self._key(trial))
+        try:
+            fields = None if payload is None else json.loads(payload)
+            return None if fields is None else Timing(tuple(fields["samples_us"]), fields["protocol"])
+        except (TypeError, ValueError, KeyError):  # written by another version
+            return None
+
+    def _key(self, trial: Trial) -> str:
+        description, case = self.target.executor.description, representative(self.problem)
+        return content_key(
+            trial.machine_code, description, str(case), json.dumps(asdict(QUICK)), code_digest("run/gpu/timing.py")
+        )

@@ -1,0 +1,96 @@
+"""What a search found: its candidates in order, the finalists and the winner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gemmgen.kernel.families import Config
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.target import Target
+from gemmgen.search.pick import Pick, pick_measured, pick_predicted
+from gemmgen.search.space import Space
+from gemmgen.search.trial import Trial, by_time
+from gemmgen.support.brief import brief
+from gemmgen.support.errors import GemmgenError
+from gemmgen.support.html import shown_as
+
+
+@shown_as("tune.html")
+@brief
+@dataclass(frozen=True)
+class TuneResult:
+    """What a search found.
+
+    spaces      of the families that were searched
+    trials      all candidates: the fastest first, then those that are out
+    finalists   of which the winner was chosen; without a GPU all but the winner are predicted alone, not verified
+    pick        indices into `finalists`
+    seconds     that each phase of the search took
+    experience  configs among the first tried because they won similar problems on this card
+    """
+
+    problem: Problem
+    target: str
+    arch: str
+    executor: str
+    spaces: tuple[Space, ...]
+    trials: tuple[Trial, ...]
+    finalists: tuple[Trial, ...]
+    pick: Pick
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    experience: tuple[Config, ...] = ()
+
+    @property
+    def winner(self) -> Trial:
+        return self.finalists[self.pick.winner]
+
+    def renamed(self, name: str) -> TuneResult:
+        """With the winner under a name that a user gives. Raises InvalidInput."""
+        winner = replace(self.winner, source=self.winner.source.renamed(name))
+
+        def named(trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
+            return tuple(winner if trial is self.winner else trial for trial in trials)
+
+        return replace(self, trials=named(self.trials), finalists=named(self.finalists))
+
+    @property
+    def ties(self) -> tuple[Trial, ...]:
+        return tuple(self.finalists[index] for index in self.pick.ties)
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        target: Target,
+        spaces: Sequence[Space],
+        trials: Sequence[Trial],
+        seconds: Mapping[str, float],
+        experience: Sequence[Config],
+    ) -> TuneResult:
+        """With a winner of `trials`. Raises GemmgenError where none of them survived."""
+        alive = by_time(trial for trial in trials if trial.failure is None)
+        out = [trial for trial in trials if trial.failure is not None]
+        if not alive:
+            reasons = "; ".join(f"{trial.config}: {trial.failure.reason}" for trial in out[:3] if trial.failure)
+            raise GemmgenError(f"none of {len(out)} candidates survived: {reasons}")
+        finalists = alive
+        if target.gpu is None:
+            pick = pick_predicted([trial.time_us for trial in finalists])
+        else:  # where all of them were wrong, the fastest that is right
+            finalists = [trial for trial in alive if trial.is_finalist] or alive[:1]
+            pick = pick_measured([trial.timing for trial in finalists if trial.timing is not None])
+        chosen = {id(trial) for trial in finalists}
+        others = [trial for trial in alive if id(trial) not in chosen]
+        return cls(
+            problem,
+            target.spec.name,
+            target.arch,
+            target.executor.name,
+            tuple(spaces),
+            (*finalists, *others, *out),
+            tuple(finalists),
+            pick,
+            {phase: round(spent, 3) for phase, spent in seconds.items()},
+            tuple(experience),
+        )

@@ -1,0 +1,99 @@
+"""A candidate of a search and all that became of it, and who hears of it while the search goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from gemmgen.kernel.families import Config
+from gemmgen.kernel.model import Prediction
+from gemmgen.kernel.plan import Plan
+from gemmgen.kernel.source import KernelSource
+from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.gpu.timing import FINAL, Timing
+from gemmgen.support.brief import brief
+from gemmgen.support.errors import Failure
+from gemmgen.support.files import content_key, sha256
+from gemmgen.support.html import shown_as
+from gemmgen.verification.verifier import Verdict
+
+Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
+
+
+class Progress(Protocol):
+    """Hears what `tune` does. `total` may grow while the search goes on; `about` says what the next stages are for."""
+
+    def about(self, what: str) -> None: ...
+
+    def stage(self, name: Stage, total: int) -> None: ...
+
+    def step(self, name: Stage, trial: Trial | None) -> None: ...
+
+
+class Silent:
+    """A Progress that nobody sees."""
+
+    def about(self, what: str) -> None:
+        pass
+
+    def stage(self, name: Stage, total: int) -> None:
+        pass
+
+    def step(self, name: Stage, trial: Trial | None) -> None:
+        pass
+
+
+@shown_as("trial.html")
+@brief
+@dataclass(frozen=True)
+class Trial:
+    """One candidate and all that became of it.
+
+    prediction  from the compiled kernel's registers once it is compiled
+    failure     why it is out; None while it is in
+    timing      None where nothing was measured
+    """
+
+    source: KernelSource
+    plan: Plan
+    prediction: Prediction
+    compiled: CompiledKernel | None = None
+    verdict: Verdict | None = None
+    timing: Timing | None = None
+    failure: Failure | None = None
+
+    @property
+    def config(self) -> Config:
+        return self.plan.config
+
+    @property
+    def time_us(self) -> float:
+        """Microseconds a launch: measured where it was, else predicted; `time_kind` says which."""
+        return self.timing.median_us if self.timing is not None else self.prediction.time_us
+
+    @property
+    def time_kind(self) -> Literal["measured", "predicted"]:
+        return "predicted" if self.timing is None else "measured"
+
+    @property
+    def is_finalist(self) -> bool:
+        """Whether it was timed with the fastest, and for longer."""
+        return self.timing is not None and self.timing.protocol.get("protocol") == FINAL.name
+
+    @property
+    def machine_code(self) -> str:
+        """A digest of what a run depends on: the text, which the emulator compiles, and the cubin, which a GPU runs."""
+        assert self.compiled is not None
+        return content_key(self.source.digest, sha256(self.compiled.cubin))
+
+    def timed(self, timing: Timing | Failure | None) -> Trial:
+        """With `timing`, or the reason why there is none; None changes nothing."""
+        if isinstance(timing, Failure):
+            return replace(self, failure=timing)
+        return self if timing is None else replace(self, timing=timing)
+
+
+def by_time(trials: Iterable[Trial]) -> list[Trial]:
+    """The fastest first."""
+    return sorted(trials, key=lambda trial: trial.time_us)
