@@ -121,6 +121,7 @@ MORE = (
     warpgroups((None, 72, 200), {"SPLIT": 3, "PERSISTENT": 0}, types=PROMOTED, ld_align=16),
     warpgroups((None, 40, None), {"SPLIT": 2, "PERSISTENT": 0}, layout="rr", ld_align=8, epilogue="swiglu"),
     warpgroups(OPEN, {"SPLIT": 2, "PERSISTENT": 0}, types=TF32, ld_align=4, epilogue="aux+relu"),
+    warpgroups((2, None, 40), {"BN": 16}, batch=3, stride_c=None, epilogue="aux+relu"),
     warpgroups(OPEN, {"BN": 16}, types="u8,s8,s8", layout="cc", epilogue="scale_m+scale_n"),
     warpgroups((None, 64, None), {}, types="u8,u8,s8", epilogue="zero_a+zero_b+scale_a+bias+relu", ld_align=16),
     warpgroups(OPEN, {"BN": 32}, types="s8,u8,s32", epilogue="zero_n+zero_m", ld_align=16, batch=None, stride_b=0),
