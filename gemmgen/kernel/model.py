@@ -219,18 +219,15 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
 
 def _between_cycles(plan: Plan, resident: int) -> float:
     """From the products of a tile, by tensor cores, to those of the next one on this SM, as far as known."""
-    if plan.launch.maps:
-        if plan.work.turns > 1:
-            return 0.0
-        # TMA fills the next tile's stages meanwhile; C leaves, and arrives before where it is read.
+    if plan.launch.maps and plan.work.turns == 1:  # TMA fills the next tile's stages meanwhile
         rows, columns = plan.tile
-        passes = 1 + plan.problem.epilogue.reads_c
+        passes = 1 + plan.problem.epilogue.reads_c  # C leaves, and arrives before where it is read
         return rows * columns * plan.problem.types.c.size * passes / L2_BYTES_PER_CYCLE
     if plan.work.row_bytes == 0:
         return 0.0
     warps_per_scheduler = plan.consumers * resident / WARP / SCHEDULERS
     epilogue = EPILOGUE_INSTRUCTIONS * plan.work.outputs * (warps_per_scheduler + STALLS)
-    return epilogue + (plan.work.prefetch > 0) * GLOBAL_LATENCY / resident  # else each step waits
+    return epilogue + GLOBAL_LATENCY / resident
 
 
 def _filled_bytes(case: Case, plan: Plan) -> float:

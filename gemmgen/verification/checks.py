@@ -11,6 +11,7 @@ from gemmgen.kernel.source import Launch
 from gemmgen.problem.case import Case
 from gemmgen.problem.operands import is_amax
 from gemmgen.run.executor import Floats, LoadedKernel, Operands
+from gemmgen.run.turns import TURNS, grid_of, tiles_in_turns
 from gemmgen.support.errors import Failure
 from gemmgen.verification.comparison import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.data import make_operands
@@ -170,9 +171,19 @@ def _check_sample(
 
 
 def sampled(case: Case, launch: Launch, seed: int) -> npt.NDArray[np.int64]:
-    """The tiles, by the grid's numbers, that run of a case that does not run whole."""
+    """The tiles, by the grid's numbers, that run of a case that does not run whole.
+
+    For two seeds of three the blocks of a persistent kernel compute theirs in turns.
+    """
     rng = np.random.default_rng(seed)
     tiles, whole = launch.tiles(case), launch.whole_tiles(case)
+    turns = (1, *TURNS)[seed % (1 + len(TURNS))]
+    if launch.persistent and turns > 1 and tiles > SAMPLE_TILES:
+        grid = grid_of(launch, case, turns)
+        firsts = rng.choice(grid, min(SAMPLE_TILES // turns, grid), replace=False)
+        if tiles > SHORT_TILES:
+            firsts[0] = (tiles - 1) % grid
+        return tiles_in_turns(launch, case, firsts, grid)
     drawn = rng.choice(tiles, min(SAMPLE_TILES, tiles), replace=False)
     if tiles > SHORT_TILES and tiles - 1 not in drawn:
         drawn[0] = tiles - 1

@@ -24,6 +24,7 @@ from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.case import Case
 from gemmgen.run.executor import Executor, LoadedKernel
+from gemmgen.run.turns import TURNS, grid_of, tiles_in_turns
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.verification.checks import Mask, check_tiles, check_whole, elements_written, tiles_of
 from gemmgen.verification.comparison import compare
@@ -108,6 +109,8 @@ def _check_short(executor: Executor, kernel: LoadedKernel, whole: Situation) -> 
         shorter.close()
     own, seen = make_operands(whole), DomainTally()
     if suspects is not None:
+        if launch.persistent:  # the tile before it in its block may be what counts
+            suspects = tiles_in_turns(launch, case, suspects[:1], grid_of(launch, case, min(TURNS)))
         check_tiles(kernel, whole, own, suspects, {}, seen)
         raise Unjudged(f"with K = {short.problem.k} in its text it is wrong, and on the same tiles at its own K right")
     ends = _ends(launch, case)

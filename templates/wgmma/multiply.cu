@@ -1,12 +1,26 @@
 /*# A consumer's way through k tiles of the ring: it waits for a stage, multiplies what is there, and releases it. #*/
-/*# `loop` goes over k tiles, `later` says that one is not the first of them; `how` stands before acc in calls of multiply_stage. #*/
+/*# `loop` goes over k tiles, `later` says that one is not the first of them; `how` stands before acc in calls of multiply_stage,
+    and before the step in those of multiply_step. #*/
 //% macro multiply_k_tiles(view, loop, later, how)
 for (${ loop }, ring.advance()) {
     mbarrier_wait(&shared.full[ring.stage], ring.parity);
+//% if view.feeds
+    #pragma unroll
+    for (int step = 0; step < BK; step += K_STEP) {
+        multiply_step(shared, ring.stage, ${ how }step, fragments[step / K_STEP % 2], acc);
+        wgmma_wait<1>();  // for the step before, which reads the other fragments
+//% if view.in_flight
+        if (step == 0 && ${ later }) release_stage(shared, previous);
+//% endif
+    }
+//% else
     wgmma_fence();
     multiply_stage(shared, ring.stage, ${ how }acc);
     wgmma_commit();
-//% if view.in_flight
+//% endif
+//% if view.feeds and view.in_flight
+    previous = ring.stage;
+//% elif view.in_flight
     wgmma_wait<1>();  // for those of the k tile before
     if (${ later }) release_stage(shared, previous);
     previous = ring.stage;

@@ -13,6 +13,7 @@ from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
+from gemmgen.problem.wgmma import Wgmma
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
@@ -23,12 +24,14 @@ from gemmgen.support.files import Store
     [
         (Types.parse("bf16"), "rc"),
         (Types.parse("s8,s8,s32"), "rc"),
+        (Types.parse("f32", Compute.TF32), "rr"),
         *(
             pytest.param(types, layout, marks=pytest.mark.soak)
             for types, layout in (
                 (Types.parse("f16"), "rr"),
                 (Types.parse("f16", Compute.F16), "cc"),
                 (Types.parse("f32", Compute.TF32), "rc"),
+                (Types.parse("f32", Compute.TF32), "cc"),
                 (Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), "rc"),
             )
         ),
@@ -43,13 +46,15 @@ def test_the_machine_code_is_what_the_plan_says(types: Types, layout: str, share
     compiled = compile_kernel(render(problem, WGMMA, config), "sm_90", shared_store)
     assert compiled.spill_bytes == 0
     sass = disassemble(compiled.cubin, plan.instruction)
-    tiles = config.values["BK"] // plan.constants["K_STEP"] * plan.constants["MMAS_M"]  # instructions of a k tile
+    fed, rows = config.values["FROM_REGISTERS"], "MMAS_N" if config.values["FROM_REGISTERS"] == 2 else "MMAS_M"
+    tiles = config.values["BK"] // plan.constants["K_STEP"] * plan.constants[rows]  # instructions of a k tile
     multiplies = [line for line in sass.text.splitlines() if "GMMA.64x" in line]
     assert multiplies and len(multiplies) % tiles == 0
     assert sass.main_loop != sass.kernel and sass.main_loop.fmas % tiles == 0, "the loop over the ring's stages"
-    assert f"GMMA.64x{config.values['BN']}x" in multiplies[0]
+    assert isinstance(plan.mma, Wgmma) and f"GMMA.64x{plan.mma.n}x" in multiplies[0]
     waits = sass.text.count("WARPGROUP.DEPBAR")  # ptxas adds some where it serialises products
-    assert waits <= len(multiplies) // tiles + 1
+    groups = len(multiplies) // (plan.constants[rows] if fed else tiles)
+    assert waits <= groups + 1
 
 
 PROMOTED = Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED)

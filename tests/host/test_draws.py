@@ -20,7 +20,9 @@ from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Compute, Types
+from gemmgen.run.turns import by_turns
 from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.checks import sampled
 from gemmgen.verification.data import data_seed
 from gemmgen.verification.random_kernels import draw_points
 from gemmgen.verification.scalars import SCALAR_KINDS
@@ -115,6 +117,15 @@ def test_a_wide_tile_meets_the_largest_k_that_it_has_time_for() -> None:
     problem = Problem(None, None, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8)
     (deep, *_) = vast_situations(render(problem, WGMMA, WGMMA.default(problem)), FAR_SIZES[-1])
     assert 2**15 < deep.case.k < 2**16 and deep.case.k % 64 == 1
+
+
+def test_blocks_of_a_persistent_kernel_compute_their_samples_in_turns() -> None:
+    problem = Problem(4096, 4096, 4096, types=Types.parse("bf16"), layout=Layout("r", "c"))
+    launch, case = render(problem, WGMMA, WGMMA.default(problem)).launch, problem.case()
+    samples = [sampled(case, launch, seed) for seed in range(9)]
+    turns = [launch.tiles(case) // by_turns(launch, case, tiles)[1] for tiles in samples]
+    assert turns == [1, 4, 2] * 3
+    assert all(len(set(tiles)) == 4 for tiles in samples)
 
 
 @pytest.mark.parametrize(

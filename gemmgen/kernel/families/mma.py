@@ -115,6 +115,7 @@ class MmaFamily(Family):
             **sizes_of(problem),
             "A_BYTES": types.a.size,
             "B_BYTES": types.b.size,
+            "C_BYTES": types.c.size,
             "A_ACCESS": access_width(problem, a) * types.a.size,
             "B_ACCESS": access_width(problem, b) * types.b.size,
             "A_TRANSPOSED": int(not a.along_k and _by_ldmatrix(problem)[0]),

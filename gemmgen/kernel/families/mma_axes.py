@@ -103,4 +103,9 @@ PRUNING = (
     Constraint("STAGES * BK * A_BYTES <= 512", "further ahead than global memory takes"),
     Constraint("BK * A_BYTES >= 64 and BK * A_BYTES <= 128", "a line of a sector or two, or of more than 128 bytes"),
     Constraint("GROUP == 8", "a detail, tried last, of the fastest"),
+    Constraint(
+        "EXCHANGE == 1 or 8 * C_BYTES >= 32 or C_ACCESS <= 2 or WN % (4 * C_ACCESS) > 0",
+        "likewise: the pairs of four lanes fill no sector",
+    ),
+    Constraint("EXCHANGE == 0 or 8 * C_BYTES < 32", "likewise: they fill one"),
 )

@@ -21,6 +21,7 @@ from gemmgen.run.emulator.counters import Counters
 from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
 from gemmgen.run.executor import Floats, Operands, tells
 from gemmgen.run.judging import Places, Rule
+from gemmgen.run.turns import by_turns
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require
 from gemmgen.support.files import Store
 from gemmgen.support.lifeline import Lifelines
@@ -162,8 +163,10 @@ class EmulatedKernel:
         clusters = launch.blocks(case) // launch.cluster
         if launch.persistent and blocks is None:
             clusters = -(-clusters // (1 + seed % MOST_TILES))
-        grid = clusters * launch.cluster
         order = _block_order(clusters, seed) if blocks is None else _clusters_of(blocks, launch.cluster)
+        if launch.persistent and blocks is not None:
+            order, clusters = by_turns(launch, case, order)
+        grid = clusters * launch.cluster
         order = np.sort(order) if self._waits is not None else order
         order = _blocks_of_clusters(order, launch.cluster)
         flops, threads = case.flops / launch.tiles(case), launch.threads * launch.blocks_per_tile  # of a tile

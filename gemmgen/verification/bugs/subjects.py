@@ -146,6 +146,9 @@ MMA_EXCHANGE = Subject(
 )  # fmt: skip
 WGMMA_RC = Subject("wgmma bf16 rc", replace(_typed("bf16", "rc"), n=72, ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA)
 WGMMA_WIDE = Subject("wgmma bf16 rc, wide tiles", replace(_typed("bf16", "rc"), ld_align=8), (("BN", 256),), WGMMA)
+WGMMA_TURNS = Subject(
+    "wgmma bf16 rc, sampled", Problem(1024, 1024, 576, types=Types.parse("bf16"), layout=Layout("r", "c")), family=WGMMA
+)
 WGMMA_CR = Subject(
     "wgmma f16 cr, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
     (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
@@ -193,6 +196,14 @@ WGMMA_ZERO_POINTS_BATCH = Subject(
     ),
     (("STAGES", 2),), WGMMA,
 )  # fmt: skip
+WGMMA_COLUMNS = Subject(
+    "wgmma tf32 rr, B from registers",
+    Problem(None, 72, None, types=Types.parse("f32_tf32"), layout=Layout("r", "r"), ld_align=4),
+    (("BM", 32), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
+WGMMA_ROWS = Subject(
+    "wgmma tf32 cc, A from registers", replace(_typed("f32_tf32", "cc"), n=72, ld_align=4), (("STAGES", 2),), WGMMA
+)
 WGMMA_PIECES = Subject(
     "wgmma f32 rc, pieces of bf16", replace(_typed("f32_bf16x6", "rc"), ld_align=4), (("BN", 32), ("STAGES", 2)), WGMMA
 )
