@@ -46,7 +46,7 @@ from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
 from gemmgen.support.files import Store, code_digest, content_key
 from gemmgen.support.paths import TEMPLATES
-from gemmgen.verification.host_memory import host_bytes, installed_bytes, require_memory
+from gemmgen.verification.host_memory import require_memory
 from gemmgen.verification.journal import VerifyJob
 from gemmgen.verification.lanes import emulator_lanes
 from gemmgen.verification.sanitizers.tool import TIMEOUT, TOOLS, SanitizerResult, why_no_sanitizer
@@ -352,7 +352,7 @@ def emulator_check(store: Store, processes: int | None = None) -> Check:
 
     return Check(
         "emulate",
-        lambda kernels: emulator_lanes(emulator, min(len(kernels), _most(kernels)), processes),
+        lambda kernels: emulator_lanes(emulator, [kernel.source.problem for kernel in kernels], processes),
         lambda source: VerifyJob(source, examples_for(source.problem)),
         lambda record: (verdict := record.get("emulator") or {}).get("passed") is True and "coverage" in verdict,
         lambda verdict: verdict.failure,
@@ -394,12 +394,6 @@ def _update(kernel: KernelFile, change: Callable[[Document], Document]) -> None:
     on_file = read_kernel(kernel.path)
     if on_file.record is not None and on_file.source.text == kernel.source.text:
         write_record(kernel.path.with_suffix(".json"), json.loads(json.dumps(change(dict(on_file.record)))))
-
-
-def _most(kernels: Sequence[KernelFile]) -> int:
-    """How many of them fit into this machine's memory at a time, with as much again for what host_bytes leaves out."""
-    largest = max(host_bytes(kernel.source.problem) for kernel in kernels)
-    return max(1, (installed_bytes() or largest) // max(1, 2 * largest))
 
 
 def _outcome(step: Step, kernel: KernelFile, state: State, started: float, reason: str | None = None) -> ShapeOutcome:

@@ -146,16 +146,16 @@ def _holds(text: str, names: Names) -> bool:
 
 
 def without_guards(text: str, names: Names) -> str | None:
-    """What `guard or condition` asks where `names` are fixed: the condition, or None where the guard holds.
+    """What `guard or condition` asks where `names` are fixed: the condition, or None where a guard holds.
 
-    A guard compares a name with a number, and stands before the condition: "WM == 0 or BM % WM == 0".
+    A guard compares a name with a number. One or several stand before the condition: "WM == 0 or BM % WM == 0".
     """
     tree = ast.parse(text, mode="eval").body
     if not (isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.Or) and _is_guard(tree.values[0])):
         return text
     if _value(tree.values[0], names):
         return None
-    return text[tree.values[1].col_offset :]
+    return without_guards(text[tree.values[1].col_offset :], names)
 
 
 def _is_guard(tree: ast.expr) -> bool:

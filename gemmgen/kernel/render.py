@@ -182,8 +182,12 @@ class Kernel:
         return self.problem.dtype_of(operand.name).ctype
 
     def output_vectors(self, operand: Operand) -> VectorText:
-        """What holds the elements of an output that go with VC of C, as far as its alignment allows one access."""
+        """What holds the elements of an output that go with VC of C, as far as its alignment allows one access.
+
+        Its lines are as far apart as those of C, which need not be aligned themselves where they are staged.
+        """
         allowed = self.problem.align_of(operand.name) // self.problem.dtype_of(operand.name).size
+        allowed = min(allowed, self.problem.vector_limit("ldc"))
         columns = self.plan.constants["VC"]
         if allowed >= columns:
             return VectorText("N", "", ".at[i]")

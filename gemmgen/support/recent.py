@@ -23,6 +23,10 @@ class Recent:
         self._kept: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self.bytes = 0
 
+    def share(self, processes: int) -> None:
+        """This process is one of so many: from now on it keeps that part of the bytes."""
+        self._most_bytes //= processes
+
     def get(self, key: Hashable, make: Callable[[], Made], arrays: Callable[[Made], Iterable[AnyArray]]) -> Made:
         """The value of `key`, made now where it is not kept; `arrays` are those of its own."""
         if key in self._kept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
@@ -19,6 +20,12 @@ def host_bytes(problem: Problem) -> int:
         return 0
     a, b, c = (matrix.bytes for matrix in representative(problem).matrices)
     return INPUT_COPIES * (a + b) + OUTPUT_COPIES * c
+
+
+def at_a_time(problems: Iterable[Problem]) -> int:
+    """How many of them fit into this machine's memory at a time, with as much again for what host_bytes leaves out."""
+    largest = max(map(host_bytes, problems), default=0)
+    return max(1, (installed_bytes() or largest) // max(1, 2 * largest))
 
 
 def require_memory(problem: Problem) -> None:

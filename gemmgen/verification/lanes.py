@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compile_many
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu.executor import GpuExecutor
@@ -16,7 +17,10 @@ from gemmgen.run.target import Target
 from gemmgen.support.child import Child, crew, spread
 from gemmgen.support.files import Store
 from gemmgen.support.threads import cores
+from gemmgen.verification.data import OPERANDS
+from gemmgen.verification.host_memory import at_a_time
 from gemmgen.verification.journal import Journal, VerifyJob
+from gemmgen.verification.reference import EXPECTED
 from gemmgen.verification.verifier import Verdict
 from gemmgen.verification.with_sanitizers import sanitize
 
@@ -35,7 +39,8 @@ def ignore(job: VerifyJob, verdict: Verdict) -> None:
 class Lane:
     """The child's side on a GPU: answers a VerifyJob with its Verdict."""
 
-    def __init__(self, store: str) -> None:
+    def __init__(self, store: str, lanes: str) -> None:
+        _share_memory(int(lanes))
         self._gpu = GpuExecutor(Store(Path(store)), timeout=TIMEOUT)
 
     def __call__(self, job: VerifyJob) -> Verdict:
@@ -46,7 +51,8 @@ class Lane:
 class EmulatorLane:
     """The child's side with an emulator."""
 
-    def __init__(self, store: str, timeout: str) -> None:
+    def __init__(self, store: str, lanes: str, timeout: str) -> None:
+        _share_memory(int(lanes))
         self._emulator = EmulatorExecutor(Store(Path(store)), float(timeout))
 
     def __call__(self, job: VerifyJob) -> Verdict:
@@ -94,7 +100,8 @@ def verify_many(jobs: Sequence[VerifyJob], arch: str, store: Store, on_done: OnV
     """
     compile_many([job.source for job in jobs], arch, store)
     count = max(1, min(LANES, cores() // 2, len(jobs)))
-    lanes = [Child(f"{__name__}:Lane", str(store.root), environment=ONE_THREAD) for _ in range(count)]
+    settings = str(store.root), str(count)
+    lanes = [Child(f"{__name__}:Lane", *settings, environment=ONE_THREAD) for _ in range(count)]
     with crew(lanes):
         return spread(lanes, jobs, _ask, on_done)
 
@@ -106,15 +113,23 @@ def emulate_many(
 
     Raises GemmgenError where a lane itself fails.
     """
-    with crew(emulator_lanes(emulator, len(jobs), processes)) as lanes:
+    with crew(emulator_lanes(emulator, [job.source.problem for job in jobs], processes)) as lanes:
         return spread(lanes, jobs, _ask, on_done)
 
 
-def emulator_lanes(emulator: EmulatorExecutor, most: int, processes: int | None = None) -> list[Child]:
-    """Processes with emulators as `emulator` is, one a core or `processes`, and no more than `most`."""
-    settings = str(emulator.store.root), str(emulator.timeout)
-    count = max(1, min(processes or cores(), most))
+def emulator_lanes(
+    emulator: EmulatorExecutor, problems: Sequence[Problem], processes: int | None = None
+) -> list[Child]:
+    """Processes with emulators as `emulator` is: one a core, or `processes`, as far as `problems` leave memory."""
+    count = max(1, min(processes or cores(), len(problems), at_a_time(problems)))
+    settings = str(emulator.store.root), str(count), str(emulator.timeout)
     return [Child(f"{__name__}:EmulatorLane", *settings, environment=ONE_THREAD) for _ in range(count)]
+
+
+def _share_memory(lanes: int) -> None:
+    """This process is one of so many, each of which keeps operands and what they give."""
+    for kept in (OPERANDS, EXPECTED):
+        kept.share(lanes)
 
 
 def _ask(lane: Child, job: VerifyJob) -> Verdict:

@@ -14,7 +14,7 @@
 //% from "device/wgmma.cu" import wgmma
 //% from "prepare/prepare.cu" import prepare
 //% from "prepare/split.cu" import pieces, pair_of
-//% from "wgmma/stage.cu" import clear, load_stage, multiply_stage, promote, release_stage
+//% from "wgmma/stage.cu" import clear, fragments, load_stage, multiply_stage, promote, release_stage
 //% from "wgmma/multiply.cu" import multiply_k_tiles, multiply_pairs
 //% from "wgmma/piece.cu" import load_rows, staged_at, staged_row_at, store_rows, sums_of_piece
 //% from "wgmma/split.cu" import split_k
@@ -44,15 +44,15 @@ ${ vec() }
 //% if kernel.copies | selectattr("reads_edge") | list
 ${ load_edge() }
 //% endif
-// This thread's share of the sums: 64 x ${ "2 * " if gated }BN of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.${ " The first half\n// is of B's first matrix." if gated }
-using Accumulators = ${ view.wgmma.c_type }[MMAS_M][${ view.sums }];
+// This thread's share of the sums: 64 x ${ "2 * " if gated }${ "BM" if view.swapped else "BN" } of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.${ " The first half\n// is of B's first matrix." if gated }
+using Accumulators = ${ view.wgmma.c_type }[${ view.mmas }][${ view.sums }];
 
 // The ring of k tiles, ${ "pieces" if view.staged else "rows" } of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
     alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if gated }BN * BK];  // ${ "of each of two matrices " if gated }${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
 //% if view.staged
-    alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * CN];
+    alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * ${ "CM" if view.swapped else "CN" }];
 //% else
     alignas(16) ${ TC } c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
 //% endif
@@ -91,15 +91,23 @@ struct Ring {
 //% endif
 };
 
-// Row and column of this thread's first sum, of the 64 x ${ "2 * " if gated }BN that its warpgroup multiplies at once.
+//% if view.feeds
+${ fragments(view) }
+//% endif
+// Row and column of this thread's first sum, of the ${ "BM x 64" if view.swapped else "64 x 2 * BN" if gated else "64 x BN" } that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
 
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
+//% if view.feeds
+//% set row, column = "fragment_row()", "static_cast<int>(threadIdx.x) % 4 * 2"
+    return {${ column if view.swapped else row }, ${ row if view.swapped else column }};
+//% else
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
+//% endif
 }
 
 ${ raster(view.group, along) }
@@ -143,7 +151,7 @@ ${ split_k(view) }
 //% endif
 ${ sums_of_piece(view) }
 //% if view.staged
-${ staged_at() }
+${ staged_at(view) }
 ${ store_c(kernel, staged=true) }
 //% else
 ${ staged_row_at() }
@@ -277,12 +285,15 @@ ${ signature(kernel) }{
     const int matrix = ${ number } / tiles;
 //% endif
     Accumulators acc${ "[2]" if view.alternates } = {}${ ", totals = {}" if view.promoted };
+//% if view.feeds
+    Fragments fragments[2];  // of a step of k, and of the next one, which is loaded while the products of the first go on
+//% endif
 //% if view.in_flight and not view.alternates
     int previous = 0;  // the stage whose products may still be under way
 //% endif
 //% set may_be_empty = "begin < end" if split else "s.K > 0" if not kernel.problem.k
-//% set begins = may_be_empty if view.in_flight and not (view.pieces or view.alternates or view.persistent)
-//% set how = "" if view.pingpong else "consumer * MMAS_M * 64, "
+//% set begins = may_be_empty if view.in_flight and not (view.pieces or view.persistent)
+//% set how = "" if view.pingpong else "consumer * %s * 64, " | format(view.mmas)
 //% if view.pieces
 //% set k_tiles = "INTERVAL / BK" if view.whole_intervals else "((min(INTERVAL, %s - first) + BK - 1) / BK)" | format(end)
     for (int first = ${ begin }; first < ${ end }; first += INTERVAL) {
@@ -294,7 +305,7 @@ ${ multiply_k_tiles(view, "int i = 0; i < PAIRS * %s; ++i" | format(k_tiles), "i
         promote(acc, totals);
     }
 //% elif view.alternates
-${ multiply_pairs(view, how, view.odd, begin, end) | indent(4, true) | trim("\n") }
+${ multiply_pairs(view, how, view.odd, begin, end, begins) | indent(4, true) | trim("\n") }
 //% else
 //% set indented = 8 if begins else 4
 //% if begins
@@ -314,7 +325,7 @@ ${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k
     wgmma_wait<0>();
     ${ "if (previous >= 0) " if view.alternates else "if (%s) " | format(may_be_empty) if may_be_empty }release_stage(shared, previous);
 //% endif
-//% if view.alternates
+//% if view.alternates and not begins
     promote(acc[1], totals);
 //% endif
 //% if split
@@ -327,10 +338,15 @@ ${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k
 //% endif
 
     #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int i = 0; i < ${ view.mmas }; ++i) {
         #pragma unroll
+//% if view.swapped
+        for (int piece = 0; piece < BM / CM; ++piece) {
+            const int m = tile.m + piece * CM, n = tile.n + (consumer * MMAS_N + i) * 64;
+//% else
         for (int piece = 0; piece < BN / CN; ++piece) {
             const int m = tile.m + ${ "i" if view.pingpong else "(consumer * MMAS_M + i)" } * 64, n = tile.n + piece * CN;
+//% endif
             ${ T } sums[TM][TN];
             sums_of_piece(${ "totals" if view.promoted else "acc" }[i], piece, sums);
 //% if gated
@@ -338,14 +354,18 @@ ${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k
             sums_of_piece(${ "totals" if view.promoted else "acc" }[i], BN / CN + piece, sums2);
 //% endif
 //% if view.staged
-            ${ TC }* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+            ${ TC }* const c = shared.c[consumer][(i * ${ "BM / CM" if view.swapped else "BN / CN" } + piece) % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
             named_barrier_sync(1 + consumer, 128);
 //% if loads_c
             if (${ needed }) {  // else C is not read: what stands there may be NaN
                 if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(${ TC }));
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * ${ "CM" if view.swapped else "CN" } * sizeof(${ TC }));
+//% if view.swapped
+                    for (int at = 0; at < 64; at += CN) tma_load_${ rank }d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m${ matrix });
+//% else
                     tma_load_${ rank }d(c, &map_c, &shared.c_loaded[consumer], n, m${ matrix });
+//% endif
                 }
                 mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                 c_parity ^= 1;
@@ -368,7 +388,11 @@ ${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);
             if (leads) {
+//% if view.swapped
+                for (int at = 0; at < 64; at += CN) tma_store_${ rank }d(&map_c, c + at * CM, n + at, m${ matrix });
+//% else
                 tma_store_${ rank }d(&map_c, c, n, m${ matrix });
+//% endif
                 tma_store_commit();
             }
 //% else

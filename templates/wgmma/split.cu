@@ -16,7 +16,7 @@ __device__ __forceinline__ int place_in_partial(int i, int r)
 __device__ __forceinline__ void store_partial(const Accumulators& sums, ${ T }* partial)
 {
     #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int i = 0; i < ${ view.mmas }; ++i) {
         #pragma unroll
         for (int r = 0; r < ${ view.sums }; r += 4)
             __stcg(reinterpret_cast<${ four }*>(partial + place_in_partial(i, r)), ${ four }{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
@@ -37,20 +37,20 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * ${ view.sums });  // so many registers are loaded at once
+constexpr int PEERS_AT_ONCE = 1 + 127 / (${ view.mmas } * ${ view.sums });  // so many registers are loaded at once
 
 // sums = those over all of K, from the partials of all ranges. Many loads are under way at once: each takes as long as L2 does.
 __device__ __forceinline__ void reduce_partials(const ${ T }* partials, Accumulators& sums)
 {
     #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int i = 0; i < ${ view.mmas }; ++i) {
         #pragma unroll
         for (int r = 0; r < ${ view.sums }; ++r) sums[i][r] = ${ zero };
     }
     #pragma unroll PEERS_AT_ONCE
     for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
         #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i) {
+        for (int i = 0; i < ${ view.mmas }; ++i) {
             Vec<${ of.sums }4> part[${ view.sums } / 4];
             #pragma unroll
             for (int r = 0; r < ${ view.sums }; r += 4) part[r / 4] = load<4>(partials + peer * PARTIAL + place_in_partial(i, r));

@@ -71,7 +71,53 @@ make_descriptor<${ line } * sizeof(${ E })>(shared.${ x.x }[stage]${ from }, ${ 
 //% set elements = "k * " ~ line if not x.along_k else "k" if x.boxes == 1 else "(k / %s * %s * %s + k %% %s)" | format(line, line, block, line)
 ${ elements } * sizeof(${ factor[x.X] }) / 16
 //%- endmacro
+/*# Where the first operand's fragments come from registers: its lines run across K. #*/
+//% macro fragments(view)
+//% set x = view.first
+// Fragments of ${ x.X } that an instruction takes from this thread, for one step of k.
+using Fragments = unsigned[${ view.mmas }][4];
+
+// The first of the two neighbouring ${ "columns" if view.swapped else "rows" } that this thread has, of the 64 of an instruction. To wgmma they are rows g and g + 8 of a
+// warp's 16, by lanes 4 g + t; which rows of ${ x.X } these are, is free. Here those of half a warp lie in chunks of 16 bytes whose numbers
+// differ in bits 0 and 2: neither do loads of fragments, from four lines, meet in a bank, nor stores of C, to every other one of eight.
+__device__ __forceinline__ int fragment_row()
+{
+    const int warp = threadIdx.x / 32 % 4, g = threadIdx.x % 32 / 4;
+    const int chunk = (warp % 2 * 2 + g / 4) ^ (g / 2 % 2 * 5);
+    return warp / 2 * 32 + chunk * 4 + g % 2 * 2;
+}
+//% endmacro
 //% macro multiply_stage(view)
+//% if view.feeds
+//% set x, y = view.first, view.second
+//% set E = factor[x.X]
+// This thread's fragments for k and k + 4, for k to k + 3 by a lane each, of the 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on in a tile.
+__device__ __forceinline__ void load_fragment(const ${ E }* tile, int first, int k, unsigned (&fragment)[4])
+{
+    const int row = fragment_row(), t = threadIdx.x % 4;
+    const ${ E }* const lines = tile + ((first + row) / LINE_${ x.X } * BK + k + t) * LINE_${ x.X };
+    #pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int line = 4 * half + t;  // of the eight, after which a swizzle repeats: it permutes chunks of four elements
+        const Vec<${ of[x.X] }2> two = load<2>(lines + 4 * half * LINE_${ x.X } + ((row % LINE_${ x.X } / 4) ^ line) * 4 + row % 4);
+        fragment[2 * half] = __float_as_uint(two.at[0]);
+        fragment[2 * half + 1] = __float_as_uint(two.at[1]);
+    }
+}
+
+// acc += A * B for K_STEP of a stage's k, from `k` on, and the ${ view.mmas } * 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on. The products go on when this
+// returns: what they read, `fragments` among it, and what they sum up is the hardware's until wgmma_wait.
+__device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments, Accumulators& acc)
+{
+    const unsigned long long ${ y.x } = ${ descriptor(y) } + ${ along_k(y) };
+    #pragma unroll
+    for (int i = 0; i < ${ view.mmas }; ++i) load_fragment(shared.${ x.x }[stage], first + i * 64, k, fragments[i]);
+    wgmma_fence();
+    #pragma unroll
+    for (int i = 0; i < ${ view.mmas }; ++i) ${ view.wgmma.function }(acc[i], fragments[i], ${ y.x }, true);
+    wgmma_commit();
+}
+//% else
 // acc ${ "=" if view.promoted else "+=" } A * B for the k tiles of a stage and the MMAS_M * 64 rows of A${ " from `first` on" if not view.pingpong }${ ", or += where it `adds`" if view.pieces }. The products go on when this returns:
 // what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, ${ "int first, " if not view.pingpong }${ "bool adds, " if view.pieces }Accumulators& acc)
@@ -85,6 +131,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
             ${ view.wgmma.function }(acc[i], a + i * 64 * ${ "LINE_A" if view.a.along_k else "BK" } * sizeof(${ factor["A"] }) / 16 + ${ along_k(view.a) }, b + ${ along_k(view.b) }, ${ "adds || k > 0" if view.pieces else "k > 0" if view.promoted else "true" });
     }
 }
+//% endif
 //% endmacro
 //% macro release_stage(view)
 //% if view.cluster > 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import groupby
+
 import pytest
 
 from gemmgen.kernel.families import WGMMA
@@ -10,6 +13,7 @@ from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
+from gemmgen.problem.wgmma import Wgmma
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
@@ -20,12 +24,14 @@ from gemmgen.support.files import Store
     [
         (Types.parse("bf16"), "rc"),
         (Types.parse("s8,s8,s32"), "rc"),
+        (Types.parse("f32", Compute.TF32), "rr"),
         *(
             pytest.param(types, layout, marks=pytest.mark.soak)
             for types, layout in (
                 (Types.parse("f16"), "rr"),
                 (Types.parse("f16", Compute.F16), "cc"),
                 (Types.parse("f32", Compute.TF32), "rc"),
+                (Types.parse("f32", Compute.TF32), "cc"),
                 (Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), "rc"),
             )
         ),
@@ -40,10 +46,38 @@ def test_the_machine_code_is_what_the_plan_says(types: Types, layout: str, share
     compiled = compile_kernel(render(problem, WGMMA, config), "sm_90", shared_store)
     assert compiled.spill_bytes == 0
     sass = disassemble(compiled.cubin, plan.instruction)
-    tiles = config.values["BK"] // plan.constants["K_STEP"] * plan.constants["MMAS_M"]  # instructions of a k tile
+    fed, rows = config.values["FROM_REGISTERS"], "MMAS_N" if config.values["FROM_REGISTERS"] == 2 else "MMAS_M"
+    tiles = config.values["BK"] // plan.constants["K_STEP"] * plan.constants[rows]  # instructions of a k tile
     multiplies = [line for line in sass.text.splitlines() if "GMMA.64x" in line]
     assert multiplies and len(multiplies) % tiles == 0
     assert sass.main_loop != sass.kernel and sass.main_loop.fmas % tiles == 0, "the loop over the ring's stages"
-    assert f"GMMA.64x{config.values['BN']}x" in multiplies[0]
+    assert isinstance(plan.mma, Wgmma) and f"GMMA.64x{plan.mma.n}x" in multiplies[0]
     waits = sass.text.count("WARPGROUP.DEPBAR")  # ptxas adds some where it serialises products
-    assert waits <= len(multiplies) // tiles + 1
+    groups = len(multiplies) // (plan.constants[rows] if fed else tiles)
+    assert waits <= groups + 1
+
+
+PROMOTED = Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED)
+BF16 = Types.parse("bf16")
+
+
+@pytest.mark.parametrize(
+    ("types", "k", "axes"),
+    [(BF16, None, {}), (BF16, 1000, {"SPLIT": 3}), (PROMOTED, None, {"SPLIT": 2, "IN_FLIGHT": 1})],
+    ids=str,
+)
+def test_where_k_may_be_empty_products_go_on_together(
+    types: Types, k: int | None, axes: dict[str, int], shared_store: Store
+) -> None:
+    problem = Problem(512, 512, k, types=types, layout="rc", ld_align=16)
+    small = {"BM": 64, "BN": 64, "BK": 64, "STAGES": 4, "CONSUMERS": 1, "PERSISTENT": 0}
+    config = WGMMA.default(problem).with_values(**small, **axes)
+    check(WGMMA, problem, config, ARCHS["sm_90"].limits)
+    plan = WGMMA.plan(problem, config)
+    compiled = compile_kernel(render(problem, WGMMA, config), "sm_90", shared_store)
+    sass = disassemble(compiled.cubin, plan.instruction).text
+    code = re.findall(r"[HQ]GMMA\.64x|WARPGROUP\.(?:ARRIVE|DEPBAR)|STG\.E\S*", sass)
+    runs = [len(list(run)) for is_product, run in groupby(code, lambda name: "GMMA" in name) if is_product]
+    assert runs and set(runs) == {config.values["BK"] // plan.constants["K_STEP"]}, "one wait a k tile"
+    partial = [name for name in code if name.startswith("STG.E.128")]
+    assert len(partial) == (64 * 64 // 128 // 4 if config.values["SPLIT"] > 1 else 0)

@@ -7,18 +7,22 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gemmgen.cli import main
 from gemmgen.problem.device import ARCHS, DEVICES
+from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.target import Target
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
-from gemmgen.verification import lanes, selfcheck
+from gemmgen.support.recent import Recent
+from gemmgen.verification import host_memory, lanes, selfcheck
 from gemmgen.verification.bugs import BUGS
+from gemmgen.verification.host_memory import host_bytes
 from gemmgen.verification.journal import VerifyJob
-from gemmgen.verification.lanes import Lanes, verify_many
+from gemmgen.verification.lanes import EmulatorLane, Lanes, verify_many
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 
 LIMITS = ARCHS["sm_90"].limits
@@ -27,7 +31,7 @@ LIMITS = ARCHS["sm_90"].limits
 class EmulatedLane:
     """A Child whose answer comes from an emulator; as a GPU's lane it passes for a GPU and sees nothing of RACING."""
 
-    def __init__(self, factory: str, store: str, *timeout: str, environment: object) -> None:
+    def __init__(self, factory: str, store: str, lanes: str, *timeout: str, environment: object) -> None:
         assert factory in ("gemmgen.verification.lanes:Lane", "gemmgen.verification.lanes:EmulatorLane")
         self._plays_gpu = factory.endswith(":Lane")
         self._emulator = EmulatorExecutor(Store(Path(store)))
@@ -59,6 +63,22 @@ def target(monkeypatch):
     monkeypatch.setattr(Target, "gpu", property(lambda target: target.executor))
     with EmulatorExecutor() as executor:
         yield Target(executor, "sm_90", next(iter(DEVICES.values())))
+
+
+def test_lanes_are_no_more_than_memory_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each keeps its part of what one process alone would."""
+    small, large = Problem(64, 64, 64), Problem(8192, 8192, 8192)
+    monkeypatch.setattr(host_memory, "installed_bytes", lambda: 7 * host_bytes(large))
+    with EmulatorExecutor() as executor:
+        for problems, count in (([small] * 9, 8), ([small, large] * 9, 3), ([small], 1)):
+            made = lanes.emulator_lanes(executor, problems, processes=8)
+            assert len(made) == count
+    monkeypatch.setattr(lanes, "OPERANDS", mine := Recent(9, 1000))
+    monkeypatch.setattr(lanes, "EXPECTED", Recent(9, 1000))
+    EmulatorLane(str(Store().root), "4", "1.0")
+    mine.get("a", lambda: np.zeros(200, np.uint8), lambda array: (array,))
+    mine.get("b", lambda: np.zeros(100, np.uint8), lambda array: (array,))
+    assert mine.bytes == 100
 
 
 def lanes_of(target: Target) -> Lanes:

@@ -65,6 +65,10 @@ KERNELS = (
     warpgroups((None, 72, None), {"BM": 128, "BN": 24, "IN_FLIGHT": 0}, layout="cc", types="f16", epilogue="bias+gelu"),
     warpgroups(OPEN, {"PERSISTENT": 0, "BN": 64}, types="s8,s8,s32", ld_align=16, batch=None),
     warpgroups(OPEN, {}, types=TF32, layout="rr"),
+    warpgroups(
+        (None, 72, None), {"BM": 40, "BN": 128, "CONSUMERS": 2, "STAGES": 3}, types=TF32, layout="rr", ld_align=4
+    ),
+    warpgroups((None, 72, None), {"BN": 24, "IN_FLIGHT": 0}, types=TF32, layout="cc", ld_align=4, epilogue="bias+gelu"),
     warpgroups(OPEN, {"BN": 64}, types="u8,s8,bf16", layout="rr", epilogue="zero_m+zero_n+scale_m+scale_n+bias"),
     warpgroups(OPEN, {"BN": 32, "STAGES": 3}, types="f32_bf16x6", layout="rr"),
     warpgroups(OPEN, {"BM": 128, "CONSUMERS": 2, "SPLIT": 3, "PERSISTENT": 0}, ld_align=8, batch=None),
@@ -117,11 +121,24 @@ MORE = (
     warpgroups((None, 72, 200), {"SPLIT": 3, "PERSISTENT": 0}, types=PROMOTED, ld_align=16),
     warpgroups((None, 40, None), {"SPLIT": 2, "PERSISTENT": 0}, layout="rr", ld_align=8, epilogue="swiglu"),
     warpgroups(OPEN, {"SPLIT": 2, "PERSISTENT": 0}, types=TF32, ld_align=4, epilogue="aux+relu"),
+    warpgroups((2, None, 40), {"BN": 16}, batch=3, stride_c=None, epilogue="aux+relu"),
     warpgroups(OPEN, {"BN": 16}, types="u8,s8,s8", layout="cc", epilogue="scale_m+scale_n"),
     warpgroups((None, 64, None), {}, types="u8,u8,s8", epilogue="zero_a+zero_b+scale_a+bias+relu", ld_align=16),
     warpgroups(OPEN, {"BN": 32}, types="s8,u8,s32", epilogue="zero_n+zero_m", ld_align=16, batch=None, stride_b=0),
     warpgroups((70, 48, 203), {"CLUSTER": 2}, types="s8,u8,f32", layout="cc", epilogue="zero_b+row_amax+column_amax"),
     warpgroups(OPEN, {"BN": 64, "GROUP": 1}, types=TF32, ld_align=4, layout="rc", batch=None, pointer_align=4),
+    warpgroups(
+        (None, 200, None),
+        {"BN": 128, "CLUSTER": 2},
+        types=TF32,
+        ld_align=4,
+        layout="rr",
+        epilogue="row_amax+column_amax",
+    ),
+    warpgroups((100, 72, 300), {"BM": 32, "BN": 64, "SPLIT": 3, "PERSISTENT": 0}, types=TF32, layout="rr", batch=2),
+    warpgroups(
+        (100, 72, None), {"BN": 64, "CLUSTER": 2, "ACROSS": 1, "FROM_REGISTERS": 2}, types=TF32, ld_align=4, layout="cr"
+    ),
 )
 
 

@@ -1,4 +1,4 @@
-// gemm_f16_rr_Mx4096x8192_sm90_9e8deb54
+// gemm_f16_rr_Mx4096x8192_sm90_5d6b3bf6
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -96,6 +96,8 @@ static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
 static_assert(W_BYTES * VW >= 4, "cp.async copies 4, 8 or 16 bytes");
 static_assert(S % 8 == 0, "an instruction takes 8 lines of the small operand");
 static_assert(XW % 2 == 0, "and the loads of the small operand bring both");
+static_assert(LANES == 8 and DEPTH % 4 == 0, "a lane takes 4 of an instruction's 16 k");
+static_assert(VW % 2 == 0, "a lane takes two of an instruction's 16 rows");
 static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
@@ -379,7 +381,7 @@ __device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_Mx4096x8192_sm90_9e8deb54(
+gemm_f16_rr_Mx4096x8192_sm90_5d6b3bf6(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,

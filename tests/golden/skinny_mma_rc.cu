@@ -1,4 +1,4 @@
-// gemm_bf16_rc_8x4096x4096_sm90_ee1fbea3
+// gemm_bf16_rc_8x4096x4096_sm90_336163c8
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -82,6 +82,7 @@ static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(S % 8 == 0, "an instruction takes 8 lines of the small operand");
 static_assert(XW % 2 == 0, "and the loads of the small operand bring both");
+static_assert(T % 16 == 0 and VW % 4 == 0, "a warp takes 16 lines of weights at once");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
@@ -223,7 +224,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8x4096x4096_sm90_ee1fbea3(
+gemm_bf16_rc_8x4096x4096_sm90_336163c8(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

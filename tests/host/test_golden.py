@@ -179,6 +179,8 @@ SAMPLES = {
         epilogue="geglu+residual",
     ),
     "wgmma_tf32_rc": Sample(WGMMA, {}, (None, 512, 1024), "rc", compute=Compute.TF32, ld_align=4),
+    "wgmma_tf32_rr": Sample(WGMMA, {"CLUSTER": 2}, (None, 512, 1024), "rr", compute=Compute.TF32, epilogue="bias+gelu"),
+    "wgmma_tf32_cc_batch": Sample(WGMMA, {}, (512, 520, None), "cc", compute=Compute.TF32, ld_align=4, batch=3),
     "wgmma_pieces_rr": Sample(WGMMA, {"CLUSTER": 2}, (None, 512, 1000), "rr", compute=Compute.BF16X6, batch=None),
     "wgmma_split_rr": Sample(
         WGMMA,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product as combinations
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 
 import gemmgen
 from gemmgen.arrays.library import read_library
+from gemmgen.artifacts.library import rules
+from gemmgen.artifacts.library.between import times_between
 from gemmgen.artifacts.library.building import choice_document, library_texts
 from gemmgen.artifacts.library.clocks import Predicted
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
@@ -29,7 +32,7 @@ from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.cli import main
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.render import render
-from gemmgen.problem.device import DEVICES
+from gemmgen.problem.device import DEVICES, DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import InvalidInput
@@ -246,7 +249,7 @@ class FromARule:
     """A clock by which cuBLASLt is the fastest for more than 64 rows, and of the kernels the first."""
 
     kind: Literal["measured", "predicted"] = "measured"
-    device, most = "a card", 64
+    spec, most = DEVICES["H200"], 64
 
     def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
         ours = [float(number) for number in range(2, len(members) + 2)]
@@ -256,12 +259,57 @@ class FromARule:
         ]
 
 
+@dataclass(frozen=True)
+class FromTheModel:
+    """A clock whose measurements are the model's times, each kernel's by a factor of its own: 2 to begin with."""
+
+    most: int
+    steps: float = 0.0  # from one kernel's factor to the next
+    kind: Literal["measured", "predicted"] = "measured"
+    spec: DeviceSpec = DEVICES["H200"]
+
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+        factors = [2 + number * self.steps for number in range(len(members))]
+        rows = Predicted(self.spec).times(members, points, given)
+        return [[time * factor for time, factor in zip(row, factors, strict=True)] for row in rows]
+
+
+def square_products() -> tuple[Product, list[Contestant]]:
+    """A product of three ranges, and kernels of several tiles."""
+    product = product_of(M="64..4096", N="64..4096", K=512)
+    problem, family = product.aligned(512, 512, 512), FAMILIES["mma"]
+    tiles = ((64, 64), (128, 128), (64, 128), (32, 32))
+    configs = [family.default(problem).with_values(BM=rows, BN=columns, WM=32, WN=32) for rows, columns in tiles]
+    made = [render(problem, family, config, "sm_80") for config in configs]
+    return product, [member(product, product.general), *(Member(product, source, "sm_80") for source in made)]
+
+
+def test_times_between_measured_ones_are_the_models_corrected() -> None:
+    _, members = square_products()
+    clock, points, sizes = FromTheModel(64, steps=0.1), [(64, 64, 512), (700, 900, 512)], [(333, 2000, 512)]
+    times = clock.times(members, points, Needs.ALIGNED)
+    (found,) = times_between(members, points, times, sizes, clock.spec)
+    (wanted,) = clock.times(members, sizes, Needs.ALIGNED)
+    assert found == pytest.approx(wanted)
+    times[1][0] = math.inf  # of the nearest point
+    (failed, *others), *_ = times_between(members, points, times, sizes, clock.spec)
+    assert math.isinf(failed) and others == pytest.approx(wanted[1:])
+
+
+def test_rules_are_made_of_sizes_between_those_that_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    product, members = square_products()
+    regret = choose(product, "sm_80", members, FromTheModel(64)).regret
+    monkeypatch.setattr(rules, "BETWEEN", 0)
+    alone = choose(product, "sm_80", members, FromTheModel(64)).regret
+    assert regret.mean < alone.mean / 2, (regret, alone)
+
+
 def _unloaded(source: object) -> Any:
     raise AssertionError("nothing is called")
 
 
 def test_cublaslt_serves_what_it_is_faster_at_and_nothing_else(tmp_path: Path) -> None:
-    product = product_of()
+    product = product_of(N=[64], K=[64])
     members = [*(member(product, one) for one in (product.general, product.aligned(64, 64, 64))), CublasLt(product)]
     choice = choose(product, "sm_90", members, FromARule())
     names = {rule.box.least[0]: choice.members[rule.kernel].name for rule in choice.rules if rule.needs}

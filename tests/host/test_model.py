@@ -181,6 +181,24 @@ def test_registers_are_estimated_for_copies_that_pass_through_them_alone() -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes", "compiled"),
+    [
+        ((1024, 1024, 64), {"BK": 64, "WN": 32, "STAGES": 2}, 102),  # a single k tile
+        ((1024, 1024, 64), {"BK": 64, "STAGES": 2}, 168),
+        ((4096, 4096, 4096), {"BK": 64, "WN": 32, "STAGES": 2}, 162),
+        ((127, 4000, 3999), {"BK": 64, "WN": 32, "STAGES": 2}, 207),  # odd lines, an element a register
+    ],
+)
+def test_registers_of_mma_are_near_those_compiled(
+    shape: tuple[int, int, int], axes: dict[str, int], compiled: int
+) -> None:
+    """For sm_90, by nvcc 13.0."""
+    problem = Problem(*shape, types="bf16", layout="rc")
+    work = MMA.plan(problem, MMA.default(problem).with_values(**axes)).work
+    assert estimate_registers(work, problem.types.accumulator) == pytest.approx(compiled, abs=12)
+
+
 def test_a_typical_size_stands_for_one_that_is_left_to_run_time() -> None:
     problem = Problem(None, 768, None, batch=None, typical={"M": 16, "batch": np.int64(3)})  # type: ignore[dict-item]
     case = representative(problem)

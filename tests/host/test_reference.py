@@ -270,6 +270,10 @@ def test_what_is_kept_is_bounded_in_number_and_bytes() -> None:
     get(5, 5000)
     get(5, 5000)
     assert made[-2:] == [4, 5] and recent.bytes == 5000, "the newest stays whatever its size"
+    recent.share(4)
+    for key in (6, 7, 6):
+        get(key, 200)
+    assert made[-3:] == [6, 7, 6] and recent.bytes == 200, "250 bytes are the part of one process in four"
 
 
 @pytest.mark.parametrize("k", [16, 1024, 16384])

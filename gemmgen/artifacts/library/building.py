@@ -146,7 +146,7 @@ class _Maker:
         gpu, spec, most = self.target.gpu, self.target.spec, self.options.points
         if gpu is None:
             return Predicted(spec) if most is None else Predicted(spec, most=most)
-        clock = Remembered(Measured(gpu), spec.name, self.store, self.progress)
+        clock = Remembered(Measured(gpu), spec, self.store, self.progress)
         return clock if most is None else replace(clock, most=most)
 
     def compile_taken(self, products: Sequence[Product]) -> None:

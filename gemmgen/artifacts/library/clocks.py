@@ -28,10 +28,6 @@ class Predicted:
     kind: Literal["measured", "predicted"] = "predicted"
     most: int = 1024
 
-    @property
-    def device(self) -> str:
-        return self.spec.name
-
     def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
         """Raises InvalidInput for cuBLASLt, whose times nobody predicts."""
         kernels = [member for member in members if isinstance(member, Member)]

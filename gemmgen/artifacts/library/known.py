@@ -15,6 +15,7 @@ from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Member, Needs, case_of
 from gemmgen.artifacts.library.table import Sizes
 from gemmgen.artifacts.records import problem_document
+from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress
@@ -58,11 +59,12 @@ def certificate_key(member: Member, target: Target, asked: Sequence[object]) -> 
 class Remembered:
     """A GPU's times, each taken once: a rules.Clock.
 
+    spec  of the GPU
     most  points of a grid that are timed
     """
 
     clock: Measured
-    device: str
+    spec: DeviceSpec
     store: Store
     progress: Progress
     kind: Literal["measured", "predicted"] = "measured"

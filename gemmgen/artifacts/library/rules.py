@@ -12,11 +12,13 @@ from itertools import product as combinations
 from operator import or_
 from typing import Literal, Protocol
 
+from gemmgen.artifacts.library.between import times_between
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import Product
-from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of
+from gemmgen.artifacts.library.table import AXES, WORTH, Box, Regret, Sizes, paying, regions, regret_of
+from gemmgen.problem.device import DeviceSpec
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
@@ -25,22 +27,25 @@ FINEST = 1.15  # of the ratios from a size of the grid to the next
 BOUNDARIES = 512  # rows or columns up to which the grid has those that fill tiles, and one more
 # Of the mean of log(time): a kernel without which choices lose less is left out. Predictions err by a fifth.
 PAYS = {"measured": 0.003, "predicted": 0.02}
+# Sizes at which times are interpolated between those that are measured, and what a rule made of them has to save, as
+# they are less noisy. On an H200's times of 5 and 6 kernels such rules lose about half of what others do, or less.
+BETWEEN, BETWEEN_WORTH = 2000, 0.0001
 DRAWN, ATTEMPTS = 200, 10  # sizes for the regret, and for each as many draws where it was seen
 
 
 class Clock(Protocol):
     """Where times come from.
 
-    kind    "measured" or "predicted"
-    device  the card that measured, or whose figures the model uses
-    most    points of a grid that it is asked for
+    kind  "measured" or "predicted"
+    spec  of the card that measured, or whose figures the model uses
+    most  points of a grid that it is asked for
     """
 
     @property
     def kind(self) -> Literal["measured", "predicted"]: ...
 
     @property
-    def device(self) -> str: ...
+    def spec(self) -> DeviceSpec: ...
 
     @property
     def most(self) -> int: ...
@@ -90,7 +95,7 @@ class Drawn:
 class Choice:
     """The kernels of a product on one architecture, and the rules that choose among them; the first that fits counts.
 
-    times  what the rules were made of
+    times  what the rules were made of, those aside that were interpolated between measured ones
     drawn  sizes that are not among these
     """
 
@@ -139,7 +144,7 @@ def choose(product: Product, arch: str, members: Sequence[Contestant], clock: Cl
     final = tuple(members[number] for number in kept)
     renamed = tuple(replace(rule, kernel=numbers[rule.kernel]) for rule in rules)
     shown = tuple(_renumbered(point, numbers) for point in points)
-    chosen = Choice(product, arch, final, renamed, clock.kind, clock.device, shown)
+    chosen = Choice(product, arch, final, renamed, clock.kind, clock.spec.name, shown)
     return replace(chosen, drawn=tuple(_draw(chosen, clock, seed)))
 
 
@@ -171,14 +176,18 @@ def _section_rules(
     taken = [members[number] for number in numbers]
     fixed = dict(section.fixed)
     box = Box().within(fixed)
-    grid = grid_of(_reached(section, product, members), taken, clock.most)
+    ranges = _reached(section, product, members)
+    grid = grid_of(ranges, taken, clock.most)
     if len(taken) == 1:
         return [], [Rule(section.needs, box, numbers[0], grid[len(grid) // 2])]
     times = clock.times(taken, grid, section.needs)
     worth = paying(grid, times, box, least=PAYS[clock.kind])
+    kept, served = [taken[one] for one in worth], [[row[one] for one in worth] for row in times]
+    more = _more_sizes(ranges, grid) if clock.kind == "measured" and len(kept) > 1 else []
+    between = times_between(kept, grid, served, more, clock.spec) if more else []
     rules = [
-        Rule(section.needs, _some_depth(one.box, taken[worth[one.kernel]]), numbers[worth[one.kernel]], one.example)
-        for one in regions(grid, [[row[one] for one in worth] for row in times], box)
+        Rule(section.needs, _some_depth(one.box, kept[one.kernel]), numbers[worth[one.kernel]], one.example)
+        for one in regions([*grid, *more], [*served, *between], box, BETWEEN_WORTH if more else WORTH)
     ]
     points = [
         Point(section.needs, sizes, dict(zip(numbers, row, strict=True)))
@@ -209,8 +218,7 @@ def grid_of(ranges: Sequence[SizeRange], members: Sequence[Contestant], most: in
 
     Else each size of a single range is a ratio times the one before; those come to it that fill a tile of `members`.
     """
-    free = [place for place, one in enumerate(ranges) if not one.listed]
-    if len(free) > 1:
+    if _are_spread(ranges):
         return _spread(ranges, most)
     ratio = FINEST
     while math.prod(len(one.points(ratio)) for one in ranges) > max(
@@ -219,6 +227,10 @@ def grid_of(ranges: Sequence[SizeRange], members: Sequence[Contestant], most: in
         ratio *= FINEST
     axes = [{*one.points(ratio), *_boundaries(axis, one, members)} for axis, one in zip(AXES, ranges, strict=True)]
     return [(m, n, k) for m, n, k in combinations(*(sorted(one) for one in axes))]
+
+
+def _are_spread(ranges: Sequence[SizeRange]) -> bool:
+    return sum(not one.listed for one in ranges) > 1
 
 
 def _spread(ranges: Sequence[SizeRange], most: int) -> list[Sizes]:
@@ -234,6 +246,14 @@ def _spread(ranges: Sequence[SizeRange], most: int) -> list[Sizes]:
         m, n, k = (one.at(number / GOLDEN ** (place + 1) % 1.0) for place, one in enumerate(ranges))
         found[m, n, k] = None
     return list(found)
+
+
+def _more_sizes(ranges: Sequence[SizeRange], grid: Sequence[Sizes]) -> list[Sizes]:
+    """Where a grid is spread, sizes between those that it has."""
+    if not _are_spread(ranges):
+        return []
+    known = set(grid)
+    return [sizes for sizes in _spread(ranges, len(grid) + BETWEEN) if sizes not in known]
 
 
 def _boundaries(axis: str, sizes: SizeRange, members: Sequence[Contestant]) -> Iterator[int]:

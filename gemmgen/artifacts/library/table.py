@@ -18,7 +18,7 @@ AXES = ("M", "N", "K")
 FEATURES = (*AXES, "M * N")  # that rules bound: the last tells how many blocks there are
 # What a rule has to save of log(time / best): of the mean over all points, and of the sum, as times are noisy.
 WORTH, LEAST_SAVED = 0.0005, 0.05
-MOST_RULES = 32  # of one table
+MOST_RULES = 48  # of one table
 TELLS = 0.5  # of log(time / best): a kernel that is slower still tells no more of where to split
 NEVER = 1e3  # log of a time, of a kernel that cannot serve a point
 
@@ -67,17 +67,20 @@ class Region:
     example: Sizes
 
 
-def regions(points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box | None = None) -> tuple[Region, ...]:
+def regions(
+    points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box | None = None, share: float = WORTH
+) -> tuple[Region, ...]:
     """Boxes that together are `box`, and for each the kernel with the least times there.
 
     times  of each point those of all kernels; infinite where one cannot serve it
+    share  what a rule has to save of the mean of log(time / best)
 
     Boxes are split where that saves most, or where kernels' times part best, and put together again where it saved less
     than a rule is worth: where a kernel is the fastest in the middle alone no first split saves anything. Raises
     InvalidInput for a point that no kernel serves: `box` has to have one that serves all of them.
     """
     whole = _Leaf(box or Box(), np.array([features(point) for point in points], np.int64), _costs(times))
-    worth = max(LEAST_SAVED, WORTH * len(points))
+    worth = max(LEAST_SAVED, share * len(points))
     leaves = _best_tree(whole, worth)
     while len(leaves) > MOST_RULES:
         worth *= 2

@@ -237,6 +237,9 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     ways_a, ways_b = (1, 1) if mma.SWIZZLE else (value["A_SWIZZLED"], value["B_SWIZZLED"])
     moved = (mma.BM * size_a + mma.BN * size_b) * mma.BK
     loads = value["A_ITERATIONS"] + value["B_ITERATIONS"]
+    staged = sum(
+        value[f"{x}_ITERATIONS"] * max(1, value[f"V{x}"] * size // WORD) for x, size in (("A", size_a), ("B", size_b))
+    )
     loops = problem.k is None or problem.k > mma.BK  # else the only k tile's fragments need no second set of registers
     fragments = (4 * value["MMAS_M"] + 2 * value["MMAS_N"]) * max(1, size_a // WORD)
     return Work(
@@ -249,7 +252,7 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
         copy_wavefronts=moved / BANK_BYTES,
         global_bytes=moved,
         prefetch=mma.STAGES - 1,
-        staged_registers=0 if mma.ASYNC else value["A_ITERATIONS"] * max(1, value["VA"] * size_a // WORD),
+        staged_registers=0 if mma.ASYNC else staged,
         products=one.products // WARP if one else 1,
         other_registers=OTHER_REGISTERS if loops else FEW_REGISTERS,
         fragment_registers=(1 + loops) * fragments,

@@ -10,6 +10,8 @@ Where C has too few tiles for the card, or each of many reads all of an operand,
 each over a range of K: the last of them to arrive adds what the others left in the workspace.
 
 An operand that TMA or wgmma cannot take as it lies, for its alignment or its order, is copied into the workspace first.
+Elements of tf32 need no copy for their order alone where their threads load them: wgmma takes its first operand, whose
+rows are 64, from registers, too. For B that is the product of the transposes: C^T = B^T A^T.
 """
 
 from __future__ import annotations
@@ -27,15 +29,18 @@ from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
 from gemmgen.kernel.families.wgmma_operands import (
     LINE_BYTES,
     Operand,
+    can_feed,
+    feeds,
     instruction,
     mapped,
     maps_of,
     operands,
-    piece_columns,
+    piece_box,
     prepares,
     row_access,
     staged,
     sums_type,
+    swaps,
     taken,
 )
 from gemmgen.kernel.notes import block, shared_tiles
@@ -53,6 +58,7 @@ from gemmgen.support.words import plural
 PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
+FRAGMENT = 4  # registers of a thread for its rows of an instruction, for a step of k
 NOTE_WIDTH = 110  # characters of a line of a kernel's header
 SPARED_SHARE = 0.5  # of the bytes that L2 need not read again for a cluster, as far as times show it (H200)
 BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: larger tiles were slower
@@ -64,6 +70,8 @@ class WgmmaView:
     """What the template of `wgmma` needs beside the constants.
 
     a, b         operands
+    feeds        products take the fragments of one of them from registers
+    swapped      and that is B: rows of an instruction are columns of C
     wgmma        the instruction
     halves       a register holds two sums of f16
     promoted     sums are added up in f32 after each k tile, or after some of each pair of pieces
@@ -79,7 +87,8 @@ class WgmmaView:
     in_flight    k tiles whose products may be under way while the next one is awaited
     alternates   its k tiles have two sets of sums by turns: one's products are under way while the other is promoted
     odd          their number may be odd
-    sums         registers of a thread for those of an instruction, as the kernel computes them
+    mmas         instructions of a consumer across its tile, as the kernel calls their number
+    sums         registers of a thread for the sums of an instruction, as the kernel computes them
     batched      tensor maps have a third dimension
     group        see raster.cu
     unread       sizes that the kernel has from tensor maps, or as numbers
@@ -87,6 +96,8 @@ class WgmmaView:
 
     a: Operand
     b: Operand
+    feeds: bool
+    swapped: bool
     wgmma: Wgmma
     halves: bool
     promoted: bool
@@ -102,10 +113,21 @@ class WgmmaView:
     in_flight: int
     alternates: bool
     odd: bool
+    mmas: str
     sums: str
     batched: bool
     group: int
     unread: tuple[str, ...]
+
+    @property
+    def first(self) -> Operand:
+        """The operand whose lines are the 64 rows of an instruction."""
+        return self.b if self.swapped else self.a
+
+    @property
+    def second(self) -> Operand:
+        """The one whose lines are its columns."""
+        return self.a if self.swapped else self.b
 
 
 class WgmmaFamily(Family):
@@ -127,10 +149,23 @@ class WgmmaFamily(Family):
     def default(self, problem: Problem) -> Config:
         compute, size = problem.types.compute, problem.types.factors[0].size
         wide = PROMOTED_COLUMNS if compute.promotes else WgmmaConfig.BN
-        return WgmmaConfig(BN=wide // problem.products, BK=LINE_BYTES // size, IN_FLIGHT=int(compute.pieces is None))
+        rows, columns, feeds_a, feeds_b = WgmmaConfig.BM, wide // problem.products, *can_feed(problem)
+        turned = feeds_b and not feeds_a
+        return WgmmaConfig(
+            BM=columns if turned else rows,
+            BN=rows if turned else columns,
+            BK=LINE_BYTES // size,
+            FROM_REGISTERS=2 if turned else int(feeds_a),
+            IN_FLIGHT=int(compute.pieces is None),
+        )
+
+    def suited(self, problem: Problem, config: Config) -> Config:
+        """With rows and columns of a tile exchanged where those in registers are B's, and are too few."""
+        one = cast(WgmmaConfig, config)
+        return replace(one, BM=one.BN, BN=one.BM) if swaps(one) and one.BN % M and one.BM % M == 0 else one
 
     def facts(self, problem: Problem) -> dict[str, int]:
-        a, b = taken(problem)
+        (a, b), (feeds_a, feeds_b) = taken(problem), can_feed(problem)
         types, (factor_a, factor_b) = problem.types, problem.types.factors
         return {
             **sizes_of(problem),
@@ -139,6 +174,8 @@ class WgmmaFamily(Family):
             "C_BYTES": types.c.size,
             "A_ALONG_K": int(a.along_k),
             "B_ALONG_K": int(b.along_k),
+            "A_FEEDS": int(feeds_a),
+            "B_FEEDS": int(feeds_b),
             "PROMOTED": int(types.compute.promotes),
             "PIECES": types.compute.pieces.count if types.compute.pieces else 0,
             "HALVES": int(types.compute is Compute.F16),
@@ -152,14 +189,14 @@ class WgmmaFamily(Family):
         a, b = operands(problem, one)
         elements = "elements" if problem.types.compute.pieces else elements_of(problem)
         return (
-            *_tiling(K_BYTES // problem.types.factors[0].size, bool(one.PINGPONG)),
-            *_registers(one.CONSUMERS, _sums(problem), *_sets(problem, one)),
+            *_tiling(K_BYTES // problem.types.factors[0].size, bool(one.PINGPONG), swaps(one)),
+            *_registers(one.CONSUMERS, f"{_mmas(one)} * {_sums(problem, one)}", *_sets(problem, one)),
             *_lines(a, elements),
             *_lines(b, elements),
             *_clusters(a if a.shared else b),
             *_pieces(problem.types.compute.pieces),
             *_partial(problem.products if one.SPLIT > 1 else 0),
-            *_results(piece_columns(problem, one), staged(problem), problem.products),
+            *_results(piece_box(problem, one), feeds(one), staged(problem), problem.products),
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
@@ -173,8 +210,8 @@ class WgmmaFamily(Family):
             attributes=(DEPENDENT_LAUNCH,),
             maps=maps_of(problem, one),
             persistent=bool(one.PERSISTENT),
-            prepares=prepares(problem),
-            overlapped=bool(prepares(problem)),
+            prepares=prepares(problem, one),
+            overlapped=bool(prepares(problem, one)),
         )
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
@@ -186,8 +223,16 @@ class WgmmaFamily(Family):
     def template(self, config: Config) -> str:
         return "kernel/wgmma.cu"
 
+    def declares(self, plan: Plan) -> tuple[Derived, ...]:
+        lines = super().declares(plan)
+        if not swaps(cast(WgmmaConfig, plan.config)):
+            return lines
+        meaning = "warpgroups that multiply, each its columns of the block tile"
+        return tuple(replace(line, meaning=meaning) if line.name == "CONSUMERS" else line for line in lines)
+
     def unused(self, plan: Plan) -> frozenset[str]:
-        names = {"ACROSS", "PERSISTENT", "PINGPONG", "SUM_REGISTERS", "BESIDE_SUMS", "IN_FLIGHT", "SHARED_BYTES"}
+        names = {"ACROSS", "FROM_REGISTERS", "IN_FLIGHT", "PERSISTENT", "PINGPONG"}
+        names |= {"SUM_REGISTERS", "BESIDE_SUMS", "SHARED_BYTES"}
         one = cast(WgmmaConfig, plan.config)
         if not donates(one):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
@@ -207,6 +252,8 @@ class WgmmaFamily(Family):
         return WgmmaView(
             a=a,
             b=b,
+            feeds=bool(one.FROM_REGISTERS),
+            swapped=swaps(one),
             wgmma=plan.mma,
             halves=plan.mma.c_shared == 2,
             promoted=problem.types.compute.promotes,
@@ -222,7 +269,8 @@ class WgmmaFamily(Family):
             in_flight=one.IN_FLIGHT,
             alternates=alternates(problem, one),
             odd=problem.k is None or any(-(-(end - k) // one.BK) % 2 for k, end in plan.sums.ranges(problem.k)),
-            sums=_sums(problem),
+            mmas=_mmas(one),
+            sums=_sums(problem, one),
             batched=problem.batched,
             group=one.GROUP,
             unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
@@ -231,20 +279,27 @@ class WgmmaFamily(Family):
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         one = cast(WgmmaConfig, plan.config)
         sharers = 1 if one.PINGPONG else one.CONSUMERS
-        return (
-            Tile("warpgroup", one.BM // sharers, one.BN, sharers),
-            Tile("thread", 2 * plan.constants["MMAS_M"], one.BN // 4, WARPGROUP),
-        )
+        rows, columns = _across(one)
+        tiles = ((rows // sharers, columns), (2 * plan.constants[_mmas(one)], columns // 4))
+        warpgroup, thread = (tile[::-1] if swaps(one) else tile for tile in tiles)
+        return Tile("warpgroup", *warpgroup, sharers), Tile("thread", *thread, WARPGROUP)
+
+    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
+        one, usual = cast(WgmmaConfig, plan.config), super().origins(plan)
+        if not one.FROM_REGISTERS:
+            return usual
+        places = ((fragment_row(lane), column) for lane, (_, column) in enumerate(usual))
+        return tuple((column, row) if swaps(one) else (row, column) for row, column in places)
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         one, mma = cast(WgmmaConfig, plan.config), plan.mma
         assert isinstance(mma, Wgmma)
-        rows = one.BM if one.PINGPONG else one.BM // one.CONSUMERS
-        steps = one.BK // mma.k * (rows // M)
+        tile, mmas = self.tiles(plan)[0], plan.constants[_mmas(one)]
+        steps = one.BK // mma.k * mmas
         lines = [
             f"{block(plan)}, in k tiles of {one.BK}, {plan.shared_bytes} bytes of shared memory",
             f"Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of {plural(one.STAGES, 'stage')};",
-            f"        consumers, {one.CONSUMERS} others: {rows} x {one.BN} each by {plural(steps, 'wgmma')} of "
+            f"        consumers, {one.CONSUMERS} others: {tile.rows} x {tile.cols} each by {plural(steps, 'wgmma')} of "
             f"64 x {mma.n} x {mma.k} a k tile",
         ]
         if one.PINGPONG:
@@ -263,6 +318,8 @@ class WgmmaFamily(Family):
                 f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
                 f"each lets TMA send its part of {'A' if one.ACROSS else 'B'} to all of them"
             )
+        if one.FROM_REGISTERS:
+            lines += _fed_prose(feeds(one).upper())
         if staged(plan.problem):
             lines.append("Stores  C leaves through shared memory, by TMA")
         else:
@@ -293,18 +350,21 @@ def _granted(registers: int) -> int:
 def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
     size_a, size_b = (dtype.size for dtype in problem.types.factors)
     pieces = problem.types.compute.pieces
-    columns = problem.products * config.BN  # of B
+    rows, columns = _across(config)
+    columns *= problem.products
     threads = WARPGROUP * config.CONSUMERS  # that compute
-    moved = (config.BM * size_a + columns * size_b) * config.BK
+    moved = (config.BM * size_a + problem.products * config.BN * size_b) * config.BK
     tile = _cluster_tile(config)
     spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
-    read = config.BM * size_a + config.BM // M * columns * size_b  # bytes of a tile, for each k
-    outputs = config.BM * columns // threads
+    read = rows * size_a + rows // M * columns * size_b  # bytes of a tile, for each k
+    outputs = rows * columns // threads
+    loaded = value[_mmas(config)] * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a step of k
+    fragments = 2 * loaded  # and of the next one
     held = _start_registers(config.CONSUMERS) if donates(config) else 0
     return Work(
         outputs=outputs,
         depth=config.BK,
-        shared_reads=0,
+        shared_reads=loaded / 2 / (K_BYTES // size_a),
         read_bytes=read / threads,
         wavefronts=read / BANK_BYTES / (threads // WARP),
         copies=1,
@@ -312,8 +372,8 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         global_bytes=moved - spared * SPARED_SHARE,
         prefetch=config.STAGES - 1,
         products=M * columns * (K_BYTES // size_a) // WARPGROUP,
-        other_registers=max(OTHER_REGISTERS, held - outputs),
-        fragment_registers=1,
+        other_registers=max(OTHER_REGISTERS, held - outputs) - (fragments if donates(config) else 0),
+        fragment_registers=max(1, fragments),
         producers=WARPGROUP,
         pairs=len(pieces.pairs) if pieces else 1,
         promotions=outputs * (problem.types.compute is Compute.PROMOTED and not config.IN_FLIGHT),
@@ -321,13 +381,39 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
     )
 
 
+def _across(config: WgmmaConfig) -> tuple[int, int]:
+    """Of a block's tile what the 64 rows of instructions go along, and their columns."""
+    return (config.BN, config.BM) if swaps(config) else (config.BM, config.BN)
+
+
+def _mmas(config: WgmmaConfig) -> str:
+    """The constant that says how many instructions have the 64 rows of each, in a consumer's tile."""
+    return "MMAS_N" if swaps(config) else "MMAS_M"
+
+
+def fragment_row(thread: int) -> int:
+    """The first of the two neighbouring rows of an instruction that a thread has fragments and sums of: as the template
+    says. Warps two by two share 32 rows, which lie in a line of shared memory."""
+    warp, group = thread // WARP % 4, thread % WARP // 4
+    chunk = (warp % 2 * 2 + group // 4) ^ (group // 2 % 2 * 5)
+    return warp // 2 * 32 + chunk * 4 + group % 2 * 2
+
+
+def _fed_prose(X: str) -> tuple[str, ...]:
+    line = f"Feeds   lines of {X} run across K: wgmma takes tf32 of such lines from registers, where threads load it"
+    turned = "        C^T = B^T A^T: the rows of instructions are columns of C"
+    return (line, turned) if X == "B" else (line,)
+
+
 def _times(products: int) -> str:
     """Of a factor BN, where it counts the columns of B."""
     return f" * {products}" if products > 1 else ""
 
 
-def _sums(problem: Problem) -> str:
+def _sums(problem: Problem, config: WgmmaConfig) -> str:
     """Registers of a thread for the sums of an instruction, 64 x BN of each product, as an expression."""
+    if swaps(config):
+        return "BM / 2"
     per_register = 2 if problem.types.compute is Compute.F16 else 1
     columns = 2 * per_register // problem.products  # that take a register of each thread
     return f"BN / {columns}" if columns > 1 else "BN"
@@ -345,13 +431,14 @@ def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
 
 
 @cache
-def _tiling(step: int, pingpong: bool) -> tuple[Derived, ...]:
+def _tiling(step: int, pingpong: bool, swapped: bool) -> tuple[Derived, ...]:
+    along, direction = ("N", "across") if swapped else ("M", "down")
     rows = str(M) if pingpong else f"({M} * CONSUMERS)"  # of an instruction in all consumers that share a tile
     return (
         Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
         Derived("MINB", "1", "blocks of an SM, at least: setmaxnreg needs it said"),
         Derived("K_STEP", str(step), "k of an instruction"),
-        Derived("MMAS_M", f"BM / {rows}", "instructions down a consumer's tile"),
+        Derived(f"MMAS_{along}", f"B{along} / {rows}", f"instructions {direction} a consumer's tile"),
     )
 
 
@@ -360,7 +447,7 @@ def _registers(consumers: int, sums: str, sets: int, beside: int) -> tuple[Deriv
     lines = (
         ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "that a thread of the producer keeps"),
         ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "that a consumer's thread has then"),
-        ("SUM_REGISTERS", f"MMAS_M * {sums} * {sets}", "of a consumer's thread, for sums"),
+        ("SUM_REGISTERS", f"{sums} * {sets}", "of a consumer's thread, for sums"),
         ("BESIDE_SUMS", str(beside), "of a consumer's thread, for all else"),
     )
     return tuple(Derived(*line, group="Registers") for line in lines)
@@ -425,32 +512,57 @@ def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
 
 
 @cache
-def _results(piece: int, by_tma: bool, products: int) -> tuple[Derived, ...]:
+def _results(box: tuple[int, int], feed: str, by_tma: bool, products: int) -> tuple[Derived, ...]:
     """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
-    staged = "C_STAGES * CONSUMERS * 64 * CN * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
-    lines = (
-        ("CN", str(piece), "columns of C that leave at once, of a consumer's 64 rows"),
-        (
-            "C_STAGES",
-            "1 + (MMAS_M * BN / CN % 2 == 0)",
-            "pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them",
-        ),
-        ("PITCH_C", "CN + 8", "elements from one of a warp's rows in shared memory to the next"),
-        ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
-        ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
-        ("FM", "1", "neighbouring rows among them"),
-        ("FN", "2", "neighbouring columns among them"),
-        ("STEP_M", "8", "rows from one to the next"),
-        ("STEP_N", "8", "columns from one pair to the next"),
-        ("VC", "2", "elements of an access to C"),
-    )
+    swapped, own = feed == "b", f"{M} * {'CM' if feed == 'b' else 'CN'}"
+    staged = f"C_STAGES * CONSUMERS * {own} * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
     b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
     b = f"({b} + 1023) / 1024 * 1024" if by_tma else b  # C's pieces begin at a pattern of a swizzle
     total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS + 16 * (SPLIT > 1)"
+    lines = _swapped_piece(box) if swapped else _piece(box, 2 if feed else 1)
     return (
-        *(Derived(*line, group="How C leaves registers") for line in lines),
+        *(Derived(*line, group="How C leaves registers") for line in (*lines, VC)),
         Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),
     )
+
+
+Line = tuple[str, str, str]
+VC: Line = ("VC", "2", "elements of an access to C")
+
+
+def _piece(box: tuple[int, int], neighbours: int) -> tuple[Line, ...]:
+    columns, rows = box
+    return (
+        ("CN", str(columns), f"columns of C that leave at once, of a consumer's {rows} rows"),
+        _stages("MMAS_M * BN / CN"),
+        ("PITCH_C", "CN + 8", "elements from one of a warp's rows in shared memory to the next"),
+        ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
+        ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
+        ("FM", str(neighbours), "neighbouring rows among them"),
+        ("FN", "2", "neighbouring columns among them"),
+        ("STEP_M", "8", "rows from one to the next"),
+        ("STEP_N", "8", "columns from one pair to the next"),
+    )
+
+
+def _swapped_piece(box: tuple[int, int]) -> tuple[Line, ...]:
+    columns, rows = box
+    return (
+        ("CM", str(rows), f"rows of C that leave at once, of a consumer's {M} columns"),
+        ("CN", str(columns), "columns of these in a line of shared memory"),
+        _stages("MMAS_N * BM / CM"),
+        ("TM", "CM / 4", "rows of C that a thread has sums of, of a piece"),
+        ("TN", "2", "columns of C that a thread has sums of, of each instruction"),
+        ("FM", "2", "neighbouring rows among them"),
+        ("FN", "2", "neighbouring columns among them"),
+        ("STEP_M", "8", "rows from one pair to the next"),
+        ("STEP_N", "8", "columns from one pair to the next"),
+    )
+
+
+def _stages(pieces: str) -> Line:
+    meaning = "pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them"
+    return "C_STAGES", f"1 + ({pieces} % 2 == 0)", meaning
 
 
 WGMMA = WgmmaFamily()

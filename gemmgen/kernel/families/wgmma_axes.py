@@ -17,12 +17,17 @@ class WgmmaConfig(Config):
 
     PATTERN = (
         "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}[_o{PINGPONG}]"
-        "[_split{SPLIT}]"
+        "[_split{SPLIT}][_r{FROM_REGISTERS}]"
     )
 
     BM: int = axis(128, (128, 256, 64, 192), "rows of C that a block computes")
     BN: int = axis(256, (256, 128, 192, 64, 160, 224, 96, 32, 16), "columns of C that a block computes")
     BK: int = axis(64, (64, 128, 32, 256), "depth of a k tile")
+    FROM_REGISTERS: int = axis(
+        0,
+        (0, 1, 2),
+        "wgmma takes from registers the fragments of, 1: A; 2: B, and computes C's transpose; 0: neither",
+    )
     CONSUMERS: int = axis(2, (2, 1, 3), "warpgroups that multiply, each its rows of the block tile")
     CLUSTER: int = axis(1, (1, 2), "blocks of a cluster: each brings its part of an operand to all")
     ACROSS: int = axis(
@@ -49,10 +54,16 @@ CONSTRAINTS = (
     Constraint("PERSISTENT <= 1 and ACROSS <= 1 and PINGPONG <= 1", "a switch is 0 or 1", False),
     Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
     # Tiles: of a block, a warpgroup, an instruction
-    Constraint(f"PINGPONG == 1 or BM % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} rows at once"),
+    Constraint(
+        f"PINGPONG == 1 or FROM_REGISTERS == 2 or BM % ({M} * CONSUMERS) == 0",
+        f"a warpgroup multiplies {M} rows at once",
+    ),
     Constraint(f"PINGPONG == 0 or BM % {M} == 0", f"a warpgroup multiplies {M} rows at once"),
     Constraint("BM <= 256", "a box of TMA has 256 lines at most"),
-    Constraint(f"BN % 8 == 0 and BN <= {MOST_N}", f"wgmma multiplies multiples of 8 columns, up to {MOST_N}"),
+    Constraint(
+        f"FROM_REGISTERS == 2 or BN % 8 == 0 and BN <= {MOST_N}",
+        f"wgmma multiplies multiples of 8 columns, up to {MOST_N}",
+    ),
     Constraint(f"PRODUCTS * BN <= {MOST_N}", "an instruction multiplies the columns of both products", False),
     Constraint("INTEGER == 0 or BN <= 32 or BN % 16 == 0", "wgmma of integers has multiples of 16 columns", False),
     Constraint("B_ALONG_K == 1 or BN % 16 == 0", "TMA swizzles lines of 32 bytes at least", False),
@@ -60,6 +71,14 @@ CONSTRAINTS = (
     Constraint("BK <= 256", "a box of TMA has 256 lines at most", False),
     Constraint("LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    # Fragments from registers
+    Constraint("FROM_REGISTERS <= 2", "registers feed one operand, A or B", False),
+    Constraint("FROM_REGISTERS != 1 or A_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
+    Constraint("FROM_REGISTERS != 2 or B_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
+    Constraint(f"FROM_REGISTERS != 2 or BN % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} columns at once"),
+    Constraint("FROM_REGISTERS != 2 or BM % 8 == 0", "wgmma multiplies multiples of 8 rows of A"),
+    Constraint("FROM_REGISTERS == 0 or BK % (2 * K_STEP) == 0", "two sets of fragments take turns"),
+    Constraint("FROM_REGISTERS == 0 or PINGPONG == 0", "consumers that load fragments share a tile", False),
     # Pingpong
     Constraint("PINGPONG == 0 or CONSUMERS >= 2", "a consumer alone has nobody to take turns with", False),
     Constraint("PINGPONG == 0 or PERSISTENT == 1", "a single tile gives no turns", False),
@@ -93,7 +112,13 @@ CONSTRAINTS = (
 PRUNING = (
     Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
     Constraint("BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384", "stages of large tiles are long enough"),
-    Constraint("BM == 64 * CONSUMERS or PRODUCTS * BN <= 128", "a wide warpgroup tile reads less shared memory"),
+    Constraint("FROM_REGISTERS > 0 or A_FEEDS + B_FEEDS == 0", "registers spare an operand's copy, at every size"),
+    Constraint("FROM_REGISTERS != 1 or BM == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
+    Constraint("FROM_REGISTERS != 2 or BN == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
+    Constraint(
+        "FROM_REGISTERS > 0 or BM == 64 * CONSUMERS or PRODUCTS * BN <= 128",
+        "a wide warpgroup tile reads less shared memory",
+    ),
     Constraint("CONSUMERS >= 2 or BM * BN * PRODUCTS <= 16384", "two warpgroups keep the tensor cores busier than one"),
     Constraint("STAGES * BK * A_BYTES <= 1024 or BM * BN * PRODUCTS <= 4096", "further ahead than global memory takes"),
     Constraint(

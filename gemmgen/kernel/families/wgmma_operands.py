@@ -21,6 +21,7 @@ TRANSPOSED_BYTES = 2  # of an element whose lines may run across K
 OTHER: dict[Order, Order] = {"r": "c", "c": "r"}
 LINE_BYTES = 128  # of shared memory that one pattern of a swizzle permutes, at most
 ROW_BYTES = 256  # of a row of C that a warp stages, at most
+PIECE_ROWS = 32  # of C that leave at once where products are those of C transposed
 PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
 
 
@@ -51,32 +52,58 @@ def staged(problem: Problem) -> bool:
 
 
 @lru_cache(maxsize=64)  # the space asks for each config
-def copies(problem: Problem) -> tuple[Prepare, ...]:
+def can_feed(problem: Problem) -> tuple[bool, bool]:
+    """Whether wgmma can take the fragments of A and of B from registers, and gains by it: they are tf32, a register
+    each, and their lines, which TMA takes as they lie, run across K. TMA stores C, too, from shared memory, to which
+    the sums of a warp may go in any order."""
+    tf32 = problem.types.compute is Compute.TF32 and not problem.pointers and problem.products == 1 and staged(problem)
+    feeds_a, feeds_b = (tf32 and not side.along_k and not _unaligned(problem, side) for side in sides(problem))
+    return feeds_a, feeds_b
+
+
+def _unaligned(problem: Problem, side: Side) -> bool:
+    """Whether lines begin elsewhere than TMA can take them."""
+    return problem.vector_limit(side.ld) * problem.dtype_of(side.X).size % UNIT != 0
+
+
+@lru_cache(maxsize=64)
+def copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
     """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
-    alone. And the pieces of operands that are split."""
+    alone, and takes any order of the operand that `feeds` it from registers. And the pieces of operands that are
+    split."""
     if problem.types.compute.pieces and not problem.pointers:
         return Prepare("A", problem.layout.a), Prepare("B", problem.layout.b)
     needed = []
     for side in sides(problem) if not problem.pointers else ():
-        size = problem.dtype_of(side.X).size
-        turns = size != TRANSPOSED_BYTES and not side.along_k
-        if turns or problem.vector_limit(side.ld) * size % UNIT:
+        turns = problem.dtype_of(side.X).size != TRANSPOSED_BYTES and not side.along_k and side.x != feeds
+        if turns or _unaligned(problem, side):
             order = problem.layout.a if side.x == "a" else problem.layout.b
             needed.append(Prepare(side.X, OTHER[order] if turns else order))
     return tuple(needed)
 
 
-def prepares(problem: Problem) -> tuple[Step, ...]:
+def feeds(config: WgmmaConfig) -> str:
+    """The operand, "a" or "b", that feeds products from registers; "" where shared memory does."""
+    return ("", "a", "b")[config.FROM_REGISTERS]
+
+
+def swaps(config: WgmmaConfig) -> bool:
+    """Whether products are those of C's transpose: registers hold columns of B, the 64 rows of an instruction."""
+    return feeds(config) == "b"
+
+
+def prepares(problem: Problem, config: WgmmaConfig) -> tuple[Step, ...]:
     """These copies, and the sums of lines that the epilogue takes: wgmma leaves no element of A and B in registers."""
-    copied = {one.operand for one in copies(problem)}
+    made = copies(problem, feeds(config))
+    copied = {one.operand for one in made}
     summed = (part[-1].upper() for part, name in SUMMED.items() if name in problem.epilogue.sums)
-    return (*copies(problem), *(LineSums(operand, operand in copied) for operand in summed))
+    return (*made, *(LineSums(operand, operand in copied) for operand in summed))
 
 
 @lru_cache(maxsize=64)
-def taken(problem: Problem) -> tuple[Side, Side]:
+def taken(problem: Problem, feeds: str = "") -> tuple[Side, Side]:
     """A and B as TMA takes them: themselves, or their copies."""
-    orders: dict[str, Order] = {one.operand: one.order for one in copies(problem)}
+    orders: dict[str, Order] = {one.operand: one.order for one in copies(problem, feeds)}
     a, b = sides(problem)
     order_a, order_b = orders.get("A", problem.layout.a), orders.get("B", problem.layout.b)
     return replace(a, along_k=order_a == "r"), replace(b, along_k=order_b == "c")
@@ -94,15 +121,17 @@ def sums_type(types: Types) -> DType | None:
 
 def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
     """What multiplies, for a problem and a config that hold the constraints."""
-    types, (a, b) = problem.types, taken(problem)
+    types, (a, b) = problem.types, taken(problem, feeds(config))
     sums = sums_type(types)
     assert sums is not None, "constraints ask for one"
+    if config.FROM_REGISTERS:
+        return Wgmma(config.BM if swaps(config) else config.BN, *types.factors, sums, registers=True)
     return Wgmma(config.BN * problem.products, *types.factors, sums, trans_a=not a.along_k, trans_b=not b.along_k)
 
 
 def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     """A and B, or their copies, as boxes of TMA."""
-    (a, b), (type_a, type_b) = taken(problem), problem.types.factors
+    (a, b), (type_a, type_b) = taken(problem, feeds(config)), problem.types.factors
     pieces = problem.types.compute.pieces
     rows, columns = (None, None) if pieces else (problem.m, problem.n)  # a large product's tile is seldom too large
     of_b = replace(_operand(config, b, type_b.size, columns), beside=problem.products)
@@ -125,12 +154,14 @@ def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
     return tuple(one for one in problem.matrices if one.name in ("A", "B") or (one.name == "C" and not reached))
 
 
-def piece_columns(problem: Problem, config: WgmmaConfig) -> int:
-    """Columns of C that leave at once: by TMA a swizzled line, else of each of a warp's eight rows."""
+def piece_box(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
+    """Columns and rows of C that leave at once: by TMA swizzled lines, else by rows, eight of each warp."""
     size = problem.types.c.size
+    if swaps(config):
+        return gcd(LINE_BYTES // size, M), gcd(PIECE_ROWS, config.BM)
     if staged(problem):
-        return gcd(LINE_BYTES // size, config.BN)
-    return max(columns for columns in range(8, ROW_BYTES // size + 1, 8) if config.BN % columns == 0)
+        return gcd(LINE_BYTES // size, config.BN), M
+    return max(columns for columns in range(8, ROW_BYTES // size + 1, 8) if config.BN % columns == 0), M
 
 
 def row_access(problem: Problem) -> int:
@@ -149,7 +180,7 @@ def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
         span, rounds = x.line * dtype.size, problem.types.compute is Compute.TF32
         maps.append(TensorMap(x.X, (x.line, lines, *piece), span, PROMOTION_BYTES, rounds))
     if staged(problem):
-        columns = piece_columns(problem, config)
+        columns, rows = piece_box(problem, config)
         span = columns * problem.types.c.size
-        maps.append(TensorMap("C", (columns, M, *matrix), span if span >= 2 * UNIT else 0))
+        maps.append(TensorMap("C", (columns, rows, *matrix), span if span >= 2 * UNIT else 0))
     return tuple(maps)

@@ -196,6 +196,14 @@ WGMMA_ZERO_POINTS_BATCH = Subject(
     ),
     (("STAGES", 2),), WGMMA,
 )  # fmt: skip
+WGMMA_COLUMNS = Subject(
+    "wgmma tf32 rr, B from registers",
+    Problem(None, 72, None, types=Types.parse("f32_tf32"), layout=Layout("r", "r"), ld_align=4),
+    (("BM", 32), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
+WGMMA_ROWS = Subject(
+    "wgmma tf32 cc, A from registers", replace(_typed("f32_tf32", "cc"), n=72, ld_align=4), (("STAGES", 2),), WGMMA
+)
 WGMMA_PIECES = Subject(
     "wgmma f32 rc, pieces of bf16", replace(_typed("f32_bf16x6", "rc"), ld_align=4), (("BN", 32), ("STAGES", 2)), WGMMA
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from gemmgen.verification.bugs.subjects import (
+    WGMMA_COLUMNS,
     WGMMA_CR,
     WGMMA_PAIR,
     WGMMA_PAIR_CR,
     WGMMA_PROMOTED,
     WGMMA_RC,
+    WGMMA_ROWS,
     WGMMA_ZERO_POINTS_BATCH,
 )
 from gemmgen.verification.edits.base import Edit
@@ -17,6 +19,10 @@ WGMMA_EDITS = (
         ("wgmma_wait<1>();", "wgmma_wait<0>();"),
         ("if (k > 0) release_stage(shared, previous);", "release_stage(shared, ring.stage);"),
         ("        if (s.K > 0) release_stage(shared, previous);\n", ""))),
+    Edit("no products in flight while fragments are loaded", WGMMA_ROWS, (
+        ("wgmma_wait<1>();  // for the step before", "wgmma_wait<0>();  // for the step before"),)),
+    Edit("fragments of other columns", WGMMA_COLUMNS, (
+        ("(warp % 2 * 2 + g / 4) ^ (g / 2 % 2 * 5)", "warp % 2 * 4 + g / 2"),)),
     Edit("another thread of the producer", WGMMA_CR, (
         ("if (threadIdx.x > CONSUMERS * 128) return;", "if (threadIdx.x != CONSUMERS * 128 + 37) return;"),)),
     Edit("every thread of a consumer arrives", WGMMA_PROMOTED, (

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -257,9 +259,15 @@ class WarpgroupProducts {
     agent_ = 0;
     for (Member& member : members_) member = {};
     sums_.clear();
+    loads_.clear();
   }
 
-  void fence(unsigned thread) { ++members_[thread].fences; }
+  // What the running thread has loaded to registers is there from now on: a product of them comes after these loads.
+  void fence(unsigned thread) {
+    Member& member = members_[thread];
+    ++member.fences;
+    if (watching) clocks.release(member.past = {});
+  }
 
   // All 128 threads have come, thread `first` the first of them.
   void issue(const WarpgroupOperands& operands, unsigned first, const Clock& proxied, bool late) {
@@ -282,6 +290,7 @@ class WarpgroupProducts {
       queue_.back().fragments.push_back({held[0], held[1], held[2], held[3]});
     }
     ++issued_;
+    if (one.fragment != nullptr && watching) note_loads();
     for (unsigned t = 0; t < WARPGROUP; ++t) {
       members_[t].issued = issued_;
       sums.pending[t] = issued_;
@@ -312,6 +321,8 @@ class WarpgroupProducts {
     member.waited = group.end;
     execute(group.end);
     clocks.complete(agent_, group.time);
+    const auto later = loads_.upper_bound(group.end);
+    if (later != loads_.begin()) clocks.acquire(first + thread, std::prev(later)->second);
     for (const auto& sums : sums_) {
       if (sums->pending[thread] == 0 || sums->pending[thread] > group.end) continue;
       sums->pending[thread] = 0;
@@ -341,9 +352,17 @@ class WarpgroupProducts {
 
   struct Member {
     unsigned issued = 0, waited = 0, fences = 0;
+    Clock past;  // before its last fence
     std::vector<Flight> fragments;  // of products that it has not waited for
     std::vector<Group> groups;
   };
+
+  // Who waits for the product that has been issued last knows that all of its threads have loaded what it multiplies.
+  void note_loads() {
+    Clock& all = loads_[issued_];
+    if (loads_.size() > 1) all = std::prev(loads_.end(), 2)->second;
+    for (const Member& member : members_) join(all, member.past);
+  }
 
   struct Issued {
     WgmmaOperand operand;
@@ -445,6 +464,7 @@ class WarpgroupProducts {
   unsigned agent_ = 0;
   std::array<Member, WARPGROUP> members_;
   std::vector<std::unique_ptr<Sums>> sums_;
+  std::map<unsigned, Clock> loads_;  // what threads did before the fences of products of registers, by the products' numbers
 };
 
 }  // namespace gemmgen

@@ -1,23 +1,24 @@
-// gemm_f32_tf32_rr_4096x4096x4096_sm90_01a2abc5
+// gemm_f32_tf32_cc_b3_512x520xK_sm90_c1cf83cd
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
+//     for each of 3 products
 //
-//     A  4096 x 4096, row-major, lda = 4096
-//     B  4096 x 4096, row-major, ldb = 4096
-//     C  4096 x 4096, row-major, ldc = 4096
+//     A  512 x K, column-major, lda = 512, stride_a at run time
+//     B  K x 520, column-major, ldb at run time, stride_b at run time
+//     C  512 x 520, row-major, ldc = 520, stride_c = 266240
 //
-// Block   256 x 128 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
+// Block   128 x 256 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 128 x 128 each by 8 wgmmas of 64 x 128 x 8 a k tile
-// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
+//         consumers, 2 others: 64 x 256 each by 4 wgmmas of 64 x 256 x 8 a k tile
+// Feeds   lines of A run across K: wgmma takes tf32 of such lines from registers, where threads load it
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 256) * ceil(N / 256) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 256) * batch blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_b: 4096 * 4096 elements, which gemm_f32_tf32_rr_4096x4096x4096_sm90_01a2abc5_prepare_b_kernel writes before,
-//         no other launch using the same workspace at the same time
-// Config  gemm_f32_tf32_rr_4096x4096x4096_wgmma_256x128x32_c2_k2x1_s4_f0_g1_p1
-// Made by gemmgen generate 4096x4096x4096 --dtype f32 --compute tf32 --layout rr --arch sm_90 --family wgmma --set BM=256 --set BN=128 --set CLUSTER=2 --set ACROSS=1 --set IN_FLIGHT=0 --set GROUP=1
+//         no two matrices of C that overlap,
+//         ldb, stride_a, stride_b divisible by 4
+// Config  gemm_f32_tf32_cc_b3_512x520xK_la4_wgmma_128x256x32_c2_k1x0_s4_f1_g8_p1_r1
+// Made by gemmgen generate '512x520x?' --dtype f32 --compute tf32 --layout cc --batch 3 --ld-align 4 --arch sm_90 --family wgmma
 
 namespace {
 
@@ -26,22 +27,25 @@ struct alignas(64) TensorMap {
     unsigned long long opaque[16];
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4096;
-    static constexpr int N = 4096;
-    static constexpr int K = 4096;
+    static constexpr int M = 512;
+    static constexpr int N = 520;
+    int K;
+    int ldb;
+    long long stride_a;
+    long long stride_b;
 };
-using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
-constexpr int BM = 256;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 256;       // columns of C that a block computes
 constexpr int BK = 32;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
 constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -57,16 +61,12 @@ constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
 constexpr int LINE_A = 32;  // floats of a line of A in shared memory
 constexpr int LINE_B = 32;  // floats of a line of B in shared memory
 
-// Clusters
-constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
-constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
-
 // How C leaves registers
 constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
 constexpr int TM = 2;                                      // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;                                 // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;                                      // neighbouring rows among them
+constexpr int FM = 2;                                      // neighbouring rows among them
 constexpr int FN = 2;                                      // neighbouring columns among them
 constexpr int STEP_M = 8;                                  // rows from one to the next
 constexpr int STEP_N = 8;                                  // columns from one pair to the next
@@ -76,8 +76,8 @@ static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at onc
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(BK % (2 * K_STEP) == 0, "two sets of fragments take turns");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
-static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -102,11 +102,11 @@ using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
-    alignas(1024) float a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) float a[STAGES][BM * BK];  // boxes of BK lines of LINE_A elements, one behind the other
     alignas(1024) float b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
+    unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
@@ -123,6 +123,19 @@ struct Ring {
     }
 };
 
+// Fragments of A that an instruction takes from this thread, for one step of k.
+using Fragments = unsigned[MMAS_M][4];
+
+// The first of the two neighbouring rows that this thread has, of the 64 of an instruction. To wgmma they are rows g and g + 8 of a
+// warp's 16, by lanes 4 g + t; which rows of A these are, is free. Here those of half a warp lie in chunks of 16 bytes whose numbers
+// differ in bits 0 and 2: neither do loads of fragments, from four lines, meet in a bank, nor stores of C, to every other one of eight.
+__device__ __forceinline__ int fragment_row()
+{
+    const int warp = threadIdx.x / 32 % 4, g = threadIdx.x % 32 / 4;
+    const int chunk = (warp % 2 * 2 + g / 4) ^ (g / 2 % 2 * 5);
+    return warp / 2 * 32 + chunk * 4 + g % 2 * 2;
+}
+
 // Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
@@ -130,23 +143,23 @@ struct ThreadOrigin {
 
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    return {warp * 16 + lane / 4, lane % 4 * 2};
+    return {fragment_row(), static_cast<int>(threadIdx.x) % 4 * 2};
 }
 
-// The raster: which tile of C a cluster computes. Clusters follow the rows of tiles, one after the other: GROUP is 1.
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
+// that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
-    const int group = cluster / (GROUP * columns);
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = block / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
+    const int within = block % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -169,6 +182,12 @@ __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int a
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
 }
 
 // Arrive, and let the phase expect so many bytes more.
@@ -195,33 +214,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         : "memory");
 }
 
-// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited. What this
-// thread has read before may be written by who has waited for that; what it has written is not to be read for that.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
-{
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile(
-        "{\n"
-        ".reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there];\n"
-        "}\n" ::"r"(at), "r"(rank)
-        : "memory");
-}
-
-// Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what they do after.
-__device__ __forceinline__ void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-}
-
 // Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
 // Whatever it reads or writes may be touched from here on.
 __device__ __forceinline__ void grid_dependency_wait()
@@ -237,21 +229,21 @@ __device__ __forceinline__ void launch_dependents()
 
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
 // `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
+__device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2)
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1)
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
+                 ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1), "r"(c2)
                  : "memory");
 }
 
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* shared, int c0, int c1)
+__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* shared, int c0, int c1, int c2)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
-                 ::"l"(map), "r"(from), "r"(c0), "r"(c1)
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
+                 ::"l"(map), "r"(from), "r"(c0), "r"(c1), "r"(c2)
                  : "memory");
 }
 
@@ -266,17 +258,6 @@ template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
-}
-
-// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is `shared` here, and
-// its bytes count at the barrier that it has where `barrier` is here, which must expect them.
-__device__ __forceinline__ void tma_load_multicast_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, unsigned short blocks)
-{
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;"
-                 ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1)
-                 : "memory");
 }
 
 // Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
@@ -337,20 +318,24 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 256 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k8_tf32(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const unsigned (&a)[4], unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 "
+        "setp.ne.b32 p, %133, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1;\n"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
+        "{%128, %129, %130, %131}, %132, p, 1, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
@@ -359,43 +344,62 @@ __device__ __forceinline__ void wgmma_m64n128k8_tf32(float (&d)[64], unsigned lo
           "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
           "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
           "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
+          "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
+          "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
+          "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
+          "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
+          "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
+          "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
+          "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
+          "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of B, and this block's part of A's, which goes to all blocks of the cluster, from k on. The bytes of
-// B and of all parts of A count at the stage's barrier, and zeros for what lies outside of A and B.
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
+// of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, int rank)
+                                           TileOrigin tile, int k, int matrix)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    const int part = rank * PART_A;  // the first line that this block brings
-    tma_load_multicast_2d(shared.a[stage] + part * LINE_A, map_a, full, k, tile.m + part, (1 << CLUSTER) - 1);
-    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
+    #pragma unroll
+    for (int at = 0; at < BM; at += LINE_A) tma_load_3d(shared.a[stage] + at * BK, map_a, full, tile.m + at, k, matrix);
+    tma_load_3d(shared.b[stage], map_b, full, k, tile.n, matrix);
 }
 
-// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
-// what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+// This thread's fragments for k and k + 4, for k to k + 3 by a lane each, of the 64 rows of A from `first` on in a tile.
+__device__ __forceinline__ void load_fragment(const float* tile, int first, int k, unsigned (&fragment)[4])
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(float));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(float)>(shared.b[stage], 16, 8 * LINE_B * sizeof(float));
+    const int row = fragment_row(), t = threadIdx.x % 4;
+    const float* const lines = tile + ((first + row) / LINE_A * BK + k + t) * LINE_A;
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP) {
-        #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k8_tf32(acc[i], a + i * 64 * LINE_A * sizeof(float) / 16 + k * sizeof(float) / 16, b + k * sizeof(float) / 16, true);
+    for (int half = 0; half < 2; ++half) {
+        const int line = 4 * half + t;  // of the eight, after which a swizzle repeats: it permutes chunks of four elements
+        const Vec<2> two = load<2>(lines + 4 * half * LINE_A + ((row % LINE_A / 4) ^ line) * 4 + row % 4);
+        fragment[2 * half] = __float_as_uint(two.at[0]);
+        fragment[2 * half + 1] = __float_as_uint(two.at[1]);
     }
 }
 
-// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end together, so
-// that a thread for each block may tell.
+// acc += A * B for K_STEP of a stage's k, from `k` on, and the MMAS_M * 64 rows of A from `first` on. The products go on when this
+// returns: what they read, `fragments` among it, and what they sum up is the hardware's until wgmma_wait.
+__device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments, Accumulators& acc)
+{
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(float)>(shared.b[stage], 16, 8 * LINE_B * sizeof(float)) + k * sizeof(float) / 16;
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) load_fragment(shared.a[stage], first + i * 64, k, fragments[i]);
+    wgmma_fence();
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) wgmma_m64n256k8_tf32_rs(acc[i], fragments[i], b, true);
+    wgmma_commit();
+}
+
+// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
-    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
-    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -417,20 +421,27 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
+__device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid)
 {
-    if (beta != 0.0f) {
-        const Vec<N> old = load<N>(to);
-        #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+    if (valid >= N) {
+        if (beta != 0.0f) {
+            const Vec<N> old = load<N>(to);
+            #pragma unroll
+            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+        }
+        store<N>(to, value);
+        return;
     }
-    store<N>(to, value);
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]);
+    }
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
@@ -440,95 +451,57 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thr
         Vec<VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_results<VC>(tile + staged_at(m, n), value, beta);
+        store_edge<VC>(tile + staged_at(m, n), value, beta, columns - n);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin thread,
+__device__ __forceinline__ void store_c(float* tile, Shape s, int columns, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, columns, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
-// 16 bytes of a copy.
-template <typename E>
-struct alignas(16) Chunk {
-    E at[16 / sizeof(E)];
-};
-
-// prepared_b = B, column-major, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind
-// a line's end.
-extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_tf32_rr_4096x4096x4096_sm90_01a2abc5_prepare_b_kernel(
-    const float* __restrict__ B,
-    float* __restrict__ prepared_b)
-{
-    const int lines = 4096, length = 4096;  // of the copy
-    const int chunks = (length + 3) / 4;
-    const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
-    const unsigned tiles = across * down;
-    grid_dependency_wait();
-    launch_dependents();
-    __shared__ float transposed[64][64 + 1];  // a word more: columns lie in different banks
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_line = static_cast<int>(tile / across) * 64, first = static_cast<int>(tile % across) * 64;
-        for (int i = threadIdx.x; i < 64 * 64; i += 256) {
-            const int from = first + i / 64, line = first_line + i % 64;
-            float element = {};
-            if (from < length && line < lines) element = B[static_cast<long long>(from) * 4096 + line];
-            transposed[i / 64][i % 64] = element;
-        }
-        __syncthreads();  // the tile is whole
-        for (int i = threadIdx.x; i < 64 * 16; i += 256) {
-            const int line = i / 16, chunk = i % 16;
-            if (first_line + line >= lines || first / 4 + chunk >= chunks) continue;
-            Chunk<float> copied;
-            #pragma unroll
-            for (int k = 0; k < 4; ++k) copied.at[k] = transposed[chunk * 4 + k][line];
-            const long long to = first_line + line;
-            reinterpret_cast<Chunk<float>*>(prepared_b)[to * chunks + first / 4 + chunk] = copied;
-        }
-        __syncthreads();  // and may be overwritten
-    }
-}
-
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_4096x4096x4096_sm90_01a2abc5(
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f32_tf32_cc_b3_512x520xK_sm90_c1cf83cd(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
+    int K,
+    int ldb,
+    long long stride_a,
+    long long stride_b,
     float alpha,
     float beta)
 {
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    cluster_sync();  // other blocks arrive at these barriers, too
+    __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
-    const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + CLUSTER_N - 1) / CLUSTER_N);
+    const Shape s{K, ldb, stride_a, stride_b};
+    if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-            const TileOrigin tile = tile_of_block(s, number, rank);
+        for (int number = blockIdx.x; number < tiles * 3; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number % tiles);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, number / tiles);
             }
         }
         return;
@@ -539,17 +512,24 @@ gemm_f32_tf32_rr_4096x4096x4096_sm90_01a2abc5(
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-        const TileOrigin tile = tile_of_block(s, number, rank);
+    for (int number = blockIdx.x; number < tiles * 3; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number % tiles);
+        const int matrix = number / tiles;
         Accumulators acc = {};
+        Fragments fragments[2];  // of a step of k, and of the next one, which is loaded while the products of the first go on
+        int previous = 0;  // the stage whose products may still be under way
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
-            wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-            wgmma_commit();
-            wgmma_wait<0>();
-            release_stage(shared, ring.stage);
+            #pragma unroll
+            for (int step = 0; step < BK; step += K_STEP) {
+                multiply_step(shared, ring.stage, consumer * MMAS_M * 64, step, fragments[step / K_STEP % 2], acc);
+                wgmma_wait<1>();  // for the step before, which reads the other fragments
+                if (step == 0 && k > 0) release_stage(shared, previous);
+            }
+            previous = ring.stage;
         }
+        wgmma_wait<0>();
+        if (s.K > 0) release_stage(shared, previous);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
@@ -563,21 +543,20 @@ gemm_f32_tf32_rr_4096x4096x4096_sm90_01a2abc5(
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {
                         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
-                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                        tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);
                     }
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                     c_parity ^= 1;
                 }
-                store_c(c, s, thread, sums, alpha, beta);
+                store_c(c, s, s.N - n, thread, sums, alpha, beta);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);
                 if (leads) {
-                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_3d(&map_c, c, n, m, matrix);
                     tma_store_commit();
                 }
             }
         }
     }
-    cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }

@@ -1,23 +1,24 @@
-// gemm_f32_tf32_rr_2048x2048x2048_sm90_65e7839b
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_8efd57c8
 //
-//     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  2048 x 2048, row-major, lda = 2048
-//     B  2048 x 2048, row-major, ldb = 2048
-//     C  2048 x 2048, row-major, ldc = 2048
+//     A  M x 1024, row-major, lda = 1024
+//     B  1024 x 512, row-major, ldb = 512
+//     C  M x 512, row-major, ldc = 512
+//     bias_n  512 elements, one a column of C
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
-//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 8 a k tile
+// Block   256 x 128 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
+//         consumers, 2 others: 256 x 64 each by 4 wgmmas of 64 x 256 x 8 a k tile
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
+// Feeds   lines of B run across K: wgmma takes tf32 of such lines from registers, where threads load it
+//         C^T = B^T A^T: the rows of instructions are columns of C
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_b: 2048 * 2048 elements, which gemm_f32_tf32_rr_2048x2048x2048_sm90_65e7839b_prepare_b_kernel writes before,
-//         no other launch using the same workspace at the same time
-// Config  gemm_f32_tf32_rr_2048x2048x2048_wgmma_128x128x32_c2_k2x0_s6_f1_g8_p1
-// Made by gemmgen generate 2048x2048x2048 --dtype f32 --compute tf32 --layout rr --arch sm_90 --family wgmma --set BN=128 --set CLUSTER=2 --set STAGES=6
+// Launch  up to ceil(M / 512) * ceil(N / 128) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
+// Config  gemm_f32_tf32_rr_Mx512x1024_bias_gelu_wgmma_256x128x32_c2_k2x0_s4_f1_g8_p1_r2
+// Made by gemmgen generate '?x512x1024' --dtype f32 --compute tf32 --layout rr --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set CLUSTER=2
 
 namespace {
 
@@ -28,26 +29,26 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 2048;
-    static constexpr int N = 2048;
-    static constexpr int K = 2048;
+    int M;
+    static constexpr int N = 512;
+    static constexpr int K = 1024;
 };
-using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BM = 256;       // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 32;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its columns of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 8;                       // k of an instruction
-constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+constexpr int MMAS_N = BN / (64 * CONSUMERS);   // instructions across a consumer's tile
 
 // Registers
 constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
@@ -59,24 +60,25 @@ constexpr int LINE_B = 32;  // floats of a line of B in shared memory
 
 // Clusters
 constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
+constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
 // How C leaves registers
-constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
-constexpr int TM = 2;                                      // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;                                 // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;                                      // neighbouring rows among them
+constexpr int CM = 32;                                     // rows of C that leave at once, of a consumer's 64 columns
+constexpr int CN = 32;                                     // columns of these in a line of shared memory
+constexpr int C_STAGES = 1 + (MMAS_N * BM / CM % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
+constexpr int TM = CM / 4;                                 // rows of C that a thread has sums of, of a piece
+constexpr int TN = 2;                                      // columns of C that a thread has sums of, of each instruction
+constexpr int FM = 2;                                      // neighbouring rows among them
 constexpr int FN = 2;                                      // neighbouring columns among them
-constexpr int STEP_M = 8;                                  // rows from one to the next
+constexpr int STEP_M = 8;                                  // rows from one pair to the next
 constexpr int STEP_N = 8;                                  // columns from one pair to the next
 constexpr int VC = 2;                                      // elements of an access to C
 
-static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
-static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(BN % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 columns at once");
+static_assert(BM % 8 == 0, "wgmma multiplies multiples of 8 rows of A");
+static_assert(BK % (2 * K_STEP) == 0, "two sets of fragments take turns");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N floats that move as one access of 4 * N bytes.
@@ -97,14 +99,14 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
-using Accumulators = float[MMAS_M][BN / 2];
+// This thread's share of the sums: 64 x BM of each instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_N][BM / 2];
 
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) float a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) float b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];
+    alignas(1024) float b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) float c[CONSUMERS][C_STAGES][64 * CM];
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
@@ -123,15 +125,27 @@ struct Ring {
     }
 };
 
-// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+// Fragments of B that an instruction takes from this thread, for one step of k.
+using Fragments = unsigned[MMAS_N][4];
+
+// The first of the two neighbouring columns that this thread has, of the 64 of an instruction. To wgmma they are rows g and g + 8 of a
+// warp's 16, by lanes 4 g + t; which rows of B these are, is free. Here those of half a warp lie in chunks of 16 bytes whose numbers
+// differ in bits 0 and 2: neither do loads of fragments, from four lines, meet in a bank, nor stores of C, to every other one of eight.
+__device__ __forceinline__ int fragment_row()
+{
+    const int warp = threadIdx.x / 32 % 4, g = threadIdx.x % 32 / 4;
+    const int chunk = (warp % 2 * 2 + g / 4) ^ (g / 2 % 2 * 5);
+    return warp / 2 * 32 + chunk * 4 + g % 2 * 2;
+}
+
+// Row and column of this thread's first sum, of the BM x 64 that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
 
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    return {warp * 16 + lane / 4, lane % 4 * 2};
+    return {static_cast<int>(threadIdx.x) % 4 * 2, fragment_row()};
 }
 
 // The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
@@ -338,20 +352,24 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 256 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k8_tf32(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const unsigned (&a)[4], unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 "
+        "setp.ne.b32 p, %133, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1;\n"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
+        "{%128, %129, %130, %131}, %132, p, 1, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
@@ -360,8 +378,16 @@ __device__ __forceinline__ void wgmma_m64n128k8_tf32(float (&d)[64], unsigned lo
           "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
           "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
           "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
+          "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
+          "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
+          "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
+          "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
+          "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
+          "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
+          "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
+          "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
 
@@ -374,21 +400,35 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
     tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
     const int part = rank * PART_B;  // the first line that this block brings
-    tma_load_multicast_2d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, (1 << CLUSTER) - 1);
+    #pragma unroll
+    for (int at = 0; at < BN; at += LINE_B) tma_load_multicast_2d(shared.b[stage] + at * BK + part * LINE_B, map_b, full, tile.n + at, k + part, (1 << CLUSTER) - 1);
 }
 
-// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
-// what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+// This thread's fragments for k and k + 4, for k to k + 3 by a lane each, of the 64 columns of B from `first` on in a tile.
+__device__ __forceinline__ void load_fragment(const float* tile, int first, int k, unsigned (&fragment)[4])
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(float));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(float)>(shared.b[stage], 16, 8 * LINE_B * sizeof(float));
+    const int row = fragment_row(), t = threadIdx.x % 4;
+    const float* const lines = tile + ((first + row) / LINE_B * BK + k + t) * LINE_B;
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP) {
-        #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k8_tf32(acc[i], a + i * 64 * LINE_A * sizeof(float) / 16 + k * sizeof(float) / 16, b + k * sizeof(float) / 16, true);
+    for (int half = 0; half < 2; ++half) {
+        const int line = 4 * half + t;  // of the eight, after which a swizzle repeats: it permutes chunks of four elements
+        const Vec<2> two = load<2>(lines + 4 * half * LINE_B + ((row % LINE_B / 4) ^ line) * 4 + row % 4);
+        fragment[2 * half] = __float_as_uint(two.at[0]);
+        fragment[2 * half + 1] = __float_as_uint(two.at[1]);
     }
+}
+
+// acc += A * B for K_STEP of a stage's k, from `k` on, and the MMAS_N * 64 columns of B from `first` on. The products go on when this
+// returns: what they read, `fragments` among it, and what they sum up is the hardware's until wgmma_wait.
+__device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments, Accumulators& acc)
+{
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage], 16, 8 * LINE_A * sizeof(float)) + k * sizeof(float) / 16;
+    #pragma unroll
+    for (int i = 0; i < MMAS_N; ++i) load_fragment(shared.b[stage], first + i * 64, k, fragments[i]);
+    wgmma_fence();
+    #pragma unroll
+    for (int i = 0; i < MMAS_N; ++i) wgmma_m64n256k8_tf32_rs(acc[i], fragments[i], a, true);
+    wgmma_commit();
 }
 
 // Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end together, so
@@ -400,108 +440,112 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BM / 2], int piece, float (&sums)[TM][TN])
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
         for (int j = 0; j < TN; ++j)
-            sums[i][j] = acc[piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2];
+            sums[i][j] = acc[piece * CM / 2 + i / 2 * 4 + j * 2 + i % 2];
     }
 }
 
 // Where an element of a piece lies in shared memory. TMA has chunks of 16 bytes trade places within a line, by XOR with the
-// line's number: so the eight lines that a warp writes at once lie in banks of their own.
+// line's number: so the eight lines that a warp writes at once lie in banks of their own. Boxes of
+// CM lines lie one behind the other.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
-    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
+    return (n / CN * CM + m) * CN + ((n % CN / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
-template <int N>
-__device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
+#ifdef __CUDACC__
+// 2^x, off by 2^-22 of it at most.
+__device__ __forceinline__ float exp2_approx(float x)
 {
-    if (beta != 0.0f) {
-        const Vec<N> old = load<N>(to);
-        #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
-    }
+    float value;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+    return value;
+}
+#endif  // __CUDACC__
+
+// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at most.
+__device__ __forceinline__ float gelu(float x)
+{
+    const float t = fminf(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
+    float p = -2.8349123e-06f;  // log2(Phi(-t)), fitted where Phi(-t) counts beside 1
+    p = fmaf(p, t, 3.9377686e-05f);
+    p = fmaf(p, t, -0.00018618022f);
+    p = fmaf(p, t, -0.00013693642f);
+    p = fmaf(p, t, 0.00706342f);
+    p = fmaf(p, t, -0.05249618f);
+    p = fmaf(p, t, -0.4592082f);
+    p = fmaf(p, t, -1.1511052f);
+    p = fmaf(p, t, -1.0f);
+    const float half = 0.5f * x;
+    return fmaf(-t, exp2_approx(p), half + fabsf(half));
+}
+
+
+// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+struct Epilogue {
+    float alpha, beta;
+    const float* bias_n;
+};
+
+// C's new element in column n; c is the old one, or 0 where beta = 0:
+// gelu(alpha * acc + beta * C + bias_n)
+__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c)
+{
+    const float bias_n = e.bias_n[n];
+    const float x = fmaf(e.beta, c, e.alpha * acc) + bias_n;
+    return gelu(x);
+}
+
+// N new elements from column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+template <int N>
+__device__ __forceinline__ void store_results(float* to, const Epilogue& e, int n, Vec<N> value)
+{
+    Vec<N> old = {};
+    if (e.beta != 0.0f) old = load<N>(to);
+    #pragma unroll
+    for (int i = 0; i < N; ++i) value.at[i] = epilogue(e, n + i, value.at[i], old.at[i]);
     store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], float alpha, float beta)
+// The i-th of this thread's TM rows of C, for those elements that exist.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], const Epilogue& e)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<VC> value;
         #pragma unroll
-        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_results<VC>(tile + staged_at(m, n), value, beta);
+        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+        store_results<VC>(tile + staged_at(m, n), e, n, value);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], float alpha, float beta)
+__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], const Epilogue& e)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], e);
 }
 
 }  // namespace
 
-// 16 bytes of a copy.
-template <typename E>
-struct alignas(16) Chunk {
-    E at[16 / sizeof(E)];
-};
-
-// prepared_b = B, column-major, with lines 2048 elements apart: whole chunks of 16 bytes, with zeros behind
-// a line's end.
-extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_tf32_rr_2048x2048x2048_sm90_65e7839b_prepare_b_kernel(
-    const float* __restrict__ B,
-    float* __restrict__ prepared_b)
-{
-    const int lines = 2048, length = 2048;  // of the copy
-    const int chunks = (length + 3) / 4;
-    const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
-    const unsigned tiles = across * down;
-    grid_dependency_wait();
-    launch_dependents();
-    __shared__ float transposed[64][64 + 1];  // a word more: columns lie in different banks
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_line = static_cast<int>(tile / across) * 64, first = static_cast<int>(tile % across) * 64;
-        for (int i = threadIdx.x; i < 64 * 64; i += 256) {
-            const int from = first + i / 64, line = first_line + i % 64;
-            float element = {};
-            if (from < length && line < lines) element = B[static_cast<long long>(from) * 2048 + line];
-            transposed[i / 64][i % 64] = element;
-        }
-        __syncthreads();  // the tile is whole
-        for (int i = threadIdx.x; i < 64 * 16; i += 256) {
-            const int line = i / 16, chunk = i % 16;
-            if (first_line + line >= lines || first / 4 + chunk >= chunks) continue;
-            Chunk<float> copied;
-            #pragma unroll
-            for (int k = 0; k < 4; ++k) copied.at[k] = transposed[chunk * 4 + k][line];
-            const long long to = first_line + line;
-            reinterpret_cast<Chunk<float>*>(prepared_b)[to * chunks + first / 4 + chunk] = copied;
-        }
-        __syncthreads();  // and may be overwritten
-    }
-}
-
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_2048x2048x2048_sm90_65e7839b(
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_8efd57c8(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
+    const float* __restrict__ bias_n,
+    int M,
     float alpha,
     float beta)
 {
@@ -518,7 +562,7 @@ gemm_f32_tf32_rr_2048x2048x2048_sm90_65e7839b(
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
-    const Shape s{};
+    const Shape s{M};
     const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
     const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
     Ring ring;
@@ -543,41 +587,44 @@ gemm_f32_tf32_rr_2048x2048x2048_sm90_65e7839b(
     for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
+        Fragments fragments[2];  // of a step of k, and of the next one, which is loaded while the products of the first go on
         int previous = 0;  // the stage whose products may still be under way
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
-            wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-            wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
-            if (k > 0) release_stage(shared, previous);
+            #pragma unroll
+            for (int step = 0; step < BK; step += K_STEP) {
+                multiply_step(shared, ring.stage, consumer * MMAS_N * 64, step, fragments[step / K_STEP % 2], acc);
+                wgmma_wait<1>();  // for the step before, which reads the other fragments
+                if (step == 0 && k > 0) release_stage(shared, previous);
+            }
             previous = ring.stage;
         }
         wgmma_wait<0>();
         release_stage(shared, previous);
         #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i) {
+        for (int i = 0; i < MMAS_N; ++i) {
             #pragma unroll
-            for (int piece = 0; piece < BN / CN; ++piece) {
-                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+            for (int piece = 0; piece < BM / CM; ++piece) {
+                const int m = tile.m + piece * CM, n = tile.n + (consumer * MMAS_N + i) * 64;
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
-                float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                float* const c = shared.c[consumer][(i * BM / CM + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
-                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(float));
+                        for (int at = 0; at < 64; at += CN) tma_load_2d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m);
                     }
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                     c_parity ^= 1;
                 }
-                store_c(c, s, thread, sums, alpha, beta);
+                const Epilogue e = {alpha, beta, bias_n + n};
+                store_c(c, s, s.M - m, thread, sums, e);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);
                 if (leads) {
-                    tma_store_2d(&map_c, c, n, m);
+                    for (int at = 0; at < 64; at += CN) tma_store_2d(&map_c, c + at * CM, n + at, m);
                     tma_store_commit();
                 }
             }

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_1024x1024x1024_sm90_8d770d47
+// gemm_f32_tf32_rr_1024x1024x1024_sm90_3bdbb67c
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -13,10 +13,10 @@
 //
 // Launch  up to ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 214016 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_b: 1024 * 1024 elements, which gemm_f32_tf32_rr_1024x1024x1024_sm90_8d770d47_prepare_b_kernel writes before,
+//         prepared_b: 1024 * 1024 elements, which gemm_f32_tf32_rr_1024x1024x1024_sm90_3bdbb67c_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_tf32_rr_1024x1024x1024_wgmma_64x128x64_c1_k1x0_s4_f1_g8_p1
-// Made by gemmgen generate 1024x1024x1024 --dtype f32 --compute tf32 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set BK=64 --set CONSUMERS=1
+// Made by gemmgen generate 1024x1024x1024 --dtype f32 --compute tf32 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BK=64 --set FROM_REGISTERS=0 --set CONSUMERS=1
 
 namespace {
 
@@ -407,7 +407,7 @@ struct alignas(16) Chunk {
 // prepared_b = B, column-major, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_tf32_rr_1024x1024x1024_sm90_8d770d47_prepare_b_kernel(
+gemm_f32_tf32_rr_1024x1024x1024_sm90_3bdbb67c_prepare_b_kernel(
     const float* __restrict__ B,
     float* __restrict__ prepared_b)
 {
@@ -441,7 +441,7 @@ gemm_f32_tf32_rr_1024x1024x1024_sm90_8d770d47_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_1024x1024x1024_sm90_8d770d47(
+gemm_f32_tf32_rr_1024x1024x1024_sm90_3bdbb67c(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
