@@ -200,7 +200,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     step += waits * GLOBAL_LATENCY / resident  # nothing runs while a block waits for its own tile, except other blocks
     step += PROMOTION_SHOWS * work.promotions * plan.consumers / WARP / SCHEDULERS
     rounds = per_sm / resident
-    between = (rounds - 1) * _between_cycles(plan, resident)
+    between = (rounds - 1) * _between_cycles(plan, resident, steps * step)
     compute_us = (rounds * steps * step + between) / device.clock_ghz / 1000
     dram_us = (case.bytes_moved + _filled_bytes(case, plan)) / device.bandwidth / 1000
     if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way
@@ -217,12 +217,14 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     return _prepare_us(case, plan, device) + both_us + _reduction_us(plan, blocks, device) + LAUNCH_US, bound
 
 
-def _between_cycles(plan: Plan, resident: int) -> float:
-    """From the products of a tile, by tensor cores, to those of the next one on this SM, as far as known."""
-    if plan.launch.maps and plan.work.turns == 1:  # TMA fills the next tile's stages meanwhile
+def _between_cycles(plan: Plan, resident: int, tile: float) -> float:
+    """From the products of a tile, which take `tile` cycles, by tensor cores, to those of the next one on this SM, as
+    far as known."""
+    if plan.launch.maps:  # TMA fills the next tile's stages meanwhile
         rows, columns = plan.tile
         passes = 1 + plan.problem.epilogue.reads_c  # C leaves, and arrives before where it is read
-        return rows * columns * plan.problem.types.c.size * passes / L2_BYTES_PER_CYCLE
+        stores = rows * columns * plan.problem.types.c.size * passes / L2_BYTES_PER_CYCLE
+        return max(0.0, (tile + stores) / plan.work.turns - tile)
     if plan.work.row_bytes == 0:
         return 0.0
     warps_per_scheduler = plan.consumers * resident / WARP / SCHEDULERS

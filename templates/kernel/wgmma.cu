@@ -292,7 +292,7 @@ ${ signature(kernel) }{
     int previous = 0;  // the stage whose products may still be under way
 //% endif
 //% set may_be_empty = "begin < end" if split else "s.K > 0" if not kernel.problem.k
-//% set begins = may_be_empty if view.in_flight and not (view.pieces or view.alternates or view.persistent)
+//% set begins = may_be_empty if view.in_flight and not (view.pieces or view.persistent)
 //% set how = "" if view.pingpong else "consumer * %s * 64, " | format(view.mmas)
 //% if view.pieces
 //% set k_tiles = "INTERVAL / BK" if view.whole_intervals else "((min(INTERVAL, %s - first) + BK - 1) / BK)" | format(end)
@@ -305,7 +305,7 @@ ${ multiply_k_tiles(view, "int i = 0; i < PAIRS * %s; ++i" | format(k_tiles), "i
         promote(acc, totals);
     }
 //% elif view.alternates
-${ multiply_pairs(view, how, view.odd, begin, end) | indent(4, true) | trim("\n") }
+${ multiply_pairs(view, how, view.odd, begin, end, begins) | indent(4, true) | trim("\n") }
 //% else
 //% set indented = 8 if begins else 4
 //% if begins
@@ -325,7 +325,7 @@ ${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k
     wgmma_wait<0>();
     ${ "if (previous >= 0) " if view.alternates else "if (%s) " | format(may_be_empty) if may_be_empty }release_stage(shared, previous);
 //% endif
-//% if view.alternates
+//% if view.alternates and not begins
     promote(acc[1], totals);
 //% endif
 //% if split

@@ -34,8 +34,8 @@ for (${ loop }, ring.advance()) {
 }
 //% endmacro
 /*# Two k tiles a round, so that registers that are in flight have names; there may be an `odd` one, which comes first. Those
-    of the last one, in acc[1], are still to be awaited and promoted. #*/
-//% macro multiply_pairs(view, how, odd, begin, end)
+    of the last one, in acc[1], are still to be awaited and promoted, where this does not `end` them itself. #*/
+//% macro multiply_pairs(view, how, odd, begin, end, ends=false)
 int k = ${ begin }, previous = -1;  // the stage whose products may still be under way, if any
 //% if odd
 if ((${ end }${ " - begin" if begin != "0" } + BK - 1) / BK % 2 == 1) {  // one k tile beside the pairs
@@ -50,6 +50,7 @@ if ((${ end }${ " - begin" if begin != "0" } + BK - 1) / BK % 2 == 1) {  // one 
     k ${ "=" if begin == "0" else "+=" } BK;
 }
 //% endif
+//% set pairs
 for (; k < ${ end }; k += 2 * BK) {
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -64,4 +65,17 @@ for (; k < ${ end }; k += 2 * BK) {
         ring.advance();
     }
 }
+//% if ends
+wgmma_wait<0>();
+release_stage(shared, previous);
+promote(acc[1], totals);
+//% endif
+//% endset
+//% if ends
+if (k < ${ end }) {  // else zeros meet products that may be under way, and ptxas has each wgmma wait for the one before
+${ pairs | indent(4, true) | trim("\n") }
+}
+//% else
+${ pairs | trim("\n") }
+//% endif
 //% endmacro

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import groupby
+
 import pytest
 
 from gemmgen.kernel.families import WGMMA
@@ -52,3 +55,29 @@ def test_the_machine_code_is_what_the_plan_says(types: Types, layout: str, share
     waits = sass.text.count("WARPGROUP.DEPBAR")  # ptxas adds some where it serialises products
     groups = len(multiplies) // (plan.constants[rows] if fed else tiles)
     assert waits <= groups + 1
+
+
+PROMOTED = Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED)
+BF16 = Types.parse("bf16")
+
+
+@pytest.mark.parametrize(
+    ("types", "k", "axes"),
+    [(BF16, None, {}), (BF16, 1000, {"SPLIT": 3}), (PROMOTED, None, {"SPLIT": 2, "IN_FLIGHT": 1})],
+    ids=str,
+)
+def test_where_k_may_be_empty_products_go_on_together(
+    types: Types, k: int | None, axes: dict[str, int], shared_store: Store
+) -> None:
+    problem = Problem(512, 512, k, types=types, layout="rc", ld_align=16)
+    small = {"BM": 64, "BN": 64, "BK": 64, "STAGES": 4, "CONSUMERS": 1, "PERSISTENT": 0}
+    config = WGMMA.default(problem).with_values(**small, **axes)
+    check(WGMMA, problem, config, ARCHS["sm_90"].limits)
+    plan = WGMMA.plan(problem, config)
+    compiled = compile_kernel(render(problem, WGMMA, config), "sm_90", shared_store)
+    sass = disassemble(compiled.cubin, plan.instruction).text
+    code = re.findall(r"[HQ]GMMA\.64x|WARPGROUP\.(?:ARRIVE|DEPBAR)|STG\.E\S*", sass)
+    runs = [len(list(run)) for is_product, run in groupby(code, lambda name: "GMMA" in name) if is_product]
+    assert runs and set(runs) == {config.values["BK"] // plan.constants["K_STEP"]}, "one wait a k tile"
+    partial = [name for name in code if name.startswith("STG.E.128")]
+    assert len(partial) == (64 * 64 // 128 // 4 if config.values["SPLIT"] > 1 else 0)
