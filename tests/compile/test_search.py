@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from gemmgen.cli.console import PlainConsole
+from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
@@ -46,7 +49,9 @@ class Card:
         return SimpleNamespace(timings=tuple(times))
 
 
-def searched(store: Store, monkeypatch: pytest.MonkeyPatch) -> tuple[TuneResult, Counter[str]]:
+def searched(
+    store: Store, monkeypatch: pytest.MonkeyPatch, problem: Problem = PROBLEM
+) -> tuple[TuneResult, Counter[str]]:
     card = Card()
 
     def verify(executor: object, source: KernelSource, **asked: object) -> Verdict:
@@ -56,7 +61,7 @@ def searched(store: Store, monkeypatch: pytest.MonkeyPatch) -> tuple[TuneResult,
     monkeypatch.setattr(verifying, "verify", verify)
     monkeypatch.setattr(Target, "gpu", property(lambda target: card))
     target = Target(card, "sm_90", device_named("H200"))  # type: ignore[arg-type]
-    return tune(PROBLEM, target, store, families=(NAIVE,), budget=6), card.asked
+    return tune(problem, target, store, families=(NAIVE,), budget=6), card.asked
 
 
 def test_a_second_search_times_finalists_alone_and_verifies_nothing(
@@ -77,3 +82,18 @@ def test_a_second_search_times_finalists_alone_and_verifies_nothing(
     assert asked_again["verify"] == 0 and again.winner.verdict == first.winner.verdict
     assert asked_again[QUICK.name] == asked[QUICK.name] - tried, "those of both rounds that meet in one run"
     assert was_searched(store, Card.description, PROBLEM)
+
+
+def test_what_won_is_among_the_first_that_a_search_for_a_similar_problem_tries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the report says so."""
+    store, console = Store(tmp_path), PlainConsole(stderr=False, width=200)
+    first, _ = searched(store, monkeypatch)
+    assert first.experience == ()
+    similar, _ = searched(store, monkeypatch, Problem(24, 40, 32))
+    assert similar.experience == (first.winner.config,)
+    assert first.winner.config in [trial.config for trial in similar.trials]
+    console.file = io.StringIO()
+    show_tuning(console, similar)
+    assert "Among the first: 1 winner of similar problems on this card" in console.file.getvalue()
