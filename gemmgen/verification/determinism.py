@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
-from gemmgen.run.executor import LoadedKernel
+from gemmgen.run.executor import LoadedKernel, Operands
 from gemmgen.verification.checks import cost_with_edges
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.situation import Situation
@@ -17,6 +19,8 @@ from gemmgen.verification.situation import Situation
 RUNS = 10  # of one launch, whose results must have the same bits
 REPEATED_COST = 5e7  # of such a launch where there is a choice; of a larger one that sampling may divide, some tiles
 REPEATED_TILES = 2  # at least
+MOST_PEERS = 4  # blocks of a tile of stream-K, mostly
+ENLARGED = 2.0**20  # alpha, for what is left of sums of numbers near 1 that cancel out
 
 Words = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -37,10 +41,39 @@ class Determinism:
     difference: str | None = None
 
 
+def depth_of_parts(source: KernelSource) -> int:
+    """The K from which on each of the blocks that share a tile has products to sum, and 1 where none do."""
+    launch = source.launch
+    return max(launch.splits, MOST_PEERS) * source.config.get("BK", 1) if launch.adds_up else 1
+
+
+def revealing(case: Case) -> Case:
+    """`case` with scalars by which C shows in what order sums were made."""
+    return replace(case, alpha=ENLARGED, beta=0.0) if _hides_order(case) else replace(case, alpha=1.0, beta=1.0)
+
+
+def _hides_order(case: Case) -> bool:
+    """Whether C's type has fewer bits than sums, in whose last bits their order shows."""
+    types = case.problem.types
+    by_alpha = "alpha" in case.problem.epilogue.scalars
+    return not types.accumulator.is_integer and types.c.precision < types.accumulator.precision and by_alpha
+
+
+def _cancelling(case: Case, operands: Operands) -> Operands:
+    """`operands` whose second half of K takes off what the first adds: the rounding errors of sums are left."""
+    half = case.k // 2
+    a, b = operands.a.copy(), operands.b.copy()
+    of_a, of_b = case.a.view(a), case.b.view(b)
+    of_a[..., half : 2 * half] = of_a[..., :half]
+    of_b[..., half : 2 * half, :] = -of_b[..., :half, :]
+    return replace(operands, a=a, b=b)
+
+
 def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:
     """Run one situation `runs` times, each time with a seed of its own, and compare the bits of C.
 
-    Likewise those of what else the kernel writes.
+    Likewise those of what else the kernel writes. Where C has fewer bits than sums have, these cancel out but for their
+    rounding errors: `revealing` gives the scalars that go with that.
 
     One run more is watched for data races: what is watched is compiled in another way, which may round in another.
 
@@ -49,6 +82,7 @@ def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Deter
     Raises CandidateFailed (the kernel does not run to the end).
     """
     case, operands, launch = situation.case, make_operands(situation), kernel.source.launch
+    operands = _cancelling(case, operands) if _hides_order(case) else operands
     tiles = launch.tiles(case)
     blocks = np.arange(launch.blocks(case))
     cost = cost_with_edges(case, launch)

@@ -162,7 +162,7 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
 
     FAR_SHAPES of M and N, EVEN_SHAPES and a large one; SOME_BATCH, and a batch of as many products as a block computes:
     where the launch counts on more of them than the kernel does, that is the least batch which shows it. And K = 0,
-    with an alpha that is no number.
+    with an alpha that is no number. And alpha = 0, whatever is left to run time.
     """
     problem = source.problem
     if largest < FAR_SIZES[-1]:
@@ -180,7 +180,8 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
     whole = [Situation(case, "exact", seed=0) for case in cases]
     even = dict.fromkeys(_free_case(problem, _shape(*sizes)) for sizes in (*EVEN_SHAPES, LARGE_SHAPE))
     sampled = [Situation(case, "sparse", seed=1) for case in even if case not in cases]
-    return whole + (sampled if None in (problem.m, problem.n, problem.k) else []) + _without_depth(problem)
+    ragged = sampled if None in (problem.m, problem.n, problem.k) else []
+    return whole + ragged + _without_depth(problem) + without_scale(problem)
 
 
 def _without_depth(problem: Problem) -> list[Situation]:
@@ -188,6 +189,16 @@ def _without_depth(problem: Problem) -> list[Situation]:
         return []
     case = _free_case(problem, {**NO_DEPTH, "batch": FAR_BATCH})
     return [Situation(replace(case, alpha=NAN, beta=2.0), "exact", seed=2)]
+
+
+def without_scale(problem: Problem) -> list[Situation]:
+    """alpha = 0 and beta = 1, where a kernel may be tempted to do nothing: NaN and Inf of A and B still count."""
+    if not {"alpha", "beta"} <= {*problem.epilogue.scalars} or problem.types.scalar.is_integer:
+        return []
+    if kind_for(problem.types, "special") != "special" or not problem.types.c.has_nan:
+        return []
+    case = _free_case(problem, {**NO_DEPTH, "k": FAR_DEPTH, "batch": FAR_BATCH})
+    return [Situation(replace(case, alpha=0.0, beta=1.0), "special", seed=4)]
 
 
 def _shape(m: int, n: int, k: int, batch: int = 1) -> dict[str, int]:

@@ -23,7 +23,7 @@ from gemmgen.support.html import shown_as
 from gemmgen.verification.checks import Seen, Wrong, check, check_apart, cost_with_edges, runs_whole
 from gemmgen.verification.comparison import Mismatch
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.determinism import REPEATED_COST, RUNS, Determinism, compare_runs
+from gemmgen.verification.determinism import REPEATED_COST, RUNS, Determinism, compare_runs, depth_of_parts, revealing
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.extent import apart_situations
 from gemmgen.verification.replay import Replayed, Replayer
@@ -37,6 +37,7 @@ from gemmgen.verification.situation import (
     simpler_situations,
     stratum,
     vast_situations,
+    without_scale,
 )
 from gemmgen.verification.tails import Tail, check_tail, tails
 from gemmgen.verification.whole_grid import check_grid, grid_situation
@@ -229,7 +230,10 @@ def make_data(problem: Problem, examples: int, seed: int) -> None:
     def make(situation: Situation) -> None:
         make_operands(situation)
 
-    stratified_test(make, problem, FAR_SIZES[-1], examples, seed)
+    beyond = without_scale(problem) if examples >= THOROUGH else []
+    stratified_test(make, problem, FAR_SIZES[-1], examples - len(beyond), seed)
+    for situation in beyond:
+        make(situation)
 
 
 class CheckFar(Protocol):
@@ -349,8 +353,11 @@ class _Property:
             return None
         costs = {case: cost_with_edges(case, self.kernel.source.launch) for case in cases}
         affordable = [case for case in cases if costs[case] <= REPEATED_COST]
-        case = max(affordable, key=lambda one: one.flops) if affordable else min(cases, key=lambda one: costs[one])
-        situation = Situation(replace(case, alpha=1.0, beta=1.0), "random", 0)
+        deep = depth_of_parts(self.kernel.source)
+        case = min(cases, key=lambda one: costs[one])
+        if affordable:
+            case = max(affordable, key=lambda one: (min(one.k, deep), one.flops))
+        situation = Situation(revealing(case), "random", 0)
         try:
             self.determinism = compare_runs(self.kernel, situation, runs)
         except CandidateFailed as error:

@@ -65,7 +65,9 @@ KERNELS = (
     warpgroups((None, 72, None), {"BM": 128, "BN": 24, "IN_FLIGHT": 0}, layout="cc", types="f16", epilogue="bias+gelu"),
     warpgroups(OPEN, {"PERSISTENT": 0, "BN": 64}, types="s8,s8,s32", ld_align=16, batch=None),
     warpgroups(OPEN, {}, types=TF32, layout="rr"),
-    warpgroups((None, 72, None), {"BM": 40, "BN": 128, "CONSUMERS": 2}, types=TF32, layout="rr", ld_align=4),
+    warpgroups(
+        (None, 72, None), {"BM": 40, "BN": 128, "CONSUMERS": 2, "STAGES": 3}, types=TF32, layout="rr", ld_align=4
+    ),
     warpgroups((None, 72, None), {"BN": 24, "IN_FLIGHT": 0}, types=TF32, layout="cc", ld_align=4, epilogue="bias+gelu"),
     warpgroups(OPEN, {"BN": 64}, types="u8,s8,bf16", layout="rr", epilogue="zero_m+zero_n+scale_m+scale_n+bias"),
     warpgroups(OPEN, {"BN": 32, "STAGES": 3}, types="f32_bf16x6", layout="rr"),

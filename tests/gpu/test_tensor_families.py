@@ -28,6 +28,8 @@ SAYS = (
     {"layout": "rc", "types": "s8,s8,s32", "ld_align": 16},
     {"layout": "rc", "types": "u8,s8,bf16", "epilogue": "scale_m+scale_n+bias", "ld_align": 4},
     {"layout": "rc", "ld_align": 4, "types": Types.parse("f32", Compute.TF32)},
+    {"layout": "rr", "n": 52, "ld_align": 4, "types": Types.parse("f32", Compute.TF32)},
+    {"layout": "cc", "n": 52, "ld_align": 4, "types": Types.parse("f32", Compute.TF32)},
     {"layout": "rr", "types": Types.parse("f32", Compute.BF16X6)},
     {"layout": "rc", "ld_align": 16, "types": Types.parse("e4m3,e5m2,bf16", Compute.PROMOTED)},
 )
@@ -36,7 +38,7 @@ AXES = (*SMALL, (MMA, {}), (WGMMA, {}))
 
 
 def source(says: dict[str, object], arch: str, family: Family, axes: dict[str, int]) -> KernelSource:
-    problem = Problem(None, None, None, **{"types": "bf16", **says})  # type: ignore[arg-type]
+    problem = Problem(**{"m": None, "n": None, "k": None, "types": "bf16", **says})  # type: ignore[arg-type]
     config = family.suited(problem, family.default(problem).with_values(**axes))
     if first_rejection(family, problem, config, parse_arch(arch).limits) is not None:
         pytest.skip(f"{arch} has no instruction of {family.name} for {problem.types}")

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from gemmgen.artifacts.records import verdict_document
-from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.families import NAIVE, SIMT
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import generator_digest
 from gemmgen.verification import data
 from gemmgen.verification.comparison import SAMPLED_RATIOS
-from gemmgen.verification.determinism import RUNS, compare_runs
+from gemmgen.verification.determinism import RUNS, compare_runs, depth_of_parts, revealing
 from gemmgen.verification.domain import QUANTILES
 from gemmgen.verification.reference import expected
 from gemmgen.verification.scalars import SIMPLE_SCALARS
@@ -155,6 +155,19 @@ def test_what_else_a_kernel_writes_has_the_same_bits_in_all_runs():
     executor.load(render(problem, NAIVE, NAIVE.default(problem)))
     found = compare_runs(executor, Situation(problem.case(), "random", 0), 3).difference
     assert found is not None and found.startswith("aux[0][0] is")
+
+
+def test_the_order_of_sums_shows_though_c_has_few_bits():
+    """Of one element near 8, of 8 bits, nearly every order of 64 products gives the same."""
+    problem = Problem(1, 1, 64, types="f32,f32,bf16")
+    executor = Summing(by_seed)
+    executor.load(render(problem, NAIVE, NAIVE.default(problem)))
+    assert compare_runs(executor, Situation(revealing(problem.case()), "random", 0), 10).difference is not None
+
+
+def test_a_launch_with_work_for_each_block_of_a_tile_is_repeated():
+    source = render(FREE, SIMT, SIMT.default(FREE).with_values(SPLIT=6))
+    assert depth_of_parts(source) == 6 * source.config["BK"] and depth_of_parts(SOURCE) == 1
 
 
 def test_a_large_launch_is_repeated_in_part_where_parts_can_run():

@@ -201,7 +201,17 @@ def test_a_batch_of_what_a_block_computes_is_tried() -> None:
     source = render(problem, BATCHED, BATCHED.default(problem))
     products = dict(source.launch.grid)["batch"]
     assert products > 1
-    assert [situation.case.batch for situation in far_situations(source, FAR_SIZES[-1])] == [products, SOME_BATCH]
+    far = [situation for situation in far_situations(source, FAR_SIZES[-1]) if situation.data == "exact"]
+    assert [situation.case.batch for situation in far] == [products, SOME_BATCH]
+
+
+@pytest.mark.parametrize(
+    ("problem", "count"), [(FREE, 1), (Problem(8, 8, 8), 1), (Problem(8, 8, 8, types="s8,s8,s32"), 0)]
+)
+def test_alpha_0_meets_nan_and_infinity(problem: Problem, count: int) -> None:
+    far = far_situations(render(problem, NAIVE, NAIVE.default(problem)), FAR_SIZES[-1])
+    scaled = [one for one in far if (one.case.alpha, one.case.beta, one.data) == (0, 1, "special")]
+    assert len(scaled) == count
 
 
 def test_no_depth_meets_an_alpha_that_is_no_number() -> None:

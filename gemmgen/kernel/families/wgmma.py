@@ -159,6 +159,11 @@ class WgmmaFamily(Family):
             IN_FLIGHT=int(compute.pieces is None),
         )
 
+    def suited(self, problem: Problem, config: Config) -> Config:
+        """With rows and columns of a tile exchanged where those in registers are B's, and are too few."""
+        one = cast(WgmmaConfig, config)
+        return replace(one, BM=one.BN, BN=one.BM) if swaps(one) and one.BN % M and one.BM % M == 0 else one
+
     def facts(self, problem: Problem) -> dict[str, int]:
         (a, b), (feeds_a, feeds_b) = taken(problem), can_feed(problem)
         types, (factor_a, factor_b) = problem.types, problem.types.factors
@@ -217,6 +222,13 @@ class WgmmaFamily(Family):
 
     def template(self, config: Config) -> str:
         return "kernel/wgmma.cu"
+
+    def declares(self, plan: Plan) -> tuple[Derived, ...]:
+        lines = super().declares(plan)
+        if not swaps(cast(WgmmaConfig, plan.config)):
+            return lines
+        meaning = "warpgroups that multiply, each its columns of the block tile"
+        return tuple(replace(line, meaning=meaning) if line.name == "CONSUMERS" else line for line in lines)
 
     def unused(self, plan: Plan) -> frozenset[str]:
         names = {"ACROSS", "FROM_REGISTERS", "IN_FLIGHT", "PERSISTENT", "PINGPONG"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gemmgen.verification.bugs.base import (
     EARLY,
     MISALIGNED,
+    ORDER,
     OUT_OF_ARRAY,
     PLANNED,
     POISON,
@@ -138,6 +139,8 @@ MMA_BUGS = (
     Bug("the last k tile is dropped", "K tail", MMA_RR, "k < s.K; k += BK", "k + BK <= s.K; k += BK", (VALUE,)),
     Bug("rows beyond the edge of C", "guard", MMA_RC, "if (m >= rows) return;", "", (WRITES, READS)),
     # Split K
+    Bug("partial sums are added from the last block's own on", "order of sums", MMA_SPLIT, "fixup.partials + peer *",
+        "fixup.partials + (peer + fixup.rank) % fixup.peers *", (ORDER,)),
     Bug("no barrier before the semaphore", "barrier", MMA_SPLIT,
         "    __syncthreads();  // the whole block has stored its partial\n", "", (RACE_PARTIALS,)),
     Bug("no barrier after the semaphore", "barrier", MMA_SPLIT, "    __syncthreads();\n    return last;",
