@@ -37,8 +37,6 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-constexpr int PEERS_AT_ONCE = 1 + 127 / (${ view.mmas } * ${ view.sums });  // so many registers are loaded at once
-
 // sums = those over all of K, from the partials of all ranges. Many loads are under way at once: each takes as long as L2 does.
 __device__ __forceinline__ void reduce_partials(const ${ T }* partials, Accumulators& sums)
 {
@@ -47,6 +45,7 @@ __device__ __forceinline__ void reduce_partials(const ${ T }* partials, Accumula
         #pragma unroll
         for (int r = 0; r < ${ view.sums }; ++r) sums[i][r] = ${ zero };
     }
+    constexpr int PEERS_AT_ONCE = 1 + 127 / (${ view.mmas } * ${ view.sums });  // so many registers are loaded at once
     #pragma unroll PEERS_AT_ONCE
     for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
         #pragma unroll

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_dd6c4b77
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_bd24d12f
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -408,8 +408,6 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * BN / 2);  // so many registers are loaded at once
-
 // sums = those over all of K, from the partials of all ranges. Many loads are under way at once: each takes as long as L2 does.
 __device__ __forceinline__ void reduce_partials(const float* partials, Accumulators& sums)
 {
@@ -418,6 +416,7 @@ __device__ __forceinline__ void reduce_partials(const float* partials, Accumulat
         #pragma unroll
         for (int r = 0; r < BN / 2; ++r) sums[i][r] = 0.0f;
     }
+    constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * BN / 2);  // so many registers are loaded at once
     #pragma unroll PEERS_AT_ONCE
     for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
         #pragma unroll
@@ -507,7 +506,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_dd6c4b77(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_bd24d12f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

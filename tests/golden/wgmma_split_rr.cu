@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -19,8 +19,8 @@
 //         no two matrices of C that overlap,
 //         partials: ceil(M / 64) * ceil(N / 128) * batch * 4 * 8192 floats at an address divisible by 16, holding anything,
 //         semaphores: ceil(M / 64) * ceil(N / 128) * batch counters, zero before the first launch, which every launch leaves zero,
-//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7_prepare_a_kernel writes before,
-//         prepared_b: batch * K * 4096 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7_prepare_b_kernel writes before,
+//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0_prepare_a_kernel writes before,
+//         prepared_b: batch * K * 4096 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -428,8 +428,6 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * BN / 2);  // so many registers are loaded at once
-
 // sums = those over all of K, from the partials of all ranges. Many loads are under way at once: each takes as long as L2 does.
 __device__ __forceinline__ void reduce_partials(const float* partials, Accumulators& sums)
 {
@@ -438,6 +436,7 @@ __device__ __forceinline__ void reduce_partials(const float* partials, Accumulat
         #pragma unroll
         for (int r = 0; r < BN / 2; ++r) sums[i][r] = 0.0f;
     }
+    constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * BN / 2);  // so many registers are loaded at once
     #pragma unroll PEERS_AT_ONCE
     for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
         #pragma unroll
@@ -547,7 +546,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -578,7 +577,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -607,7 +606,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_6a9eead7(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
