@@ -31,6 +31,7 @@ from gemmgen.verification.bugs.subjects import (
 UNDER_WAY = Diagnosis("race", "which may still be under way|by the async proxy|data race")
 DEADLOCK = Diagnosis("crash", "deadlock")
 TOO_MANY = Diagnosis("crash", "one arrival too many")
+TWICE = Diagnosis("crash", r"comes to barrier \d+ again")
 NO_GROUP = Diagnosis("crash", "waits for no wgmma")
 IN_FLIGHT = Diagnosis("race", "registers in flight")
 NOT_FENCED = Diagnosis("race", "no fence_mbarrier_init|initialis|no wgmma_fence")
@@ -129,7 +130,7 @@ WGMMA_BUGS = (
     # Consumers in turns
     Bug("a consumer does not await its turn", "named barrier", WGMMA_PINGPONG,
         "        if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);\n", "",
-        (UNDER_WAY, TOO_MANY, DEADLOCK)),
+        (UNDER_WAY, TOO_MANY, DEADLOCK, TWICE)),
     Bug("nobody gets a turn", "named barrier", WGMMA_PINGPONG,
         "(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256)", "(1 + CONSUMERS + consumer, 256)", (DIVERGENCE,)),
     Bug("a consumer does not pass over the other's k tiles", "stage", WGMMA_PINGPONG,
