@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.wgmma import ARCH
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import Target, open_target
 from gemmgen.support.files import Store
 from gemmgen.verification.bugs import BUGS, NAIVE_RR, Subject
-from gemmgen.verification.bugs.subjects import ASYNC, DOUBLE_VECTORS, SINGLE, SINGLE_FIXED
+from gemmgen.verification.bugs.subjects import ASYNC, DOUBLE_VECTORS, SINGLE, SINGLE_FIXED, WGMMA_PAIR, WGMMA_RC
 from gemmgen.verification.lanes import Lanes
 from gemmgen.verification.sanitizers.tool import TOOLS, Tool, why_no_sanitizer
 from gemmgen.verification.selfcheck import check_kernels, correct_kernels, plant, rendered, try_bugs
@@ -50,6 +51,18 @@ def test_a_right_kernel_passes_all_tools(gpu: Target, watched: GpuExecutor, subj
     assert verdict.passed, verdict.failure
     assert [result.tool for result in verdict.sanitizers] == list(TOOLS)
     assert all(result.situations == SITUATIONS and not result.sampled for result in verdict.sanitizers)
+
+
+@pytest.mark.parametrize("subject", [WGMMA_RC, WGMMA_PAIR], ids=str)
+def test_a_right_kernel_of_tensor_maps_passes_all_tools(gpu: Target, watched: GpuExecutor, subject: Subject) -> None:
+    """Its launch is cuda.bindings', not pycuda's."""
+    if watched.arch.rstrip("a") != ARCH.rstrip("a"):
+        pytest.skip(f"wgmma needs {ARCH}, and the GPU here is {watched.arch}")
+    watched.compile_for(ARCH)
+    source = rendered(subject, gpu.spec.arch.limits)
+    verdict = sanitize(watched, source, verify(watched, source, examples=2), TOOLS)
+    assert verdict.passed, verdict.failure
+    assert all(result.situations for result in verdict.sanitizers)
 
 
 @pytest.mark.parametrize(

@@ -174,6 +174,13 @@ def test_blocks_that_share_a_tile_run_together():
         assert blocks_to_run(shared, large, tool) == 3 * blocks_to_run(SOURCE, large, tool)
 
 
+def test_a_persistent_kernel_runs_whole():
+    persistent = replace(SOURCE, launch=replace(SOURCE.launch, persistent=True))
+    large = PROBLEM.case(4096, 4096, 4096)
+    for tool in sanitizer.TOOLS:
+        assert blocks_to_run(persistent, large, tool) == SOURCE.launch.blocks(large), "fewer do the work of all"
+
+
 def test_a_stream_runs_its_helpers_too_where_all_tiles_run():
     whole = replace(SOURCE, launch=Launch(64, (("M", 1), ("N", 1))))
     stream = replace(SOURCE, launch=replace(whole.launch, stream=Stream(1100, 8)))
@@ -305,6 +312,17 @@ def test_a_tool_that_does_not_work_is_unavailable(program, report, then, words):
     with pytest.raises(CandidateFailed, match=words) as caught:
         sanitizer.sanitize(SOURCE, b"cubin", b"fill", SITUATIONS, "initcheck")
     assert caught.value.failure.kind == "unavailable"
+
+
+def test_what_a_watched_process_wrote_before_it_ended_is_in_the_message(program):
+    trouble = "Error: process didn't terminate successfully"
+    failing = "print('placing A', flush=True)\nNone.handle"
+    program(f"========= {trouble}\n", then=failing)
+    with pytest.raises(CandidateFailed) as caught:
+        sanitizer.sanitize(SOURCE, b"cubin", b"fill", SITUATIONS, "memcheck")
+    first, *written = caught.value.failure.reason.splitlines()
+    assert trouble in first and "exit status 1" in first
+    assert written[0] == "placing A" and "'NoneType' object has no attribute 'handle'" in written[-1]
 
 
 def test_a_missing_program_says_what_to_install(monkeypatch):

@@ -43,6 +43,7 @@ TOOLKIT = "/usr/local/cuda/bin"  # a toolkit's folder, which is not always in PA
 
 TIMEOUT = 30.0  # seconds for one tool, start included; a kernel that hangs costs them
 LAUNCH_SECONDS = 3.0  # after these no further situation starts: the four tools are to take less than 15 s
+LAST_WORDS = 20  # lines of what a process wrote before it failed: Python's traceback
 FOUND = 86  # the exit code that says that the tool found something
 # Of a launch: of a larger one the first blocks run. Kernels are 10 to 100 times slower than unwatched, under racecheck
 # some 1000 times, where it follows each access to shared memory. 160 x 160 x 160 runs whole under all.
@@ -186,9 +187,9 @@ def sanitize(
         done = pickle.loads(outcome.read_bytes()) if outcome.exists() else None
     findings = parse(report, () if done is None else done.allocations, situations)
     if code is not None and done is None and not findings:
-        raise _unavailable(tool, report, said)
+        raise _unavailable(tool, report, code, said)
     if code == FOUND and not findings and API_ERROR not in report:
-        raise _unavailable(tool, report, "it reports errors in words that gemmgen does not know")
+        raise _unavailable(tool, report, code, "it reports errors in words that gemmgen does not know")
     return SanitizerResult(
         tool=tool,
         version=version(program),
@@ -211,9 +212,14 @@ def lead_bytes(situation: Situation) -> int:
 
 
 def blocks_to_run(source: KernelSource, case: Case, tool: Tool) -> int:
-    """All blocks of a small launch, of a large one those of the first tiles."""
+    """All blocks of a small launch, of a large one those of the first tiles.
+
+    Of a persistent kernel all: fewer would do the work of the others, one after another.
+    """
     launch = source.launch
     blocks, tiles = launch.blocks(case), launch.tiles(case)
+    if launch.persistent:
+        return blocks
     few = launch.blocks_per_tile * max(1, min(tiles, int(WATCHED_FLOPS[tool] * tiles / max(case.flops, 1))))
     return blocks if few >= tiles * launch.blocks_per_tile else few
 
@@ -256,11 +262,12 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _unavailable(tool: Tool, report: str, said: str) -> CandidateFailed:
-    """The tool itself did not work: its complaint, or the last words of the process that it watched."""
+def _unavailable(tool: Tool, report: str, code: int, said: str) -> CandidateFailed:
+    """The tool itself did not work: its complaint, how it ended, and the last words of the process that it watched."""
     troubles = [head for head, _ in _records(report) if TROUBLE.match(head)]
-    words = "; ".join([*troubles[:1], *said.splitlines()[-1:]]) or "it said nothing"
-    return CandidateFailed(Failure("unavailable", f"{NAME} --tool {tool} does not work here: {words}", NAME))
+    words = "\n".join(said.splitlines()[-LAST_WORDS:]) or "it wrote nothing"
+    ended = "; ".join([*troubles[:1], f"exit status {code}"])
+    return CandidateFailed(Failure("unavailable", f"{NAME} --tool {tool} does not work here: {ended}:\n{words}", NAME))
 
 
 def _failure(tool: Tool, findings: Sequence[Finding], done: WatchOutcome | None, timeout: float) -> Failure | None:

@@ -54,10 +54,12 @@ def main() -> None:
     cuda.init()
     context = cuda.Device(job.device).retain_primary_context()
     context.push()
-    runner = Runner(job)  # holds the operands' memory to the end
-    Path(sys.argv[2]).write_bytes(pickle.dumps(runner.run()))
-    with suppress(cuda.Error):  # a kernel may have left a dead context
-        context.pop()
+    try:
+        runner = Runner(job)  # holds the operands' memory to the end
+        Path(sys.argv[2]).write_bytes(pickle.dumps(runner.run()))
+    finally:  # pycuda aborts a process that leaves a context behind, and speaks after Python's traceback
+        with suppress(cuda.Error):  # a kernel may have left a dead one
+            context.pop()
 
 
 class Runner:
@@ -65,6 +67,7 @@ class Runner:
 
     def __init__(self, job: WatchJob) -> None:
         self._job = job
+        self._stream = cuda.Stream()  # which waits for what is copied and filled without one
         self._memory: list[Any] = []
         self._allocations: list[Allocation] = []
 
@@ -79,7 +82,7 @@ class Runner:
                 pointers = self._place(index, situation)
                 blocks = blocks_to_run(self._job.source, situation.case, self._job.tool)
                 started = time.monotonic()
-                launch(functions, self._job.source, situation.case, pointers, None, blocks)
+                launch(functions, self._job.source, situation.case, pointers, self._stream, blocks)
                 cuda.Context.synchronize()
                 spent += time.monotonic() - started
                 done += 1
