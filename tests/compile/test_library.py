@@ -21,6 +21,7 @@ from gemmgen.artifacts.library.table import Sizes
 from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.render import render
+from gemmgen.problem.device import DEVICES
 from gemmgen.support.paths import TEMPLATES
 
 HOST_KERNEL = Path(__file__).parent / "host_kernel"
@@ -70,7 +71,7 @@ class Alternating:
     """A clock by which each kernel is the fastest somewhere, and the last, which needs most, where C is largest."""
 
     kind: Literal["measured", "predicted"] = "measured"
-    device, most = "a card", 64
+    spec, most = DEVICES["H200"], 64
 
     def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
         numbers = range(len(members))

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from textwrap import wrap
 from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Derived
-from gemmgen.kernel.families.base import Family, constants, elements_of, launch_of, sizes_of, tile_grid
+from gemmgen.kernel.families.base import Family, constants, launch_of, sizes_of, tile_grid
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
+from gemmgen.kernel.families.wgmma_constants import alternates, derived, donates, mmas, start_registers, sums_of_mma
 from gemmgen.kernel.families.wgmma_operands import (
     LINE_BYTES,
     Operand,
@@ -35,7 +35,6 @@ from gemmgen.kernel.families.wgmma_operands import (
     mapped,
     maps_of,
     operands,
-    piece_box,
     prepares,
     row_access,
     staged,
@@ -47,7 +46,7 @@ from gemmgen.kernel.notes import block, shared_tiles
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.kernel.tensor_map import UNIT
-from gemmgen.problem.device import BANK_BYTES, MAX_REGISTERS, REGISTERS_PER_SM, WARP
+from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.pieces import Pieces
@@ -55,14 +54,11 @@ from gemmgen.problem.types import PROMOTION, Compute
 from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
-PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
 FRAGMENT = 4  # registers of a thread for its rows of an instruction, for a step of k
 NOTE_WIDTH = 110  # characters of a line of a kernel's header
 SPARED_SHARE = 0.5  # of the bytes that L2 need not read again for a cluster, as far as times show it (H200)
-BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: larger tiles were slower
-BESIDE_TOTALS = 40  # likewise where half of the sums are touched once in many k tiles, and nothing spills
 
 
 @dataclass(frozen=True)
@@ -185,19 +181,7 @@ class WgmmaFamily(Family):
         }
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
-        one = cast(WgmmaConfig, config)
-        a, b = operands(problem, one)
-        elements = "elements" if problem.types.compute.pieces else elements_of(problem)
-        return (
-            *_tiling(K_BYTES // problem.types.factors[0].size, bool(one.PINGPONG), swaps(one)),
-            *_registers(one.CONSUMERS, f"{_mmas(one)} * {_sums(problem, one)}", *_sets(problem, one)),
-            *_lines(a, elements),
-            *_lines(b, elements),
-            *_clusters(a if a.shared else b),
-            *_pieces(problem.types.compute.pieces),
-            *_partial(problem.products if one.SPLIT > 1 else 0),
-            *_results(piece_box(problem, one), feeds(one), staged(problem), problem.products),
-        )
+        return derived(problem, cast(WgmmaConfig, config))
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         one = cast(WgmmaConfig, config)
@@ -269,8 +253,8 @@ class WgmmaFamily(Family):
             in_flight=one.IN_FLIGHT,
             alternates=alternates(problem, one),
             odd=problem.k is None or any(-(-(end - k) // one.BK) % 2 for k, end in plan.sums.ranges(problem.k)),
-            mmas=_mmas(one),
-            sums=_sums(problem, one),
+            mmas=mmas(one),
+            sums=sums_of_mma(problem, one),
             batched=problem.batched,
             group=one.GROUP,
             unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
@@ -280,7 +264,7 @@ class WgmmaFamily(Family):
         one = cast(WgmmaConfig, plan.config)
         sharers = 1 if one.PINGPONG else one.CONSUMERS
         rows, columns = _across(one)
-        tiles = ((rows // sharers, columns), (2 * plan.constants[_mmas(one)], columns // 4))
+        tiles = ((rows // sharers, columns), (2 * plan.constants[mmas(one)], columns // 4))
         warpgroup, thread = (tile[::-1] if swaps(one) else tile for tile in tiles)
         return Tile("warpgroup", *warpgroup, sharers), Tile("thread", *thread, WARPGROUP)
 
@@ -294,8 +278,8 @@ class WgmmaFamily(Family):
     def prose(self, plan: Plan) -> tuple[str, ...]:
         one, mma = cast(WgmmaConfig, plan.config), plan.mma
         assert isinstance(mma, Wgmma)
-        tile, mmas = self.tiles(plan)[0], plan.constants[_mmas(one)]
-        steps = one.BK // mma.k * mmas
+        tile, count = self.tiles(plan)[0], plan.constants[mmas(one)]
+        steps = one.BK // mma.k * count
         lines = [
             f"{block(plan)}, in k tiles of {one.BK}, {plan.shared_bytes} bytes of shared memory",
             f"Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of {plural(one.STAGES, 'stage')};",
@@ -327,26 +311,6 @@ class WgmmaFamily(Family):
         return (*lines, *shared_tiles(plan.launch))
 
 
-def donates(config: WgmmaConfig) -> bool:
-    """Whether the producer leaves registers to the consumers: a single one has all that a thread can address."""
-    return config.CONSUMERS > 1
-
-
-def _start_registers(consumers: int) -> int:
-    """Of a thread, with which a block of one producer and so many consumers starts where it has the SM for itself."""
-    return _granted(REGISTERS_PER_SM // (WARPGROUP * (consumers + 1)))
-
-
-def consumer_registers(consumers: int) -> int:
-    """Of a consumer's thread, once the producer has given up all but PRODUCER_REGISTERS."""
-    return _granted(_start_registers(consumers) + (_start_registers(consumers) - PRODUCER_REGISTERS) // consumers)
-
-
-def _granted(registers: int) -> int:
-    """setmaxnreg counts in units of 8; no thread addresses more than 255."""
-    return min(registers, MAX_REGISTERS) // 8 * 8
-
-
 def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
     size_a, size_b = (dtype.size for dtype in problem.types.factors)
     pieces = problem.types.compute.pieces
@@ -358,9 +322,9 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
     spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
     read = rows * size_a + rows // M * columns * size_b  # bytes of a tile, for each k
     outputs = rows * columns // threads
-    loaded = value[_mmas(config)] * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a step of k
+    loaded = value[mmas(config)] * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a step of k
     fragments = 2 * loaded  # and of the next one
-    held = _start_registers(config.CONSUMERS) if donates(config) else 0
+    held = start_registers(config.CONSUMERS) if donates(config) else 0
     return Work(
         outputs=outputs,
         depth=config.BK,
@@ -386,11 +350,6 @@ def _across(config: WgmmaConfig) -> tuple[int, int]:
     return (config.BN, config.BM) if swaps(config) else (config.BM, config.BN)
 
 
-def _mmas(config: WgmmaConfig) -> str:
-    """The constant that says how many instructions have the 64 rows of each, in a consumer's tile."""
-    return "MMAS_N" if swaps(config) else "MMAS_M"
-
-
 def fragment_row(thread: int) -> int:
     """The first of the two neighbouring rows of an instruction that a thread has fragments and sums of: as the template
     says. Warps two by two share 32 rows, which lie in a line of shared memory."""
@@ -405,102 +364,10 @@ def _fed_prose(X: str) -> tuple[str, ...]:
     return (line, turned) if X == "B" else (line,)
 
 
-def _times(products: int) -> str:
-    """Of a factor BN, where it counts the columns of B."""
-    return f" * {products}" if products > 1 else ""
-
-
-def _sums(problem: Problem, config: WgmmaConfig) -> str:
-    """Registers of a thread for the sums of an instruction, 64 x BN of each product, as an expression."""
-    if swaps(config):
-        return "BM / 2"
-    per_register = 2 if problem.types.compute is Compute.F16 else 1
-    columns = 2 * per_register // problem.products  # that take a register of each thread
-    return f"BN / {columns}" if columns > 1 else "BN"
-
-
-def alternates(problem: Problem, config: WgmmaConfig) -> bool:
-    """Whether k tiles have two sets of sums by turns: where they are promoted while products are under way."""
-    return problem.types.compute is Compute.PROMOTED and config.IN_FLIGHT > 0
-
-
-def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
-    """(sets of sums that a consumer has, registers of a thread that it needs beside them)."""
-    compute, two = problem.types.compute, alternates(problem, config)
-    return 1 + compute.promotes + two, BESIDE_TOTALS if compute.pieces or two else BESIDE_SUMS
-
-
-@cache
-def _tiling(step: int, pingpong: bool, swapped: bool) -> tuple[Derived, ...]:
-    along, direction = ("N", "across") if swapped else ("M", "down")
-    rows = str(M) if pingpong else f"({M} * CONSUMERS)"  # of an instruction in all consumers that share a tile
-    return (
-        Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
-        Derived("MINB", "1", "blocks of an SM, at least: setmaxnreg needs it said"),
-        Derived("K_STEP", str(step), "k of an instruction"),
-        Derived(f"MMAS_{along}", f"B{along} / {rows}", f"instructions {direction} a consumer's tile"),
-    )
-
-
-@cache
-def _registers(consumers: int, sums: str, sets: int, beside: int) -> tuple[Derived, ...]:
-    lines = (
-        ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "that a thread of the producer keeps"),
-        ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "that a consumer's thread has then"),
-        ("SUM_REGISTERS", f"{sums} * {sets}", "of a consumer's thread, for sums"),
-        ("BESIDE_SUMS", str(beside), "of a consumer's thread, for all else"),
-    )
-    return tuple(Derived(*line, group="Registers") for line in lines)
-
-
-@cache
-def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
-    return (
-        Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X} in shared memory", "Boxes of TMA"),
-        Derived(f"LINES_{x.X}", _box_lines(x), f"lines of a box of {x.X}: there are no more", "Boxes of TMA"),
-    )
-
-
-def _box_lines(x: Operand) -> str:
-    return str(x.lines) if x.limited else f"B{x.MN}" if x.along_k else "BK"
-
-
 def _cluster_tile(config: WgmmaConfig) -> dict[str, int]:
     """Rows and columns of C that a cluster computes."""
     blocks = {"BM": 1, "BN": config.CLUSTER} if config.ACROSS else {"BM": config.CLUSTER, "BN": 1}
     return {"BM": config.BM * blocks["BM"], "BN": config.BN * blocks["BN"]}
-
-
-@cache
-def _clusters(shared: Operand) -> tuple[Derived, ...]:
-    size, direction = ("CLUSTER_N", "columns") if shared.x == "a" else ("CLUSTER_M", "rows")
-    return (
-        Derived(size, f"CLUSTER * B{size[-1]}", f"{direction} of C that a cluster computes", "Clusters"),
-        Derived(
-            f"PART_{shared.X}",
-            f"{_box_lines(shared)} / CLUSTER",
-            f"lines of a box of {shared.X} that a block brings",
-            "Clusters",
-        ),
-    )
-
-
-@cache
-def _pieces(pieces: Pieces | None) -> tuple[Derived, ...]:
-    if pieces is None:
-        return ()
-    lines = (
-        ("INTERVAL", str(PROMOTION), "k of which sums are added up in f32"),
-        ("PIECES", str(pieces.count), "of each operand"),
-        ("PAIRS", str(len(pieces.pairs)), "of pieces whose products count"),
-    )
-    return tuple(Derived(*line, group="Pieces") for line in lines)
-
-
-@cache
-def _partial(products: int) -> tuple[Derived, ...]:
-    elements = Derived("PARTIAL", f"BM * BN{_times(products)}", "sums that a block leaves in the workspace", "Split-K")
-    return (elements,) if products else ()
 
 
 def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
@@ -509,60 +376,6 @@ def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
         f"        {len(pieces.pairs)} pairs of them are multiplied, small products first; sums are added in f32",
         *wrap(f"Error   {compute.note}", NOTE_WIDTH, subsequent_indent=" " * 8),
     )
-
-
-@cache
-def _results(box: tuple[int, int], feed: str, by_tma: bool, products: int) -> tuple[Derived, ...]:
-    """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
-    swapped, own = feed == "b", f"{M} * {'CM' if feed == 'b' else 'CN'}"
-    staged = f"C_STAGES * CONSUMERS * {own} * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
-    b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
-    b = f"({b} + 1023) / 1024 * 1024" if by_tma else b  # C's pieces begin at a pattern of a swizzle
-    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS + 16 * (SPLIT > 1)"
-    lines = _swapped_piece(box) if swapped else _piece(box, 2 if feed else 1)
-    return (
-        *(Derived(*line, group="How C leaves registers") for line in (*lines, VC)),
-        Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),
-    )
-
-
-Line = tuple[str, str, str]
-VC: Line = ("VC", "2", "elements of an access to C")
-
-
-def _piece(box: tuple[int, int], neighbours: int) -> tuple[Line, ...]:
-    columns, rows = box
-    return (
-        ("CN", str(columns), f"columns of C that leave at once, of a consumer's {rows} rows"),
-        _stages("MMAS_M * BN / CN"),
-        ("PITCH_C", "CN + 8", "elements from one of a warp's rows in shared memory to the next"),
-        ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
-        ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
-        ("FM", str(neighbours), "neighbouring rows among them"),
-        ("FN", "2", "neighbouring columns among them"),
-        ("STEP_M", "8", "rows from one to the next"),
-        ("STEP_N", "8", "columns from one pair to the next"),
-    )
-
-
-def _swapped_piece(box: tuple[int, int]) -> tuple[Line, ...]:
-    columns, rows = box
-    return (
-        ("CM", str(rows), f"rows of C that leave at once, of a consumer's {M} columns"),
-        ("CN", str(columns), "columns of these in a line of shared memory"),
-        _stages("MMAS_N * BM / CM"),
-        ("TM", "CM / 4", "rows of C that a thread has sums of, of a piece"),
-        ("TN", "2", "columns of C that a thread has sums of, of each instruction"),
-        ("FM", "2", "neighbouring rows among them"),
-        ("FN", "2", "neighbouring columns among them"),
-        ("STEP_M", "8", "rows from one pair to the next"),
-        ("STEP_N", "8", "columns from one pair to the next"),
-    )
-
-
-def _stages(pieces: str) -> Line:
-    meaning = "pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them"
-    return "C_STAGES", f"1 + ({pieces} % 2 == 0)", meaning
 
 
 WGMMA = WgmmaFamily()

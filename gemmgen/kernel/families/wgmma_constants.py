@@ -1,0 +1,209 @@
+"""Constants of `wgmma` that follow from a problem and a config: threads, registers, boxes, how C leaves.
+
+Each is an expression of axes and of other constants, which constraints count with and a kernel's text declares.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from gemmgen.kernel.config import Derived
+from gemmgen.kernel.families.base import elements_of
+from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
+from gemmgen.kernel.families.wgmma_operands import Operand, feeds, operands, piece_box, staged, swaps
+from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.pieces import Pieces
+from gemmgen.problem.types import PROMOTION, Compute
+from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M
+
+PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
+BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: larger tiles were slower
+BESIDE_TOTALS = 40  # likewise where half of the sums are touched once in many k tiles, and nothing spills
+
+
+def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
+    """The constants that a kernel has beside its axes."""
+    a, b = operands(problem, config)
+    elements = "elements" if problem.types.compute.pieces else elements_of(problem)
+    return (
+        *_tiling(K_BYTES // problem.types.factors[0].size, bool(config.PINGPONG), swaps(config)),
+        *_registers(config.CONSUMERS, f"{mmas(config)} * {sums_of_mma(problem, config)}", *_sets(problem, config)),
+        *_lines(a, elements),
+        *_lines(b, elements),
+        *_clusters(a if a.shared else b),
+        *_pieces(problem.types.compute.pieces),
+        *_partial(problem.products if config.SPLIT > 1 else 0),
+        *_results(piece_box(problem, config), feeds(config), staged(problem), problem.products),
+    )
+
+
+def donates(config: WgmmaConfig) -> bool:
+    """Whether the producer leaves registers to the consumers: a single one has all that a thread can address."""
+    return config.CONSUMERS > 1
+
+
+def start_registers(consumers: int) -> int:
+    """Of a thread, with which a block of one producer and so many consumers starts where it has the SM for itself."""
+    return _granted(REGISTERS_PER_SM // (WARPGROUP * (consumers + 1)))
+
+
+def consumer_registers(consumers: int) -> int:
+    """Of a consumer's thread, once the producer has given up all but PRODUCER_REGISTERS."""
+    return _granted(start_registers(consumers) + (start_registers(consumers) - PRODUCER_REGISTERS) // consumers)
+
+
+def _granted(registers: int) -> int:
+    """setmaxnreg counts in units of 8; no thread addresses more than 255."""
+    return min(registers, MAX_REGISTERS) // 8 * 8
+
+
+def mmas(config: WgmmaConfig) -> str:
+    """The constant that says how many instructions have the 64 rows of each, in a consumer's tile."""
+    return "MMAS_N" if swaps(config) else "MMAS_M"
+
+
+def sums_of_mma(problem: Problem, config: WgmmaConfig) -> str:
+    """Registers of a thread for the sums of an instruction, 64 x BN of each product, as an expression."""
+    if swaps(config):
+        return "BM / 2"
+    per_register = 2 if problem.types.compute is Compute.F16 else 1
+    columns = 2 * per_register // problem.products  # that take a register of each thread
+    return f"BN / {columns}" if columns > 1 else "BN"
+
+
+def alternates(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether k tiles have two sets of sums by turns: where they are promoted while products are under way."""
+    return problem.types.compute is Compute.PROMOTED and config.IN_FLIGHT > 0
+
+
+def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
+    """(sets of sums that a consumer has, registers of a thread that it needs beside them)."""
+    compute, two = problem.types.compute, alternates(problem, config)
+    return 1 + compute.promotes + two, BESIDE_TOTALS if compute.pieces or two else BESIDE_SUMS
+
+
+@cache
+def _tiling(step: int, pingpong: bool, swapped: bool) -> tuple[Derived, ...]:
+    along, direction = ("N", "across") if swapped else ("M", "down")
+    rows = str(M) if pingpong else f"({M} * CONSUMERS)"  # of an instruction in all consumers that share a tile
+    return (
+        Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
+        Derived("MINB", "1", "blocks of an SM, at least: setmaxnreg needs it said"),
+        Derived("K_STEP", str(step), "k of an instruction"),
+        Derived(f"MMAS_{along}", f"B{along} / {rows}", f"instructions {direction} a consumer's tile"),
+    )
+
+
+@cache
+def _registers(consumers: int, sums: str, sets: int, beside: int) -> tuple[Derived, ...]:
+    lines = (
+        ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "that a thread of the producer keeps"),
+        ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "that a consumer's thread has then"),
+        ("SUM_REGISTERS", f"{sums} * {sets}", "of a consumer's thread, for sums"),
+        ("BESIDE_SUMS", str(beside), "of a consumer's thread, for all else"),
+    )
+    return tuple(Derived(*line, group="Registers") for line in lines)
+
+
+@cache
+def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
+    return (
+        Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X} in shared memory", "Boxes of TMA"),
+        Derived(f"LINES_{x.X}", _box_lines(x), f"lines of a box of {x.X}: there are no more", "Boxes of TMA"),
+    )
+
+
+def _box_lines(x: Operand) -> str:
+    return str(x.lines) if x.limited else f"B{x.MN}" if x.along_k else "BK"
+
+
+@cache
+def _clusters(shared: Operand) -> tuple[Derived, ...]:
+    size, direction = ("CLUSTER_N", "columns") if shared.x == "a" else ("CLUSTER_M", "rows")
+    return (
+        Derived(size, f"CLUSTER * B{size[-1]}", f"{direction} of C that a cluster computes", "Clusters"),
+        Derived(
+            f"PART_{shared.X}",
+            f"{_box_lines(shared)} / CLUSTER",
+            f"lines of a box of {shared.X} that a block brings",
+            "Clusters",
+        ),
+    )
+
+
+@cache
+def _pieces(pieces: Pieces | None) -> tuple[Derived, ...]:
+    if pieces is None:
+        return ()
+    lines = (
+        ("INTERVAL", str(PROMOTION), "k of which sums are added up in f32"),
+        ("PIECES", str(pieces.count), "of each operand"),
+        ("PAIRS", str(len(pieces.pairs)), "of pieces whose products count"),
+    )
+    return tuple(Derived(*line, group="Pieces") for line in lines)
+
+
+@cache
+def _partial(products: int) -> tuple[Derived, ...]:
+    elements = Derived("PARTIAL", f"BM * BN{_times(products)}", "sums that a block leaves in the workspace", "Split-K")
+    return (elements,) if products else ()
+
+
+@cache
+def _results(box: tuple[int, int], feed: str, by_tma: bool, products: int) -> tuple[Derived, ...]:
+    """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
+    swapped, own = feed == "b", f"{M} * {'CM' if feed == 'b' else 'CN'}"
+    staged = f"C_STAGES * CONSUMERS * {own} * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
+    b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
+    b = f"({b} + 1023) / 1024 * 1024" if by_tma else b  # C's pieces begin at a pattern of a swizzle
+    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS + 16 * (SPLIT > 1)"
+    lines = _swapped_piece(box) if swapped else _piece(box, 2 if feed else 1)
+    return (
+        *(Derived(*line, group="How C leaves registers") for line in (*lines, VC)),
+        Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),
+    )
+
+
+Line = tuple[str, str, str]
+VC: Line = ("VC", "2", "elements of an access to C")
+
+
+def _piece(box: tuple[int, int], neighbours: int) -> tuple[Line, ...]:
+    columns, rows = box
+    return (
+        ("CN", str(columns), f"columns of C that leave at once, of a consumer's {rows} rows"),
+        _stages("MMAS_M * BN / CN"),
+        ("PITCH_C", "CN + 8", "elements from one of a warp's rows in shared memory to the next"),
+        ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
+        ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
+        ("FM", str(neighbours), "neighbouring rows among them"),
+        ("FN", "2", "neighbouring columns among them"),
+        ("STEP_M", "8", "rows from one to the next"),
+        ("STEP_N", "8", "columns from one pair to the next"),
+    )
+
+
+def _swapped_piece(box: tuple[int, int]) -> tuple[Line, ...]:
+    columns, rows = box
+    return (
+        ("CM", str(rows), f"rows of C that leave at once, of a consumer's {M} columns"),
+        ("CN", str(columns), "columns of these in a line of shared memory"),
+        _stages("MMAS_N * BM / CM"),
+        ("TM", "CM / 4", "rows of C that a thread has sums of, of a piece"),
+        ("TN", "2", "columns of C that a thread has sums of, of each instruction"),
+        ("FM", "2", "neighbouring rows among them"),
+        ("FN", "2", "neighbouring columns among them"),
+        ("STEP_M", "8", "rows from one pair to the next"),
+        ("STEP_N", "8", "columns from one pair to the next"),
+    )
+
+
+def _stages(pieces: str) -> Line:
+    meaning = "pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them"
+    return "C_STAGES", f"1 + ({pieces} % 2 == 0)", meaning
+
+
+def _times(products: int) -> str:
+    """Of a factor BN, where it counts the columns of B."""
+    return f" * {products}" if products > 1 else ""
