@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_2950d33a
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c0c07598
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -16,13 +16,13 @@
 //         overflows becomes Inf of either sign, or NaN; elements of A and B count to a multiple of 2^-133, which
 //         takes bits from those below 2^-110
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
-// Stores  C leaves through shared memory: TMA cannot store its lines, so that warps do, row by row
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 256) * ceil(N / 128) * batch * 2 blocks of 384 threads, 150528 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
-//         prepared_a: batch * 3 * M * 1000 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_2950d33a_prepare_a_kernel writes before,
-//         prepared_b: batch * 3 * 1000 * 512 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_2950d33a_prepare_b_kernel writes before,
+//         prepared_a: batch * 3 * M * 1000 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c0c07598_prepare_a_kernel writes before,
+//         prepared_b: batch * 3 * 1000 * 512 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c0c07598_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -521,7 +521,7 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1000 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_2950d33a_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c0c07598_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -557,7 +557,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_2950d33a_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_2950d33a_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c0c07598_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch)
@@ -593,7 +593,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_2950d33a_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_2950d33a(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c0c07598(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     float* __restrict__ C,

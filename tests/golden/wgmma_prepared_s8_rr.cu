@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_63dfd6cc
+// gemm_s8s8s32_rr_Mx513x100_sm90_e7a1aea9
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -9,12 +9,12 @@
 // Block   128 x 64 of C by 384 threads, in k tiles of 128, 117760 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         2 consumers of 4 warps each: 64 x 64 of C each by 4 wgmmas of 64 x 64 x 32 a k tile
-// Stores  C leaves through shared memory: TMA cannot store its lines, so that warps do, row by row
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 117760 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_63dfd6cc_prepare_a_kernel writes before,
-//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_63dfd6cc_prepare_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_e7a1aea9_prepare_a_kernel writes before,
+//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_e7a1aea9_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
@@ -406,7 +406,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_63dfd6cc_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_e7a1aea9_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M)
@@ -434,7 +434,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_63dfd6cc_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_63dfd6cc_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_e7a1aea9_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -468,7 +468,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_63dfd6cc_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_63dfd6cc(
+gemm_s8s8s32_rr_Mx513x100_sm90_e7a1aea9(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     int* __restrict__ C,

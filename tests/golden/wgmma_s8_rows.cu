@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_10ce3d89
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_be61be06
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -12,7 +12,7 @@
 // Block   128 x 256 of C by 384 threads, in k tiles of 128, 215040 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         2 consumers of 4 warps each: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 32 a k tile
-// Stores  C leaves through shared memory: TMA cannot store its lines, so that warps do, row by row
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 215040 bytes of dynamic shared memory
 // Expects A, B, C, bias_n, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
@@ -453,7 +453,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_10ce3d89(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_be61be06(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

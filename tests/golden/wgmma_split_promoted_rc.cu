@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ede80d76
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_32d4873a
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -10,7 +10,7 @@
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         2 consumers of 4 warps each: 64 x 64 of C each by 4 wgmmas of 64 x 64 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
-// Stores  C leaves through shared memory: TMA cannot store its lines, so that warps do, row by row
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 // Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  ceil(M / 128) * ceil(N / 64) * 2 blocks of 384 threads, 108544 bytes of dynamic shared memory
@@ -507,7 +507,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ede80d76(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_32d4873a(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

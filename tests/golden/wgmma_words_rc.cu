@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1002x512_sm90_60542441
+// gemm_bf16_rc_Mx1002x512_sm90_2e5d9f17
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -9,7 +9,7 @@
 // Block   128 x 96 of C by 384 threads, in k tiles of 64, 129024 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         2 consumers of 4 warps each: 64 x 96 of C each by 4 wgmmas of 64 x 96 x 16 a k tile
-// Stores  C leaves through shared memory: TMA cannot store its lines, so that warps do, row by row
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 128) * ceil(N / 96) blocks of 384 threads, 129024 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -412,7 +412,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1002x512_sm90_60542441(
+gemm_bf16_rc_Mx1002x512_sm90_2e5d9f17(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

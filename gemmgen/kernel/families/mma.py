@@ -207,8 +207,8 @@ def _multiplying(plan: Plan) -> Iterator[str]:
     reads = plan.work.shared_reads * k
     by = "ldmatrix" if all(_by_ldmatrix(plan.problem)) else "loads"
     yield (
-        f"Warp    {mma.WM} x {mma.WN} of C: for each {k} k, {plural(mmas, 'mma')} of {one.m} x {one.n} x {one.k}, whose "
-        f"fragments {reads:g} {by} bring"
+        f"Warp    {mma.WM} x {mma.WN} of C: for each {k} k, {plural(mmas, 'mma')} of {one.m} x {one.n} x {one.k}, "
+        f"whose fragments {reads:g} {by} bring"
     )
     if plan.problem.types.compute is Compute.PROMOTED:
         yield f"Sums    those of {mma.BK} products by tensor cores, which keep 13 bits of them; these in f32"

@@ -311,7 +311,7 @@ class WgmmaFamily(Family):
         if staged(plan.problem):
             lines.append("Stores  C leaves through shared memory, by TMA")
         else:
-            lines.append("Stores  C leaves through shared memory: TMA cannot store its lines, so that warps do, row by row")
+            lines.append("Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines")
         return (*lines, *shared_tiles(plan.launch))
 
 

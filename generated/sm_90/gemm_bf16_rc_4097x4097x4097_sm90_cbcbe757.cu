@@ -1,24 +1,24 @@
-// gemm_bf16_rr_4097x4097x4097_sm90_acc47b7e
+// gemm_bf16_rc_4097x4097x4097_sm90_cbcbe757
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  4097 x 4097, row-major, lda = 4097
-//     B  4097 x 4097, row-major, ldb = 4097
+//     B  4097 x 4097, column-major, ldb = 4097
 //     C  4097 x 4097, row-major, ldc = 4097
 //
-// Block   192 x 128 of C by 512 threads, in k tiles of 64, 190464 bytes of shared memory
+// Block   128 x 224 of C by 384 threads, in k tiles of 64, 196608 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         3 consumers of 4 warps each: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
-// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
-// Stores  C leaves through shared memory: TMA cannot store its lines, so that warps do, row by row
+//         2 consumers of 4 warps each: 64 x 224 of C each by 4 wgmmas of 64 x 224 x 16 a k tile
+// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
-// Launch  up to ceil(M / 192) * ceil(N / 256) * 2 blocks of 512 threads, 190464 bytes of dynamic shared memory
+// Launch  up to ceil(M / 256) * ceil(N / 224) * 2 blocks of 384 threads, 196608 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 4097 * 4104 elements, which gemm_bf16_rr_4097x4097x4097_sm90_acc47b7e_prepare_a_kernel writes before,
-//         prepared_b: 4097 * 4104 elements, which gemm_bf16_rr_4097x4097x4097_sm90_acc47b7e_prepare_b_kernel writes before,
+//         prepared_a: 4097 * 4104 elements, which gemm_bf16_rc_4097x4097x4097_sm90_cbcbe757_prepare_a_kernel writes before,
+//         prepared_b: 4097 * 4104 elements, which gemm_bf16_rc_4097x4097x4097_sm90_cbcbe757_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_4097x4097x4097_wgmma_192x128x64_c3_k2x1_s4_f0_g1_p1
-// Made by gemmgen generate 4097x4097x4097 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=192 --set BN=128 --set CONSUMERS=3 --set CLUSTER=2 --set ACROSS=1 --set IN_FLIGHT=0 --set GROUP=1
+// Config  gemm_bf16_rc_4097x4097x4097_wgmma_128x224x64_c2_k2x0_s4_f1_g1_p1
+// Made by gemmgen generate 4097x4097x4097 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BN=224 --set CLUSTER=2 --set GROUP=1
 
 namespace {
 
@@ -56,10 +56,10 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 192;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 224;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 3;  // warpgroups that multiply, each its rows of the block tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
 constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
@@ -72,18 +72,18 @@ constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer'
 
 // Registers
 constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 152;  // that a consumer's thread has then
+constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
 
 // Boxes of TMA
 constexpr int LINE_A = 64;  // elements of a line of A in shared memory
 constexpr int LINE_B = 64;  // elements of a line of B in shared memory
 
 // Clusters
-constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
-constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
+constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
+constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
 
 // How C leaves registers
-constexpr int CN = 128;          // columns of C that leave at once, of a consumer's 64 rows
+constexpr int CN = 112;          // columns of C that leave at once, of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
@@ -122,12 +122,12 @@ using Accumulators = float[MMAS_M][BN / 2];
 // The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
 };
-static_assert(sizeof(Shared) == 190464, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 196608, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -159,12 +159,12 @@ struct TileOrigin {
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
+    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = cluster / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
+    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -321,20 +321,23 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 224 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n224k16_bf16(float (&d)[112], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "setp.ne.b32 p, %114, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n224k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 1;\n"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111}, "
+        "%112, %113, p, 1, 1, 0, 0;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
@@ -343,22 +346,27 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], un
           "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
           "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
           "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
+          "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
+          "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
+          "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
+          "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
+          "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
+          "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of B, and this block's part of A's, which goes to all blocks of the cluster, from k on. The bytes of
-// B and of all parts of A count at the stage's barrier, and zeros for what lies outside of A and B.
+// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The bytes of
+// A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k, int rank)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    const int part = rank * PART_A;  // the first line that this block brings
-    tma_load_multicast_2d(shared.a[stage] + part * LINE_A, map_a, full, k, tile.m + part, (1 << CLUSTER) - 1);
-    #pragma unroll
-    for (int at = 0; at < BN; at += LINE_B) tma_load_2d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k);
+    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
+    const int part = rank * PART_B;  // the first line that this block brings
+    tma_load_multicast_2d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, (1 << CLUSTER) - 1);
 }
 
 // acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
@@ -366,12 +374,12 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16), 8 * LINE_B * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n224k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16, true);
     }
 }
 
@@ -466,7 +474,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4097x4097x4097_sm90_acc47b7e_prepare_a_kernel(
+gemm_bf16_rc_4097x4097x4097_sm90_cbcbe757_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a)
 {
@@ -492,7 +500,7 @@ gemm_bf16_rr_4097x4097x4097_sm90_acc47b7e_prepare_a_kernel(
 
 // prepared_b = B, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4097x4097x4097_sm90_acc47b7e_prepare_b_kernel(
+gemm_bf16_rc_4097x4097x4097_sm90_cbcbe757_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b)
 {
@@ -517,7 +525,7 @@ gemm_bf16_rr_4097x4097x4097_sm90_acc47b7e_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_4097x4097x4097_sm90_acc47b7e(
+gemm_bf16_rc_4097x4097x4097_sm90_cbcbe757(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -537,8 +545,8 @@ gemm_bf16_rr_4097x4097x4097_sm90_acc47b7e(
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + CLUSTER_N - 1) / CLUSTER_N);
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
+    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
@@ -559,14 +567,18 @@ gemm_bf16_rr_4097x4097x4097_sm90_acc47b7e(
     for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
+        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<0>();
-            release_stage(shared, ring.stage);
+            wgmma_wait<1>();  // for the products of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
         }
+        wgmma_wait<0>();
+        release_stage(shared, previous);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll

@@ -1,20 +1,24 @@
-// gemm_bf16_rc_4096x50257x768_sm90_9d1bd672
+// gemm_bf16_rc_1023x1025x1027_sm90_1f9ec803
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  4096 x 768, row-major, lda = 768
-//     B  768 x 50257, column-major, ldb = 768
-//     C  4096 x 50257, row-major, ldc = 50257
+//     A  1023 x 1027, row-major, lda = 1027
+//     B  1027 x 1025, column-major, ldb = 1027
+//     C  1023 x 1025, row-major, ldc = 1025
 //
-// Block   256 x 128 of C by 384 threads, in k tiles of 64, 215040 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         2 consumers of 4 warps each: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
-// Stores  C leaves through shared memory: TMA cannot store its lines, so that warps do, row by row
+// Block   128 x 96 of C by 256 threads, in k tiles of 64, 179200 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
+//         1 consumer of 4 warps: 128 x 96 of C by 8 wgmmas of 64 x 96 x 16 a k tile
+// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) blocks of 384 threads, 215040 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rc_4096x50257x768_wgmma_256x128x64_c2_k1x0_s4_f1_g8_p1
-// Made by gemmgen generate 4096x50257x768 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=256 --set BN=128
+// Launch  up to ceil(M / 256) * ceil(N / 96) * 2 blocks of 256 threads, 179200 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         prepared_a: 1023 * 1032 elements, which gemm_bf16_rc_1023x1025x1027_sm90_1f9ec803_prepare_a_kernel writes before,
+//         prepared_b: 1025 * 1032 elements, which gemm_bf16_rc_1023x1025x1027_sm90_1f9ec803_prepare_b_kernel writes before,
+//         no other launch using the same workspace at the same time
+// Config  gemm_bf16_rc_1023x1025x1027_wgmma_128x96x64_c1_k2x0_s6_f1_g8_p1
+// Made by gemmgen generate 1023x1025x1027 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BN=96 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=6
 
 namespace {
 
@@ -44,19 +48,20 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4096;
-    static constexpr int N = 50257;
-    static constexpr int K = 768;
-    static constexpr int ldc = 50257;
+    static constexpr int M = 1023;
+    static constexpr int N = 1025;
+    static constexpr int K = 1027;
+    static constexpr int ldc = 1025;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 256;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 96;        // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
+constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
@@ -65,16 +70,16 @@ constexpr int MINB = 1;                         // blocks of an SM, at least: se
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
-// Registers
-constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
-
 // Boxes of TMA
 constexpr int LINE_A = 64;  // elements of a line of A in shared memory
 constexpr int LINE_B = 64;  // elements of a line of B in shared memory
 
+// Clusters
+constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
+constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
+
 // How C leaves registers
-constexpr int CN = 128;          // columns of C that leave at once, of a consumer's 64 rows
+constexpr int CN = 96;           // columns of C that leave at once, of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
@@ -88,7 +93,6 @@ static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at onc
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -117,9 +121,9 @@ struct Shared {
     alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers have done with them
+    unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
 };
-static_assert(sizeof(Shared) == 215040, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 179200, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -144,20 +148,20 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
+// that clusters that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = cluster / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * BN};
+    const int within = cluster % (GROUP * columns);
+    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -180,12 +184,6 @@ __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int a
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
-
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
 }
 
 // Arrive, and let the phase expect so many bytes more.
@@ -212,6 +210,33 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
         : "memory");
 }
 
+// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited. What this
+// thread has read before may be written by who has waited for that; what it has written is not to be read for that.
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there];\n"
+        "}\n" ::"r"(at), "r"(rank)
+        : "memory");
+}
+
+// Which block of its cluster this is.
+__device__ __forceinline__ unsigned cluster_rank()
+{
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what they do after.
+__device__ __forceinline__ void cluster_sync()
+{
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
 // Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
 // Whatever it reads or writes may be touched from here on.
 __device__ __forceinline__ void grid_dependency_wait()
@@ -236,18 +261,15 @@ __device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, 
                  : "memory");
 }
 
-// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec()
+// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is `shared` here, and
+// its bytes count at the barrier that it has where `barrier` is here, which must expect them.
+__device__ __forceinline__ void tma_load_multicast_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, unsigned short blocks)
 {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-// Take registers from the pool, up to COUNT a thread, once it has as many.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;"
+                 ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1)
+                 : "memory");
 }
 
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
@@ -282,42 +304,40 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 96 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "setp.ne.b32 p, %50, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 0;\n"
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+        "%48, %49, p, 1, 1, 0, 0;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
           "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
           "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
-// of A and B.
+// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The bytes of
+// A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k)
+                                           TileOrigin tile, int k, int rank)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
     tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
+    const int part = rank * PART_B;  // the first line that this block brings
+    tma_load_multicast_2d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, (1 << CLUSTER) - 1);
 }
 
 // acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
@@ -330,14 +350,16 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16, true);
+            wgmma_m64n96k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16, true);
     }
 }
 
-// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
+// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end together, so
+// that a thread for each block may tell.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
+    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -388,23 +410,23 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
     }
 }
 
-// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `columns` of each exist. The others become zeros.
-__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int columns, BF16* staged)
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each exist. The others become zeros.
+__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int columns, BF16* staged)
 {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
-        const int width = max(0, min(CN, columns));
+        const int width = m < rows ? max(0, min(CN, columns)) : 0;
         for (int n = threadIdx.x % 32; n < CN; n += 32) staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
     }
 }
 
-// Stores the eight rows that a warp has staged to C, where they begin at `c`: `columns` of each exist. Neighbouring lanes write
+// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each exist. Neighbouring lanes write
 // neighbouring elements, for whole sectors of C's lines wherever these begin.
-__device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const BF16* staged)
+__device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int columns, const BF16* staged)
 {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
-        const int width = max(0, min(CN, columns));
+        const int width = m < rows ? max(0, min(CN, columns)) : 0;
         #pragma unroll
         for (int first = 0; first < CN; first += 32) {
             const int n = first + static_cast<int>(threadIdx.x) % 32;
@@ -415,8 +437,66 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const 
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x50257x768_sm90_9d1bd672(
+// 16 bytes of a copy.
+template <typename E>
+struct alignas(16) Chunk {
+    E at[16 / sizeof(E)];
+};
+
+// prepared_a = A, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+extern "C" __global__ void __launch_bounds__(256)
+gemm_bf16_rc_1023x1025x1027_sm90_1f9ec803_prepare_a_kernel(
+    const BF16* __restrict__ A,
+    BF16* __restrict__ prepared_a)
+{
+    const int lines = 1023, length = 1027;  // of the copy
+    const int chunks = (length + 7) / 8;
+    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
+    const unsigned tiles = across * down;
+    grid_dependency_wait();
+    launch_dependents();
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
+        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
+        if (line >= lines || chunk >= chunks) continue;
+        const BF16* const from = A + static_cast<long long>(line) * 1027 + chunk * 8;
+        Chunk<BF16> copied = {};
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            if (chunk * 8 + i < length) copied.at[i] = from[i];
+        }
+        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * chunks + chunk] = copied;
+    }
+}
+
+// prepared_b = B, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+extern "C" __global__ void __launch_bounds__(256)
+gemm_bf16_rc_1023x1025x1027_sm90_1f9ec803_prepare_b_kernel(
+    const BF16* __restrict__ B,
+    BF16* __restrict__ prepared_b)
+{
+    const int lines = 1025, length = 1027;  // of the copy
+    const int chunks = (length + 7) / 8;
+    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
+    const unsigned tiles = across * down;
+    grid_dependency_wait();
+    launch_dependents();
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
+        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
+        if (line >= lines || chunk >= chunks) continue;
+        const BF16* const from = B + static_cast<long long>(line) * 1027 + chunk * 8;
+        Chunk<BF16> copied = {};
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            if (chunk * 8 + i < length) copied.at[i] = from[i];
+        }
+        reinterpret_cast<Chunk<BF16>*>(prepared_b)[static_cast<long long>(line) * chunks + chunk] = copied;
+    }
+}
+
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
+gemm_bf16_rc_1023x1025x1027_sm90_1f9ec803(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -426,36 +506,35 @@ gemm_bf16_rc_4096x50257x768_sm90_9d1bd672(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
         }
         fence_mbarrier_init();
     }
-    __syncthreads();
+    cluster_sync();  // other blocks arrive at these barriers, too
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
+    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
-        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const TileOrigin tile = tile_of_block(s, number);
+        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
+            const TileOrigin tile = tile_of_block(s, number, rank);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
             }
         }
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const ThreadOrigin thread = thread_origin();
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const TileOrigin tile = tile_of_block(s, number);
+    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
+        const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -483,14 +562,15 @@ gemm_bf16_rc_4096x50257x768_sm90_9d1bd672(
                     BF16* const to = C + Offset(row) * s.ldc + n;
                     __syncwarp();  // all lanes have read the rows before
                     if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                        load_rows(to, s, s.N - n, c);
+                        load_rows(to, s, s.M - row, s.N - n, c);
                         __syncwarp();
                     }
                     store_row(c, s, thread, j, sums[j], alpha, beta);
                     __syncwarp();
-                    store_rows(to, s, s.N - n, c);
+                    store_rows(to, s, s.M - row, s.N - n, c);
                 }
             }
         }
     }
+    cluster_sync();  // no block exits while another may arrive at its barriers
 }

@@ -1,24 +1,24 @@
-// gemm_bf16_rc_4095x4097x1023_sm90_693e95ff
+// gemm_bf16_rr_4095x4097x1023_sm90_6cde72e4
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  4095 x 1023, row-major, lda = 1023
-//     B  1023 x 4097, column-major, ldb = 1023
+//     B  1023 x 4097, row-major, ldb = 4097
 //     C  4095 x 4097, row-major, ldc = 4097
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 64, 182272 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 5 stages;
+// Block   128 x 128 of C by 384 threads, in k tiles of 64, 215040 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
 //         2 consumers of 4 warps each: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
-// Stores  C leaves through shared memory: TMA cannot store its lines, so that warps do, row by row
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) * 2 blocks of 384 threads, 182272 bytes of dynamic shared memory
+// Launch  up to ceil(M / 256) * ceil(N / 128) * 2 blocks of 384 threads, 215040 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 4095 * 1024 elements, which gemm_bf16_rc_4095x4097x1023_sm90_693e95ff_prepare_a_kernel writes before,
-//         prepared_b: 4097 * 1024 elements, which gemm_bf16_rc_4095x4097x1023_sm90_693e95ff_prepare_b_kernel writes before,
+//         prepared_a: 4095 * 1024 elements, which gemm_bf16_rr_4095x4097x1023_sm90_6cde72e4_prepare_a_kernel writes before,
+//         prepared_b: 1023 * 4104 elements, which gemm_bf16_rr_4095x4097x1023_sm90_6cde72e4_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rc_4095x4097x1023_wgmma_128x128x64_c2_k2x0_s5_f1_g1_p1
-// Made by gemmgen generate 4095x4097x1023 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BN=128 --set CLUSTER=2 --set STAGES=5 --set GROUP=1
+// Config  gemm_bf16_rr_4095x4097x1023_wgmma_128x128x64_c2_k2x0_s6_f1_g1_p1
+// Made by gemmgen generate 4095x4097x1023 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BN=128 --set CLUSTER=2 --set STAGES=6 --set GROUP=1
 
 namespace {
 
@@ -61,7 +61,7 @@ constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
@@ -80,7 +80,7 @@ constexpr int LINE_B = 64;  // elements of a line of B in shared memory
 
 // Clusters
 constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
+constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
 // How C leaves registers
 constexpr int CN = 128;          // columns of C that leave at once, of a consumer's 64 rows
@@ -122,12 +122,12 @@ using Accumulators = float[MMAS_M][BN / 2];
 // The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
 };
-static_assert(sizeof(Shared) == 182272, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 215040, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -323,7 +323,7 @@ __device__ __forceinline__ void wgmma_wait()
 
 // d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
@@ -334,7 +334,7 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned l
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 0;\n"
+        "%64, %65, p, 1, 1, 0, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
@@ -357,7 +357,8 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
     tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
     const int part = rank * PART_B;  // the first line that this block brings
-    tma_load_multicast_2d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, (1 << CLUSTER) - 1);
+    #pragma unroll
+    for (int at = 0; at < BN; at += LINE_B) tma_load_multicast_2d(shared.b[stage] + at * BK + part * LINE_B, map_b, full, tile.n + at, k + part, (1 << CLUSTER) - 1);
 }
 
 // acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
@@ -365,12 +366,12 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16), 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16, true);
+            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
     }
 }
 
@@ -465,7 +466,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_4095x4097x1023_sm90_693e95ff_prepare_a_kernel(
+gemm_bf16_rr_4095x4097x1023_sm90_6cde72e4_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a)
 {
@@ -489,13 +490,13 @@ gemm_bf16_rc_4095x4097x1023_sm90_693e95ff_prepare_a_kernel(
     }
 }
 
-// prepared_b = B, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_b = B, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_4095x4097x1023_sm90_693e95ff_prepare_b_kernel(
+gemm_bf16_rr_4095x4097x1023_sm90_6cde72e4_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b)
 {
-    const int lines = 4097, length = 1023;  // of the copy
+    const int lines = 1023, length = 4097;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -505,7 +506,7 @@ gemm_bf16_rc_4095x4097x1023_sm90_693e95ff_prepare_b_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = B + static_cast<long long>(line) * 1023 + chunk * 8;
+        const BF16* const from = B + static_cast<long long>(line) * 4097 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -516,7 +517,7 @@ gemm_bf16_rc_4095x4097x1023_sm90_693e95ff_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4095x4097x1023_sm90_693e95ff(
+gemm_bf16_rr_4095x4097x1023_sm90_6cde72e4(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

@@ -1,24 +1,24 @@
-// gemm_bf16_rr_4095x4097x1023_sm90_6918b0d3
+// gemm_bf16_rr_1023x1025x1027_sm90_4ab9d3ae
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  4095 x 1023, row-major, lda = 1023
-//     B  1023 x 4097, row-major, ldb = 4097
-//     C  4095 x 4097, row-major, ldc = 4097
+//     A  1023 x 1027, row-major, lda = 1027
+//     B  1027 x 1025, row-major, ldb = 1025
+//     C  1023 x 1025, row-major, ldc = 1025
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 64, 215040 bytes of shared memory
+// Block   128 x 96 of C by 256 threads, in k tiles of 64, 179200 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
-//         2 consumers of 4 warps each: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
+//         1 consumer of 4 warps: 128 x 96 of C by 8 wgmmas of 64 x 96 x 16 a k tile
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
-// Stores  C leaves through shared memory: TMA cannot store its lines, so that warps do, row by row
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) * 2 blocks of 384 threads, 215040 bytes of dynamic shared memory
+// Launch  up to ceil(M / 256) * ceil(N / 96) * 2 blocks of 256 threads, 179200 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 4095 * 1024 elements, which gemm_bf16_rr_4095x4097x1023_sm90_6918b0d3_prepare_a_kernel writes before,
-//         prepared_b: 1023 * 4104 elements, which gemm_bf16_rr_4095x4097x1023_sm90_6918b0d3_prepare_b_kernel writes before,
+//         prepared_a: 1023 * 1032 elements, which gemm_bf16_rr_1023x1025x1027_sm90_4ab9d3ae_prepare_a_kernel writes before,
+//         prepared_b: 1027 * 1032 elements, which gemm_bf16_rr_1023x1025x1027_sm90_4ab9d3ae_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_4095x4097x1023_wgmma_128x128x64_c2_k2x0_s6_f1_g1_p1
-// Made by gemmgen generate 4095x4097x1023 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BN=128 --set CLUSTER=2 --set STAGES=6 --set GROUP=1
+// Config  gemm_bf16_rr_1023x1025x1027_wgmma_128x96x64_c1_k2x0_s6_f1_g16_p1
+// Made by gemmgen generate 1023x1025x1027 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BN=96 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=6 --set GROUP=16
 
 namespace {
 
@@ -48,21 +48,21 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4095;
-    static constexpr int N = 4097;
-    static constexpr int K = 1023;
-    static constexpr int ldc = 4097;
+    static constexpr int M = 1023;
+    static constexpr int N = 1025;
+    static constexpr int K = 1027;
+    static constexpr int ldc = 1025;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BN = 96;        // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
 constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -70,20 +70,16 @@ constexpr int MINB = 1;                         // blocks of an SM, at least: se
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
-// Registers
-constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
-
 // Boxes of TMA
 constexpr int LINE_A = 64;  // elements of a line of A in shared memory
-constexpr int LINE_B = 64;  // elements of a line of B in shared memory
+constexpr int LINE_B = 32;  // elements of a line of B in shared memory
 
 // Clusters
 constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
 constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
 // How C leaves registers
-constexpr int CN = 128;          // columns of C that leave at once, of a consumer's 64 rows
+constexpr int CN = 96;           // columns of C that leave at once, of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
@@ -127,7 +123,7 @@ struct Shared {
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
 };
-static_assert(sizeof(Shared) == 215040, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 179200, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -152,7 +148,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a cluster computes. Clusters follow the rows of tiles, one after the other: GROUP is 1.
+// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
+// that clusters that run together read the same tiles of A and B from L2.
 struct TileOrigin {
     int m, n;
 };
@@ -275,20 +272,6 @@ __device__ __forceinline__ void tma_load_multicast_2d(void* shared, const Tensor
                  : "memory");
 }
 
-// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec()
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-// Take registers from the pool, up to COUNT a thread, once it has as many.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
 // units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
 // hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
@@ -321,29 +304,26 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 96 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n96k16_bf16_trans_b(float (&d)[48], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "setp.ne.b32 p, %50, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 1;\n"
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+        "%48, %49, p, 1, 1, 0, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
           "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
           "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
@@ -371,7 +351,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n96k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
     }
 }
 
@@ -464,13 +444,13 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = A, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4095x4097x1023_sm90_6918b0d3_prepare_a_kernel(
+gemm_bf16_rr_1023x1025x1027_sm90_4ab9d3ae_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a)
 {
-    const int lines = 4095, length = 1023;  // of the copy
+    const int lines = 1023, length = 1027;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -480,7 +460,7 @@ gemm_bf16_rr_4095x4097x1023_sm90_6918b0d3_prepare_a_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = A + static_cast<long long>(line) * 1023 + chunk * 8;
+        const BF16* const from = A + static_cast<long long>(line) * 1027 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -490,13 +470,13 @@ gemm_bf16_rr_4095x4097x1023_sm90_6918b0d3_prepare_a_kernel(
     }
 }
 
-// prepared_b = B, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_b = B, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4095x4097x1023_sm90_6918b0d3_prepare_b_kernel(
+gemm_bf16_rr_1023x1025x1027_sm90_4ab9d3ae_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b)
 {
-    const int lines = 1023, length = 4097;  // of the copy
+    const int lines = 1027, length = 1025;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -506,7 +486,7 @@ gemm_bf16_rr_4095x4097x1023_sm90_6918b0d3_prepare_b_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = B + static_cast<long long>(line) * 4097 + chunk * 8;
+        const BF16* const from = B + static_cast<long long>(line) * 1025 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -517,7 +497,7 @@ gemm_bf16_rr_4095x4097x1023_sm90_6918b0d3_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_4095x4097x1023_sm90_6918b0d3(
+gemm_bf16_rr_1023x1025x1027_sm90_4ab9d3ae(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -541,7 +521,6 @@ gemm_bf16_rr_4095x4097x1023_sm90_6918b0d3(
     const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
@@ -553,7 +532,6 @@ gemm_bf16_rr_4095x4097x1023_sm90_6918b0d3(
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const ThreadOrigin thread = thread_origin();
     for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {

@@ -1,24 +1,24 @@
-// gemm_bf16_rc_1023x1025x1027_sm90_a3276aeb
+// gemm_bf16_rr_4097x4097x4097_sm90_a1b09578
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
-//     A  1023 x 1027, row-major, lda = 1027
-//     B  1027 x 1025, column-major, ldb = 1027
-//     C  1023 x 1025, row-major, ldc = 1025
+//     A  4097 x 4097, row-major, lda = 4097
+//     B  4097 x 4097, row-major, ldb = 4097
+//     C  4097 x 4097, row-major, ldc = 4097
 //
-// Block   128 x 96 of C by 256 threads, in k tiles of 64, 179200 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
-//         1 consumer of 4 warps: 128 x 96 of C by 8 wgmmas of 64 x 96 x 16 a k tile
-// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
-// Stores  C leaves through shared memory: TMA cannot store its lines, so that warps do, row by row
+// Block   192 x 128 of C by 512 threads, in k tiles of 64, 190464 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
+//         3 consumers of 4 warps each: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
+// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
-// Launch  up to ceil(M / 256) * ceil(N / 96) * 2 blocks of 256 threads, 179200 bytes of dynamic shared memory
+// Launch  up to ceil(M / 192) * ceil(N / 256) * 2 blocks of 512 threads, 190464 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 1023 * 1032 elements, which gemm_bf16_rc_1023x1025x1027_sm90_a3276aeb_prepare_a_kernel writes before,
-//         prepared_b: 1025 * 1032 elements, which gemm_bf16_rc_1023x1025x1027_sm90_a3276aeb_prepare_b_kernel writes before,
+//         prepared_a: 4097 * 4104 elements, which gemm_bf16_rr_4097x4097x4097_sm90_a1b09578_prepare_a_kernel writes before,
+//         prepared_b: 4097 * 4104 elements, which gemm_bf16_rr_4097x4097x4097_sm90_a1b09578_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rc_1023x1025x1027_wgmma_128x96x64_c1_k2x0_s6_f1_g8_p1
-// Made by gemmgen generate 1023x1025x1027 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BN=96 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=6
+// Config  gemm_bf16_rr_4097x4097x4097_wgmma_192x128x64_c3_k2x1_s4_f0_g1_p1
+// Made by gemmgen generate 4097x4097x4097 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=192 --set BN=128 --set CONSUMERS=3 --set CLUSTER=2 --set ACROSS=1 --set IN_FLIGHT=0 --set GROUP=1
 
 namespace {
 
@@ -48,21 +48,21 @@ struct alignas(64) TensorMap {
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 1023;
-    static constexpr int N = 1025;
-    static constexpr int K = 1027;
-    static constexpr int ldc = 1025;
+    static constexpr int M = 4097;
+    static constexpr int N = 4097;
+    static constexpr int K = 4097;
+    static constexpr int ldc = 4097;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 96;        // columns of C that a block computes
+constexpr int BM = 192;       // rows of C that a block computes
+constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
+constexpr int CONSUMERS = 3;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -70,16 +70,20 @@ constexpr int MINB = 1;                         // blocks of an SM, at least: se
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
+// Registers
+constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 152;  // that a consumer's thread has then
+
 // Boxes of TMA
 constexpr int LINE_A = 64;  // elements of a line of A in shared memory
 constexpr int LINE_B = 64;  // elements of a line of B in shared memory
 
 // Clusters
-constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
+constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
+constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
 
 // How C leaves registers
-constexpr int CN = 96;           // columns of C that leave at once, of a consumer's 64 rows
+constexpr int CN = 128;          // columns of C that leave at once, of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
@@ -118,12 +122,12 @@ using Accumulators = float[MMAS_M][BN / 2];
 // The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
 };
-static_assert(sizeof(Shared) == 179200, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 190464, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
@@ -148,20 +152,19 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
-// that clusters that run together read the same tiles of A and B from L2.
+// The raster: which tile of C a cluster computes. Clusters follow the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin {
     int m, n;
 };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
 {
-    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
     const int group = cluster / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
+    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
 }
 
 #ifdef __CUDACC__
@@ -272,6 +275,20 @@ __device__ __forceinline__ void tma_load_multicast_2d(void* shared, const Tensor
                  : "memory");
 }
 
+// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_dec()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+// Take registers from the pool, up to COUNT a thread, once it has as many.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
 // Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
 // units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
 // hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
@@ -304,40 +321,44 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// d = a * b, plus d where it is to `accumulate`; 64 x 96 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
-        "setp.ne.b32 p, %50, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
+        "setp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
-        "%48, %49, p, 1, 1, 0, 0;\n"
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1, 0, 1;\n"
         "}\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
           "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
           "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
           "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
           "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The bytes of
-// A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
+// Lets TMA bring the k tile of B, and this block's part of A's, which goes to all blocks of the cluster, from k on. The bytes of
+// B and of all parts of A count at the stage's barrier, and zeros for what lies outside of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k, int rank)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    const int part = rank * PART_B;  // the first line that this block brings
-    tma_load_multicast_2d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, (1 << CLUSTER) - 1);
+    const int part = rank * PART_A;  // the first line that this block brings
+    tma_load_multicast_2d(shared.a[stage] + part * LINE_A, map_a, full, k, tile.m + part, (1 << CLUSTER) - 1);
+    #pragma unroll
+    for (int at = 0; at < BN; at += LINE_B) tma_load_2d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k);
 }
 
 // acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
@@ -345,12 +366,12 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16), 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n96k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16, true);
+            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16, true);
     }
 }
 
@@ -443,13 +464,13 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = A, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_1023x1025x1027_sm90_a3276aeb_prepare_a_kernel(
+gemm_bf16_rr_4097x4097x4097_sm90_a1b09578_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a)
 {
-    const int lines = 1023, length = 1027;  // of the copy
+    const int lines = 4097, length = 4097;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -459,7 +480,7 @@ gemm_bf16_rc_1023x1025x1027_sm90_a3276aeb_prepare_a_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = A + static_cast<long long>(line) * 1027 + chunk * 8;
+        const BF16* const from = A + static_cast<long long>(line) * 4097 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -469,13 +490,13 @@ gemm_bf16_rc_1023x1025x1027_sm90_a3276aeb_prepare_a_kernel(
     }
 }
 
-// prepared_b = B, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_b = B, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_1023x1025x1027_sm90_a3276aeb_prepare_b_kernel(
+gemm_bf16_rr_4097x4097x4097_sm90_a1b09578_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b)
 {
-    const int lines = 1025, length = 1027;  // of the copy
+    const int lines = 4097, length = 4097;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -485,7 +506,7 @@ gemm_bf16_rc_1023x1025x1027_sm90_a3276aeb_prepare_b_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = B + static_cast<long long>(line) * 1027 + chunk * 8;
+        const BF16* const from = B + static_cast<long long>(line) * 4097 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -496,7 +517,7 @@ gemm_bf16_rc_1023x1025x1027_sm90_a3276aeb_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_1023x1025x1027_sm90_a3276aeb(
+gemm_bf16_rr_4097x4097x4097_sm90_a1b09578(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -516,10 +537,11 @@ gemm_bf16_rc_1023x1025x1027_sm90_a3276aeb(
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
-    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + CLUSTER_N - 1) / CLUSTER_N);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
@@ -531,23 +553,20 @@ gemm_bf16_rc_1023x1025x1027_sm90_a3276aeb(
         return;
     }
 
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const ThreadOrigin thread = thread_origin();
     for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
-        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for the products of the k tile before
-            if (k > 0) release_stage(shared, previous);
-            previous = ring.stage;
+            wgmma_wait<0>();
+            release_stage(shared, ring.stage);
         }
-        wgmma_wait<0>();
-        release_stage(shared, previous);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_4096x50257x768_sm90_c8828753
+// gemm_bf16_rr_4096x50257x768_sm90_6e70120e
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -10,11 +10,11 @@
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         2 consumers of 4 warps each: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
 // Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
-// Stores  C leaves through shared memory: TMA cannot store its lines, so that warps do, row by row
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 256) * ceil(N / 256) * 2 blocks of 384 threads, 215040 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_b: 768 * 50264 elements, which gemm_bf16_rr_4096x50257x768_sm90_c8828753_prepare_b_kernel writes before,
+//         prepared_b: 768 * 50264 elements, which gemm_bf16_rr_4096x50257x768_sm90_6e70120e_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16_rr_4096x50257x768_wgmma_256x128x64_c2_k2x1_s4_f0_g8_p1
 // Made by gemmgen generate 4096x50257x768 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=256 --set BN=128 --set CLUSTER=2 --set ACROSS=1 --set IN_FLIGHT=0
@@ -467,7 +467,7 @@ struct alignas(16) Chunk {
 
 // prepared_b = B, with lines 50264 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4096x50257x768_sm90_c8828753_prepare_b_kernel(
+gemm_bf16_rr_4096x50257x768_sm90_6e70120e_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b)
 {
@@ -492,7 +492,7 @@ gemm_bf16_rr_4096x50257x768_sm90_c8828753_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_4096x50257x768_sm90_c8828753(
+gemm_bf16_rr_4096x50257x768_sm90_6e70120e(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
