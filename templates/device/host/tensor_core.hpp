@@ -241,7 +241,8 @@ class WideRows {
   }
 
  private:
-  static constexpr int MODERATE = 50, LEAST_SCALED = -101;  // what two factors' exponents come to at least, less one
+  static constexpr int MODERATE = 50;                     // f32 holds products of such factors, and the scales of their sums
+  static constexpr int LEAST_SCALED = -2 * MODERATE - 1;  // less than a product's exponent ever is
   static constexpr unsigned AT_ONCE = 16;  // products whose sum is less than 2^31
   using WideInts = int32_t __attribute__((vector_size(4 * WIDTH)));
   using WideShorts = int16_t __attribute__((vector_size(2 * WIDTH)));
