@@ -4,7 +4,8 @@
 
 One warpgroup, the producer, lets TMA bring k tiles of A and B to a ring of STAGES stages in shared memory; the others,
 the consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers a stage pass it to and fro:
-`full` when its bytes have arrived, `empty` when the consumers have done with it.
+`full` when its bytes have arrived, `empty` when the consumers have done with it. With PINGPONG each consumer computes
+block tiles of its own, in turns: one's C leaves beside another's products.
 
 Where C has too few tiles for the card, or each of many reads all of an operand, SPLIT blocks compute a tile together,
 each over a range of K: the last of them to arrive adds what the others left in the workspace.
