@@ -56,8 +56,8 @@ def tune(
     device    "gpu" (or "cuda") runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
               "auto" takes the GPU where there is one and it is of `arch`
     arch      what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
-    family    name of the one kernel family to search: "simt", "skinny", "batched", "mma", "wmma" or "naive"; None: all
-              that suit the problem, naive and wmma apart
+    family    name of the one kernel family to search, of gemmgen.kernel.families.FAMILIES: "simt", "wgmma", ...;
+              None: all that suit the problem, naive and wmma apart
     budget    candidates to try, at least one (None: gemmgen.search.tuner.default_budget)
     seed      of test data, thread schedules and what the property tests draw
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)

@@ -37,7 +37,7 @@ BOUNDS: dict[Bound, str] = {
     "latency": "latency: too few warps an SM to hide how long a load or an FMA takes",
 }
 TENSOR_BOUNDS: dict[Bound, str] = {
-    "FMA": "the tensor cores: all else hides behind their products",
+    "FMA": "the tensor cores: their products take longer than what goes on beside them",
     "issue": "instruction issue: fragments and addresses take slots from the products",
     "shared memory": "shared memory: its reads take longer than the products that they feed",
     "DRAM": "device memory: even one pass over A, B and C takes longer than the products",

@@ -20,7 +20,7 @@ PURPOSES = {
     "DFMA": "the work: a multiply and an add",
     **dict.fromkeys(TENSOR_OPCODES.values(), "the work: products of fragments, by a warp"),
     "HMMA": "the work: products of fragments, by a warp",
-    **dict.fromkeys(("HGMMA", "IGMMA", "QGMMA"), "the work: products of tiles in shared memory, by a warpgroup"),
+    **dict.fromkeys(("HGMMA", "IGMMA", "QGMMA"), "the work: products of tiles, by a warpgroup"),
     "SYNCS": "arrive at, or wait for, an mbarrier",
     "WARPGROUP": "begin products, or wait for them",
     "LDSM": "ldmatrix: fragments from shared memory",

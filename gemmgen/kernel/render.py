@@ -240,7 +240,7 @@ class Kernel:
         if problem.pointers:
             yield f"A_array, B_array and C_array of {self.sizes['batch'] or 'batch'} device pointers each"
             yield f"each of them divisible by {problem.pointer_align}; those to A and B may repeat and overlap"
-            yield "no matrix C that overlaps another one, of A or B either"
+            yield "no matrix of C overlapping another matrix of A, B or C"
         else:
             yield f"{problem.operand_words} at addresses divisible by {problem.pointer_align}, C overlapping {others}"
         if problem.strided:

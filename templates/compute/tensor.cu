@@ -100,8 +100,8 @@ __device__ __forceinline__ void rows_of(const Accumulators& acc, ${ T } (&sums)[
 //% endmacro
 /*# Sums change lanes, so that those of neighbouring columns meet. #*/
 //% macro exchange(view)
-// Lanes that are DISTANCE apart exchange halves of their parts of a row: each 2 * DISTANCE sums of the one and the other, which lie side
-// by side in C, become neighbours in one lane, of the first such part in the lower lane and of the second in the upper one.
+// Two lanes DISTANCE apart exchange sums of a row. Before, each holds runs of WIDTH neighbours, and a run of the upper lane follows the
+// lower lane's in C. Of each two such pairs of runs the lower lane then holds the first pair, the upper lane the second.
 template <int DISTANCE>
 __device__ __forceinline__ void exchange_with(${ T } (&row)[TN])
 {
@@ -117,7 +117,7 @@ __device__ __forceinline__ void exchange_with(${ T } (&row)[TN])
     }
 }
 
-// Of a thread's sums of a row, pairs as tensor cores leave them: those of four lanes become FN neighbours in each.
+// Tensor cores leave a thread pairs of neighbours in a row of C. Lanes exchange them until each thread has runs of FN neighbours.
 __device__ __forceinline__ void exchange(${ T } (&row)[TN])
 {
     exchange_with<1>(row);

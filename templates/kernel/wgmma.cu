@@ -54,11 +54,11 @@ struct Shared {
 //% if view.staged
     alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * ${ "CM" if view.swapped else "CN" }];
 //% else
-    alignas(16) ${ TC } c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
+    alignas(16) ${ TC } c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
 //% endif
     unsigned long long full[STAGES];   // a stage's tiles have landed
 //% if view.pingpong
-    unsigned long long empty[STAGES];  // ${ "their consumers in all blocks of the cluster have" if view.cluster > 1 else "their consumer has" } done with them
+    unsigned long long empty[STAGES];  // ${ "the consumers that read them, one in each block, have" if view.cluster > 1 else "the consumer that reads them has" } done so
 //% else
     unsigned long long empty[STAGES];  // all consumers${ " of the cluster" if view.cluster > 1 } have done with them
 //% endif
@@ -83,6 +83,7 @@ struct Ring {
     }
 //% if view.pingpong
 
+    // Past so many k tiles at once: those of the other consumers.
     __device__ __forceinline__ void advance(int stages)
     {
         parity ^= (stage + stages) / STAGES % 2;
@@ -176,7 +177,7 @@ ${ signature(kernel) }{
         for (int stage = 0; stage < STAGES; ++stage) {
 //% if view.pingpong
             mbarrier_init(&shared.full[stage], 1);   // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], ${ "CLUSTER" if view.cluster > 1 else "1" });  // one thread of the consumer ${ "in each block" if view.cluster > 1 else "whose k tile it has" }
+            mbarrier_init(&shared.empty[stage], ${ "CLUSTER" if view.cluster > 1 else "1" });  // one thread of the consumer that reads the k tile${ ", in each block" if view.cluster > 1 }
 //% elif view.cluster > 1
             mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
             mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
@@ -274,7 +275,8 @@ ${ signature(kernel) }{
     const int begin = blockIdx.x${ per }, step = gridDim.x${ per };  // of the block's tiles
     ring.advance(consumer * k_tiles);
     for (int number = begin + consumer * step; number < ${ every }; number += CONSUMERS * step) {
-        // Consumers multiply in turns: one that was phases ahead would take a barrier's phase for a later one of its parity.
+        // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity does not tell
+        // these apart.
         if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
 //% elif view.persistent
     for (int number = blockIdx.x${ per }; number < ${ every }; number += gridDim.x${ per }) {
@@ -289,7 +291,7 @@ ${ signature(kernel) }{
     Fragments fragments[2];  // of a step of k, and of the next one, which is loaded while the products of the first go on
 //% endif
 //% if view.in_flight and not view.alternates
-    int previous = 0;  // the stage whose products may still be under way
+    int previous = 0;  // the stage that products under way may still read
 //% endif
 //% set may_be_empty = "begin < end" if split else "s.K > 0" if not kernel.problem.k
 //% set begins = may_be_empty if view.in_flight and not (view.pieces or view.persistent)
@@ -407,7 +409,7 @@ ${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k
             for (int j = 0; j < TM; ++j) {  // eight rows of each warp
                 const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
                 ${ TC }* const to = C + ${ "matrix * s.stride_c + " if view.batched }Offset(row) * s.ldc + n;
-                __syncwarp();  // what was there has left
+                __syncwarp();  // all lanes have read the rows before
 //% if e.reads_c
                 if (${ needed }) {  // else C is not read: what stands there may be NaN
                     load_rows(to, s${ rows_left }${ columns }, c);

@@ -21,7 +21,7 @@ for (${ loop }, ring.advance()) {
 //% if view.feeds and view.in_flight
     previous = ring.stage;
 //% elif view.in_flight
-    wgmma_wait<1>();  // for those of the k tile before
+    wgmma_wait<1>();  // for the products of the k tile before
     if (${ later }) release_stage(shared, previous);
     previous = ring.stage;
 //% else
@@ -36,7 +36,7 @@ for (${ loop }, ring.advance()) {
 /*# Two k tiles a round, so that registers that are in flight have names; there may be an `odd` one, which comes first. Those
     of the last one, in acc[1], are still to be awaited and promoted, where this does not `end` them itself. #*/
 //% macro multiply_pairs(view, how, odd, begin, end, ends=false)
-int k = ${ begin }, previous = -1;  // the stage whose products may still be under way, if any
+int k = ${ begin }, previous = -1;  // the stage that products under way may still read, if any
 //% if odd
 if ((${ end }${ " - begin" if begin != "0" } + BK - 1) / BK % 2 == 1) {  // one k tile beside the pairs
     mbarrier_wait(&shared.full[ring.stage], ring.parity);

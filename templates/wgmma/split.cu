@@ -4,15 +4,16 @@
 //% from "device/split.cu" import split_k_range
 //% macro split_k(view)
 ${ split_k_range("INTERVAL" if view.pieces else "BK") }
-// Where registers r to r + 3 of this thread's sums, of its instruction i, lie in the partial of its block: those of all threads
-// that compute lie side by side, so that a warp's access is of 512 bytes in a row.
+// Where this thread's sums r to r + 3 of instruction i lie in its block's partial. Those of all consumers' threads lie side by
+// side, so that a warp's access is 512 contiguous bytes.
 __device__ __forceinline__ int place_in_partial(int i, int r)
 {
     return ((i * ${ view.sums } + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
 //% set four = T ~ "4"
-// Leaves this block's sums, PARTIAL of them, in the workspace. Stores of ${ four } by another name would become four of a ${ T }.
+// Leaves this block's sums, PARTIAL of them, in the workspace. By __stcg, for the compiler splits a plain store of four registers
+// that wgmma returns into four stores.
 __device__ __forceinline__ void store_partial(const Accumulators& sums, ${ T }* partial)
 {
     #pragma unroll
@@ -37,7 +38,7 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-// sums = those over all of K, from the partials of all ranges. Many loads are under way at once: each takes as long as L2 does.
+// sums = those over all of K, from the partials of all ranges. Loads of several partials are under way at once, to hide L2's latency.
 __device__ __forceinline__ void reduce_partials(const ${ T }* partials, Accumulators& sums)
 {
     #pragma unroll
@@ -45,7 +46,7 @@ __device__ __forceinline__ void reduce_partials(const ${ T }* partials, Accumula
         #pragma unroll
         for (int r = 0; r < ${ view.sums }; ++r) sums[i][r] = ${ zero };
     }
-    constexpr int PEERS_AT_ONCE = 1 + 127 / (${ view.mmas } * ${ view.sums });  // so many registers are loaded at once
+    constexpr int PEERS_AT_ONCE = 1 + 127 / (${ view.mmas } * ${ view.sums });  // partials whose loads are under way at once: of 128 registers or more
     #pragma unroll PEERS_AT_ONCE
     for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
         #pragma unroll

@@ -77,9 +77,11 @@ ${ elements } * sizeof(${ factor[x.X] }) / 16
 // Fragments of ${ x.X } that an instruction takes from this thread, for one step of k.
 using Fragments = unsigned[${ view.mmas }][4];
 
-// The first of the two neighbouring ${ "columns" if view.swapped else "rows" } that this thread has, of the 64 of an instruction. To wgmma they are rows g and g + 8 of a
-// warp's 16, by lanes 4 g + t; which rows of ${ x.X } these are, is free. Here those of half a warp lie in chunks of 16 bytes whose numbers
-// differ in bits 0 and 2: neither do loads of fragments, from four lines, meet in a bank, nor stores of C, to every other one of eight.
+//% set lines = "columns" if view.swapped else "rows"
+// The first of the two neighbouring ${ lines } of ${ x.X } that this thread multiplies, of the 64 of an instruction. wgmma takes them as rows g and
+// g + 8 of its warp's 16 (lane 4 g + t), but it does not matter which ${ lines } of ${ x.X } these are, as long as C's sums go to the same ones. This
+// choice avoids bank conflicts: half a warp reads chunks of 16 bytes whose numbers differ in bits 0 and 2, so that neither loads of
+// fragments, from four lines, nor stores of C, to every other one of eight lines, meet in a bank.
 __device__ __forceinline__ int fragment_row()
 {
     const int warp = threadIdx.x / 32 % 4, g = threadIdx.x % 32 / 4;
@@ -91,7 +93,7 @@ __device__ __forceinline__ int fragment_row()
 //% if view.feeds
 //% set x, y = view.first, view.second
 //% set E = factor[x.X]
-// This thread's fragments for k and k + 4, for k to k + 3 by a lane each, of the 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on in a tile.
+// This thread's fragment of the 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on in a tile: in lane 4 g + t two neighbours at k + t, and both at k + t + 4.
 __device__ __forceinline__ void load_fragment(const ${ E }* tile, int first, int k, unsigned (&fragment)[4])
 {
     const int row = fragment_row(), t = threadIdx.x % 4;
@@ -105,7 +107,7 @@ __device__ __forceinline__ void load_fragment(const ${ E }* tile, int first, int
     }
 }
 
-// acc += A * B for K_STEP of a stage's k, from `k` on, and the ${ view.mmas } * 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on. The products go on when this
+// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the ${ view.mmas } * 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on. The products go on when this
 // returns: what they read, `fragments` among it, and what they sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments, Accumulators& acc)
 {

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_d63bd715
+// gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_fbf0817e
 //
 //     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of 1000 products, whose matrices lie where A_array, B_array and C_array say
@@ -14,7 +14,7 @@
 // Launch  ceil(batch / 8) blocks of 256 threads
 // Expects A_array, B_array and C_array of 1000 device pointers each,
 //         each of them divisible by 16; those to A and B may repeat and overlap,
-//         no matrix C that overlaps another one, of A or B either
+//         no matrix of C overlapping another matrix of A, B or C
 // Config  gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_batchedmma_warps8_k32
 // Made by gemmgen generate 16x64x64 --types f16,f16,f32 --layout cc --batch 1000 --pointers --epilogue 'relu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family batchedmma --set WARPS=8
 
@@ -221,7 +221,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_d63bd715(
+gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_fbf0817e(
     const F16* const* __restrict__ A_array,
     const F16* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_pB_16x16x16_sm90_1d0ade87
+// gemm_f32_rr_pB_16x16x16_sm90_5ea43d2e
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products, whose matrices lie where A_array, B_array and C_array say
@@ -16,7 +16,7 @@
 // Launch  ceil(batch / 16) blocks of 64 threads
 // Expects A_array, B_array and C_array of batch device pointers each,
 //         each of them divisible by 16; those to A and B may repeat and overlap,
-//         no matrix C that overlaps another one, of A or B either
+//         no matrix of C overlapping another matrix of A, B or C
 // Config  gemm_f32_rr_pB_16x16x16_batched_mb4_4x4_v4_pad4_s2_async1_tiles4_minb1
 // Made by gemmgen generate 16x16x16 --dtype f32 --layout rr --batch '?' --pointers --arch sm_90 --family batched --set STAGES=2 --set ASYNC=1 --set BATCH_TILES=4
 
@@ -258,7 +258,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_pB_16x16x16_sm90_1d0ade87(
+gemm_f32_rr_pB_16x16x16_sm90_5ea43d2e(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

@@ -1,4 +1,4 @@
-// gemm_bf16bf16f32_rr_512x512x512_sm90_3222ef32
+// gemm_bf16bf16f32_rr_512x512x512_sm90_d3ecec85
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,8 +7,9 @@
 //     C  512 x 512, row-major, ldc = 512
 //
 // Block   128 x 128 of C by 256 threads, in k tiles of 32, 49152 bytes of shared memory
-// Warp    32 x 64 of C: for each 16 k 16 mmas of 16 x 8 x 16, whose fragments 6 ldmatrix bring
+// Warp    32 x 64 of C: for each 16 k, 16 mmas of 16 x 8 x 16, whose fragments 6 ldmatrix bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
+// Stores  lanes exchange sums: each stores 4 neighbours of a row of C at once
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -208,8 +209,8 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned 
 }
 #endif  // __CUDACC__
 
-// Lanes that are DISTANCE apart exchange halves of their parts of a row: each 2 * DISTANCE sums of the one and the other, which lie side
-// by side in C, become neighbours in one lane, of the first such part in the lower lane and of the second in the upper one.
+// Two lanes DISTANCE apart exchange sums of a row. Before, each holds runs of WIDTH neighbours, and a run of the upper lane follows the
+// lower lane's in C. Of each two such pairs of runs the lower lane then holds the first pair, the upper lane the second.
 template <int DISTANCE>
 __device__ __forceinline__ void exchange_with(float (&row)[TN])
 {
@@ -225,7 +226,7 @@ __device__ __forceinline__ void exchange_with(float (&row)[TN])
     }
 }
 
-// Of a thread's sums of a row, pairs as tensor cores leave them: those of four lanes become FN neighbours in each.
+// Tensor cores leave a thread pairs of neighbours in a row of C. Lanes exchange them until each thread has runs of FN neighbours.
 __device__ __forceinline__ void exchange(float (&row)[TN])
 {
     exchange_with<1>(row);
@@ -360,7 +361,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16bf16f32_rr_512x512x512_sm90_3222ef32(
+gemm_bf16bf16f32_rr_512x512x512_sm90_d3ecec85(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     float* __restrict__ C,

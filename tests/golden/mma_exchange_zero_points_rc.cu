@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_6bee9a45
+// gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_975bfbd5
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -9,8 +9,9 @@
 //     zero_n  512 elements, one a column of C
 //
 // Block   128 x 128 of C by 128 threads, in k tiles of 64, 49152 bytes of shared memory
-// Warp    64 x 64 of C: for each 32 k 32 mmas of 16 x 8 x 32, whose fragments 8 ldmatrix bring
+// Warp    64 x 64 of C: for each 32 k, 32 mmas of 16 x 8 x 32, whose fragments 8 ldmatrix bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
+// Stores  lanes exchange sums: each stores 8 neighbours of a row of C at once
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 128 threads
 // Expects A, B, C, zero_m and zero_n at addresses divisible by 16, C overlapping no other operand
@@ -212,8 +213,8 @@ __device__ __forceinline__ void mma_m16n8k32_u8s8(int (&d)[4], const unsigned (&
 }
 #endif  // __CUDACC__
 
-// Lanes that are DISTANCE apart exchange halves of their parts of a row: each 2 * DISTANCE sums of the one and the other, which lie side
-// by side in C, become neighbours in one lane, of the first such part in the lower lane and of the second in the upper one.
+// Two lanes DISTANCE apart exchange sums of a row. Before, each holds runs of WIDTH neighbours, and a run of the upper lane follows the
+// lower lane's in C. Of each two such pairs of runs the lower lane then holds the first pair, the upper lane the second.
 template <int DISTANCE>
 __device__ __forceinline__ void exchange_with(int (&row)[TN])
 {
@@ -229,7 +230,7 @@ __device__ __forceinline__ void exchange_with(int (&row)[TN])
     }
 }
 
-// Of a thread's sums of a row, pairs as tensor cores leave them: those of four lanes become FN neighbours in each.
+// Tensor cores leave a thread pairs of neighbours in a row of C. Lanes exchange them until each thread has runs of FN neighbours.
 __device__ __forceinline__ void exchange(int (&row)[TN])
 {
     exchange_with<1>(row);
@@ -397,7 +398,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_6bee9a45(
+gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_975bfbd5(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

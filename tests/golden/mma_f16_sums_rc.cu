@@ -1,4 +1,4 @@
-// gemm_f16_f16acc_rc_512x512x512_sm90_03b88963
+// gemm_f16_f16acc_rc_512x512x512_sm90_b4948bc7
 //
 //     C = alpha * A * B + beta * C      f16; sums in f16 on tensor cores, as --compute f16acc says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,7 +7,7 @@
 //     C  512 x 512, row-major, ldc = 512
 //
 // Block   128 x 128 of C by 128 threads, in k tiles of 32, 49152 bytes of shared memory
-// Warp    64 x 64 of C: for each 16 k 32 mmas of 16 x 8 x 16, whose fragments 8 ldmatrix bring
+// Warp    64 x 64 of C: for each 16 k, 32 mmas of 16 x 8 x 16, whose fragments 8 ldmatrix bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 128 threads
@@ -346,7 +346,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, ThreadOrigin thread,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_f16acc_rc_512x512x512_sm90_03b88963(
+gemm_f16_f16acc_rc_512x512x512_sm90_b4948bc7(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,

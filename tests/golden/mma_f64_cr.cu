@@ -1,4 +1,4 @@
-// gemm_f64_cr_Mx512x1024_sm90_968e8ae8
+// gemm_f64_cr_Mx512x1024_sm90_bdbacaf6
 //
 //     C = alpha * A * B + beta * C      f64 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,7 +7,7 @@
 //     C  M x 512, row-major, ldc = 512
 //
 // Block   64 x 64 of C by 128 threads, in k tiles of 16, 49152 bytes of shared memory
-// Warp    32 x 32 of C: for each 8 k 8 mmas of 16 x 8 x 8, whose fragments 16 loads bring
+// Warp    32 x 32 of C: for each 8 k, 8 mmas of 16 x 8 x 8, whose fragments 16 loads bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 //
 // Launch  ceil(M / 64) * ceil(N / 64) blocks of 128 threads
@@ -311,7 +311,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, ThreadO
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f64_cr_Mx512x1024_sm90_968e8ae8(
+gemm_f64_cr_Mx512x1024_sm90_bdbacaf6(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

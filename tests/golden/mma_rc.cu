@@ -1,4 +1,4 @@
-// gemm_bf16_rc_512x512x512_sm90_b3d61faf
+// gemm_bf16_rc_512x512x512_sm90_4876b3e3
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,7 +7,7 @@
 //     C  512 x 512, row-major, ldc = 512
 //
 // Block   128 x 128 of C by 128 threads, in k tiles of 32, 49152 bytes of shared memory
-// Warp    64 x 64 of C: for each 16 k 32 mmas of 16 x 8 x 16, whose fragments 8 ldmatrix bring
+// Warp    64 x 64 of C: for each 16 k, 32 mmas of 16 x 8 x 16, whose fragments 8 ldmatrix bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 128 threads
@@ -339,7 +339,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_512x512x512_sm90_b3d61faf(
+gemm_bf16_rc_512x512x512_sm90_4876b3e3(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

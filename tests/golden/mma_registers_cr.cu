@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_127x61x33_sm90_bc6842a1
+// gemm_f16f16f32_cr_127x61x33_sm90_e4095d58
 //
 //     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,7 +7,7 @@
 //     C  127 x 61, row-major, ldc = 61
 //
 // Block   32 x 32 of C by 128 threads, in k tiles of 32, 8192 bytes of shared memory
-// Warp    16 x 16 of C: for each 16 k 2 mmas of 16 x 8 x 16, whose fragments 2 ldmatrix bring
+// Warp    16 x 16 of C: for each 16 k, 2 mmas of 16 x 8 x 16, whose fragments 2 ldmatrix bring
 // Stages  the next k tile is in registers while this one is multiplied
 //
 // Launch  ceil(M / 32) * ceil(N / 32) blocks of 128 threads
@@ -340,7 +340,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_127x61x33_sm90_bc6842a1(
+gemm_f16f16f32_cr_127x61x33_sm90_e4095d58(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_s8u8s32_rc_Mx512xK_sm90_7b551690
+// gemm_s8u8s32_rc_Mx512xK_sm90_0179ba20
 //
 //     C = alpha * A * B + beta * C      A s8, B u8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,7 +7,7 @@
 //     C  M x 512, row-major, ldc = 512
 //
 // Block   32 x 32 of C by 128 threads, in k tiles of 64, 8192 bytes of shared memory
-// Warp    16 x 16 of C: for each 32 k 2 mmas of 16 x 8 x 32, whose fragments 2 ldmatrix bring
+// Warp    16 x 16 of C: for each 32 k, 2 mmas of 16 x 8 x 32, whose fragments 2 ldmatrix bring
 // Stages  the next k tile is in registers while this one is multiplied
 //
 // Launch  ceil(M / 32) * ceil(N / 32) blocks of 128 threads
@@ -343,7 +343,7 @@ __device__ __forceinline__ void store_c(int* tile, Shape s, int rows, ThreadOrig
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8u8s32_rc_Mx512xK_sm90_7b551690(
+gemm_s8u8s32_rc_Mx512xK_sm90_0179ba20(
     const signed char* __restrict__ A,
     const unsigned char* __restrict__ B,
     int* __restrict__ C,

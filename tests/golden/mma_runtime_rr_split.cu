@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_8c088022
+// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_0315fe4d
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -9,7 +9,7 @@
 //     row_amax  M elements, one a row of C: the largest |x| of its row_amax(x), NaN where one is NaN
 //
 // Block   64 x 128 of C by 64 threads, in k tiles of 32, 49168 bytes of shared memory
-// Warp    64 x 64 of C: for each 16 k 32 mmas of 16 x 8 x 16, whose fragments 8 ldmatrix bring
+// Warp    64 x 64 of C: for each 16 k, 32 mmas of 16 x 8 x 16, whose fragments 8 ldmatrix bring
 // Stages  cp.async fills shared memory 3 stages ahead of its use
 // Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
@@ -501,7 +501,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_8c088022(
+gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_0315fe4d(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_3f19a1c0
+// gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_d385a8e1
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -10,7 +10,7 @@
 //     scale_n  512 elements, one a column of C
 //
 // Block   128 x 128 of C by 128 threads, in k tiles of 64, 49152 bytes of shared memory
-// Warp    64 x 64 of C: for each 32 k 32 mmas of 16 x 8 x 32, whose fragments 8 ldmatrix bring
+// Warp    64 x 64 of C: for each 32 k, 32 mmas of 16 x 8 x 32, whose fragments 8 ldmatrix bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 128 threads
@@ -359,7 +359,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_3f19a1c0(
+gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_d385a8e1(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_sm90_5050fb2d
+// gemm_f32_tf32_rr_Mx512x1024_sm90_76836cde
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -7,7 +7,7 @@
 //     C  M x 512, row-major, ldc = 512
 //
 // Block   128 x 128 of C by 256 threads, in k tiles of 16, 49152 bytes of shared memory
-// Warp    32 x 64 of C: for each 8 k 16 mmas of 16 x 8 x 8, whose fragments 18 loads bring
+// Warp    32 x 64 of C: for each 8 k, 16 mmas of 16 x 8 x 8, whose fragments 18 loads bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
@@ -328,7 +328,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_tf32_rr_Mx512x1024_sm90_5050fb2d(
+gemm_f32_tf32_rr_Mx512x1024_sm90_76836cde(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

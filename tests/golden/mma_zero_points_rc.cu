@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rc_256x512x4096_sm90_c8ea37da
+// gemm_u8s8bf16_rc_256x512x4096_sm90_000e1107
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -10,7 +10,7 @@
 //     zero_n  512 elements, one a column of C
 //
 // Block   128 x 128 of C by 256 threads, in k tiles of 64, 49168 bytes of shared memory
-// Warp    32 x 64 of C: for each 32 k 16 mmas of 16 x 8 x 32, whose fragments 6 ldmatrix bring
+// Warp    32 x 64 of C: for each 32 k, 16 mmas of 16 x 8 x 32, whose fragments 6 ldmatrix bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 // Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
@@ -466,7 +466,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_256x512x4096_sm90_c8ea37da(
+gemm_u8s8bf16_rc_256x512x4096_sm90_000e1107(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rc_p12_100x64x64_sm90_813a96a7
+// gemm_f32_rc_p12_100x64x64_sm90_f732c0df
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of 12 products, whose matrices lie where A_array, B_array and C_array say
@@ -16,7 +16,7 @@
 // Launch  ceil(M / 128) * ceil(N / 128) * batch blocks of 256 threads
 // Expects A_array, B_array and C_array of 12 device pointers each,
 //         each of them divisible by 16; those to A and B may repeat and overlap,
-//         no matrix C that overlaps another one, of A or B either
+//         no matrix of C overlapping another matrix of A, B or C
 // Config  gemm_f32_rc_p12_100x64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_unroll0_slices1_minb1_g8_split1
 // Made by gemmgen generate 100x64x64 --dtype f32 --layout rc --batch 12 --pointers --arch sm_90
 
@@ -376,7 +376,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_p12_100x64x64_sm90_813a96a7(
+gemm_f32_rc_p12_100x64x64_sm90_f732c0df(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

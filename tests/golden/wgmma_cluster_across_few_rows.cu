@@ -1,4 +1,4 @@
-// gemm_bf16_rc_16x8192x8192_sm90_1c30a66f
+// gemm_bf16_rc_16x8192x8192_sm90_946af725
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -8,7 +8,7 @@
 //
 // Block   64 x 64 of C by 256 threads, in k tiles of 128, 140288 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 1 others: 64 x 64 each by 8 wgmmas of 64 x 64 x 16 a k tile
+//         1 consumer of 4 warps: 64 x 64 of C by 8 wgmmas of 64 x 64 x 16 a k tile
 // Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
 // Stores  C leaves through shared memory, by TMA
 //
@@ -462,7 +462,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_16x8192x8192_sm90_1c30a66f(
+gemm_bf16_rc_16x8192x8192_sm90_946af725(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -503,13 +503,13 @@ gemm_bf16_rc_16x8192x8192_sm90_1c30a66f(
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
     const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / CLUSTER), rank);
     Accumulators acc = {};
-    int previous = 0;  // the stage whose products may still be under way
+    int previous = 0;  // the stage that products under way may still read
     for (int k = 0; k < s.K; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_fence();
         multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
         wgmma_commit();
-        wgmma_wait<1>();  // for those of the k tile before
+        wgmma_wait<1>();  // for the products of the k tile before
         if (k > 0) release_stage(shared, previous);
         previous = ring.stage;
     }

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_cbfa2f85
+// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_ea5ae4ae
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -9,7 +9,7 @@
 //
 // Block   128 x 192 of C by 384 threads, in k tiles of 64, 181248 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 64 x 192 each by 4 wgmmas of 64 x 192 x 16 a k tile
+//         2 consumers of 4 warps each: 64 x 192 of C each by 4 wgmmas of 64 x 192 x 16 a k tile
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Stores  C leaves through shared memory, by TMA
 //
@@ -530,7 +530,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_cbfa2f85(
+gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_ea5ae4ae(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -577,13 +577,13 @@ gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_cbfa2f85(
     for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
-        int previous = 0;  // the stage whose products may still be under way
+        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
+            wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_ad0a330b
+// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_5c3d9852
 //
 //     C = gelu(acc) * acc2 + residual      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16; sums in f32 on tensor cores
 //     for each of 8 products
@@ -10,7 +10,7 @@
 //
 // Block   128 x 64 of C by 384 threads, in k tiles of 128, 214016 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 3 stages;
-//         consumers, 2 others: 64 x 64 each by 8 wgmmas of 64 x 128 x 16 a k tile
+//         2 consumers of 4 warps each: 64 x 64 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
 // Sums    64 columns of each product: those of B2 follow those of B1 in shared memory
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Stores  C leaves through shared memory, by TMA
@@ -524,7 +524,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_ad0a330b(
+gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_5c3d9852(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -567,13 +567,13 @@ gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_ad0a330b(
         const TileOrigin tile = tile_of_block(s, number % tiles, rank);
         const int matrix = number / tiles;
         Accumulators acc = {};
-        int previous = 0;  // the stage whose products may still be under way
+        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
+            wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx14336x4096_swiglu_sm90_bbf42e08
+// gemm_bf16_rc_Mx14336x4096_swiglu_sm90_473c04be
 //
 //     C = silu(acc) * acc2      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16; sums in f32 on tensor cores
 //
@@ -8,7 +8,7 @@
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 64, 230400 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 256 x 16 a k tile
+//         2 consumers of 4 warps each: 64 x 128 of C each by 4 wgmmas of 64 x 256 x 16 a k tile
 // Sums    128 columns of each product: those of B2 follow those of B1 in shared memory
 // Stores  C leaves through shared memory, by TMA
 //
@@ -475,7 +475,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx14336x4096_swiglu_sm90_bbf42e08(
+gemm_bf16_rc_Mx14336x4096_swiglu_sm90_473c04be(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -516,13 +516,13 @@ gemm_bf16_rc_Mx14336x4096_swiglu_sm90_bbf42e08(
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
-        int previous = 0;  // the stage whose products may still be under way
+        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
+            wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }

@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c0c07598
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -9,20 +9,20 @@
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 64, 150528 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 16 a k tile
+//         2 consumers of 4 warps each: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
 // Pieces  A and B are each split into 3 of bf16: for 128 of K at a time
 //         6 pairs of them are multiplied, small products first; sums are added in f32
 // Error   results are as exact, element by element, as those of f32 on CUDA cores, Inf and NaN among them; what
 //         overflows becomes Inf of either sign, or NaN; elements of A and B count to a multiple of 2^-133, which
 //         takes bits from those below 2^-110
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
-// Stores  C leaves through shared memory, by rows
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 256) * ceil(N / 128) * batch * 2 blocks of 384 threads, 150528 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
-//         prepared_a: batch * 3 * M * 1000 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17_prepare_a_kernel writes before,
-//         prepared_b: batch * 3 * 1000 * 512 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17_prepare_b_kernel writes before,
+//         prepared_a: batch * 3 * M * 1000 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c0c07598_prepare_a_kernel writes before,
+//         prepared_b: batch * 3 * 1000 * 512 elements, which gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c0c07598_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -140,7 +140,7 @@ using Accumulators = float[MMAS_M][BN / 2];
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
-    alignas(16) float c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
+    alignas(16) float c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
 };
@@ -521,7 +521,7 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1000 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c0c07598_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -557,7 +557,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c0c07598_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch)
@@ -593,7 +593,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c0c07598(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     float* __restrict__ C,
@@ -668,7 +668,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_ec280d17(
                 for (int j = 0; j < TM; ++j) {  // eight rows of each warp
                     const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
                     float* const to = C + matrix * s.stride_c + Offset(row) * s.ldc + n;
-                    __syncwarp();  // what was there has left
+                    __syncwarp();  // all lanes have read the rows before
                     if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                         load_rows(to, s, s.M - row, c);
                         __syncwarp();

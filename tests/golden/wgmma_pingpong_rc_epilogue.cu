@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx4096x1024_bias_gelu_sm90_ea68231d
+// gemm_bf16_rc_Mx4096x1024_bias_gelu_sm90_5013d9d6
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -9,8 +9,8 @@
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 64, 230400 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
-//         consumers, 2 others: 128 x 128 each by 8 wgmmas of 64 x 128 x 16 a k tile
-//         take turns at the block's tiles: while one stores C, another multiplies
+//         2 consumers of 4 warps each: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
+//         in turns: while one stores its tile of C, another multiplies the block's next one
 // Stores  C leaves through shared memory, by TMA
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
@@ -56,7 +56,7 @@ using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 constexpr int BM = 128;       // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply in turns, each a block tile of its own
 constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
@@ -118,7 +118,7 @@ struct Shared {
     alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
     unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // their consumer has done with them
+    unsigned long long empty[STAGES];  // the consumer that reads them has done so
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
@@ -133,6 +133,7 @@ struct Ring {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
+    // Past so many k tiles at once: those of the other consumers.
     __device__ __forceinline__ void advance(int stages)
     {
         parity ^= (stage + stages) / STAGES % 2;
@@ -488,7 +489,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx4096x1024_bias_gelu_sm90_ea68231d(
+gemm_bf16_rc_Mx4096x1024_bias_gelu_sm90_5013d9d6(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -501,7 +502,7 @@ gemm_bf16_rc_Mx4096x1024_bias_gelu_sm90_ea68231d(
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);   // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], 1);  // one thread of the consumer whose k tile it has
+            mbarrier_init(&shared.empty[stage], 1);  // one thread of the consumer that reads the k tile
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
@@ -535,17 +536,18 @@ gemm_bf16_rc_Mx4096x1024_bias_gelu_sm90_ea68231d(
     const int begin = blockIdx.x, step = gridDim.x;  // of the block's tiles
     ring.advance(consumer * k_tiles);
     for (int number = begin + consumer * step; number < tiles; number += CONSUMERS * step) {
-        // Consumers multiply in turns: one that was phases ahead would take a barrier's phase for a later one of its parity.
+        // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity does not tell
+        // these apart.
         if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
         const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
-        int previous = 0;  // the stage whose products may still be under way
+        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
+            wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }

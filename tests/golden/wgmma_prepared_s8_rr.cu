@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71
+// gemm_s8s8s32_rr_Mx513x100_sm90_e7a1aea9
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -8,13 +8,13 @@
 //
 // Block   128 x 64 of C by 384 threads, in k tiles of 128, 117760 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 32 a k tile
-// Stores  C leaves through shared memory, by rows
+//         2 consumers of 4 warps each: 64 x 64 of C each by 4 wgmmas of 64 x 64 x 32 a k tile
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 117760 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71_prepare_a_kernel writes before,
-//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71_prepare_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_e7a1aea9_prepare_a_kernel writes before,
+//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_e7a1aea9_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
@@ -104,7 +104,7 @@ using Accumulators = int[MMAS_M][BN / 2];
 struct Shared {
     alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(16) int c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
+    alignas(16) int c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
 };
@@ -406,7 +406,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_e7a1aea9_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M)
@@ -434,7 +434,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_e7a1aea9_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -468,7 +468,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71(
+gemm_s8s8s32_rr_Mx513x100_sm90_e7a1aea9(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     int* __restrict__ C,
@@ -510,13 +510,13 @@ gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71(
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
-        int previous = 0;  // the stage whose products may still be under way
+        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
+            wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }
@@ -534,7 +534,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_81c44d71(
                 for (int j = 0; j < TM; ++j) {  // eight rows of each warp
                     const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
                     int* const to = C + Offset(row) * s.ldc + n;
-                    __syncwarp();  // what was there has left
+                    __syncwarp();  // all lanes have read the rows before
                     if (beta != 0) {  // else C is not read: what stands there may be NaN
                         load_rows(to, s, s.M - row, s.N - n, c);
                         __syncwarp();

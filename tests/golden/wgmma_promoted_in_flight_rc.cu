@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_38ef0b85
+// gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_20cb9bf3
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -8,7 +8,7 @@
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 128, 164864 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 32 a k tile
+//         2 consumers of 4 warps each: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
 // Stores  C leaves through shared memory, by TMA
 //
@@ -454,7 +454,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_38ef0b85(
+gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_20cb9bf3(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -502,7 +502,7 @@ gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_38ef0b85(
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc[2] = {}, totals = {};
-        int k = 0, previous = -1;  // the stage whose products may still be under way, if any
+        int k = 0, previous = -1;  // the stage that products under way may still read, if any
         if ((s.K + BK - 1) / BK % 2 == 1) {  // one k tile beside the pairs
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();

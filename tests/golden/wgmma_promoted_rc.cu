@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_0d935a3b
+// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_3a580682
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -8,7 +8,7 @@
 //
 // Block   64 x 128 of C by 256 threads, in k tiles of 128, 115712 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 1 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 32 a k tile
+//         1 consumer of 4 warps: 64 x 128 of C by 4 wgmmas of 64 x 128 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
 // Stores  C leaves through shared memory, by TMA
 //
@@ -433,7 +433,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_0d935a3b(
+gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_3a580682(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

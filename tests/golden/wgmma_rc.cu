@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x4096_sm90_8f3d2112
+// gemm_bf16_rc_4096x4096x4096_sm90_36cf79d1
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -8,7 +8,7 @@
 //
 // Block   128 x 256 of C by 384 threads, in k tiles of 64, 230400 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 64 x 256 each by 4 wgmmas of 64 x 256 x 16 a k tile
+//         2 consumers of 4 warps each: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
@@ -447,7 +447,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x4096_sm90_8f3d2112(
+gemm_bf16_rc_4096x4096x4096_sm90_36cf79d1(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -491,13 +491,13 @@ gemm_bf16_rc_4096x4096x4096_sm90_8f3d2112(
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
-        int previous = 0;  // the stage whose products may still be under way
+        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
+            wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_cc14b934
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_d305addb
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -11,7 +11,7 @@
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 64, 164864 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 16 a k tile
+//         2 consumers of 4 warps each: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) * batch blocks of 384 threads, 164864 bytes of dynamic shared memory
@@ -483,7 +483,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_cc14b934(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_d305addb(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_bd24d12f
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_32d4873a
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -8,9 +8,9 @@
 //
 // Block   128 x 64 of C by 384 threads, in k tiles of 128, 108544 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 32 a k tile
+//         2 consumers of 4 warps each: 64 x 64 of C each by 4 wgmmas of 64 x 64 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
-// Stores  C leaves through shared memory, by rows
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 // Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  ceil(M / 128) * ceil(N / 64) * 2 blocks of 384 threads, 108544 bytes of dynamic shared memory
@@ -128,7 +128,7 @@ using Accumulators = float[MMAS_M][BN / 2];
 struct Shared {
     alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
+    alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
     int last;  // whether this block is the last of its tile's to arrive
@@ -376,14 +376,15 @@ __device__ __forceinline__ KRange split_k_range(int K, int split)
     return {min(K, split * extent), min(K, (split + 1) * extent)};
 }
 
-// Where registers r to r + 3 of this thread's sums, of its instruction i, lie in the partial of its block: those of all threads
-// that compute lie side by side, so that a warp's access is of 512 bytes in a row.
+// Where this thread's sums r to r + 3 of instruction i lie in its block's partial. Those of all consumers' threads lie side by
+// side, so that a warp's access is 512 contiguous bytes.
 __device__ __forceinline__ int place_in_partial(int i, int r)
 {
     return ((i * BN / 2 + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
-// Leaves this block's sums, PARTIAL of them, in the workspace. Stores of float4 by another name would become four of a float.
+// Leaves this block's sums, PARTIAL of them, in the workspace. By __stcg, for the compiler splits a plain store of four registers
+// that wgmma returns into four stores.
 __device__ __forceinline__ void store_partial(const Accumulators& sums, float* partial)
 {
     #pragma unroll
@@ -408,7 +409,7 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-// sums = those over all of K, from the partials of all ranges. Many loads are under way at once: each takes as long as L2 does.
+// sums = those over all of K, from the partials of all ranges. Loads of several partials are under way at once, to hide L2's latency.
 __device__ __forceinline__ void reduce_partials(const float* partials, Accumulators& sums)
 {
     #pragma unroll
@@ -416,7 +417,7 @@ __device__ __forceinline__ void reduce_partials(const float* partials, Accumulat
         #pragma unroll
         for (int r = 0; r < BN / 2; ++r) sums[i][r] = 0.0f;
     }
-    constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * BN / 2);  // so many registers are loaded at once
+    constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * BN / 2);  // partials whose loads are under way at once: of 128 registers or more
     #pragma unroll PEERS_AT_ONCE
     for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
         #pragma unroll
@@ -506,7 +507,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_bd24d12f(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_32d4873a(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -573,7 +574,7 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_bd24d12f(
             for (int j = 0; j < TM; ++j) {  // eight rows of each warp
                 const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
                 BF16* const to = C + Offset(row) * s.ldc + n;
-                __syncwarp();  // what was there has left
+                __syncwarp();  // all lanes have read the rows before
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     load_rows(to, s, s.M - row, s.N - n, c);
                     __syncwarp();

@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -10,7 +10,7 @@
 //
 // Block   64 x 128 of C by 256 threads, in k tiles of 64, 164864 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
-//         consumers, 1 others: 64 x 128 each by 4 wgmmas of 64 x 128 x 16 a k tile
+//         1 consumer of 4 warps: 64 x 128 of C by 4 wgmmas of 64 x 128 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
 // Split-K 4 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
@@ -19,8 +19,8 @@
 //         no two matrices of C that overlap,
 //         partials: ceil(M / 64) * ceil(N / 128) * batch * 4 * 8192 floats at an address divisible by 16, holding anything,
 //         semaphores: ceil(M / 64) * ceil(N / 128) * batch counters, zero before the first launch, which every launch leaves zero,
-//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0_prepare_a_kernel writes before,
-//         prepared_b: batch * K * 4096 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0_prepare_b_kernel writes before,
+//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c_prepare_a_kernel writes before,
+//         prepared_b: batch * K * 4096 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -396,14 +396,15 @@ __device__ __forceinline__ KRange split_k_range(int K, int split)
     return {min(K, split * extent), min(K, (split + 1) * extent)};
 }
 
-// Where registers r to r + 3 of this thread's sums, of its instruction i, lie in the partial of its block: those of all threads
-// that compute lie side by side, so that a warp's access is of 512 bytes in a row.
+// Where this thread's sums r to r + 3 of instruction i lie in its block's partial. Those of all consumers' threads lie side by
+// side, so that a warp's access is 512 contiguous bytes.
 __device__ __forceinline__ int place_in_partial(int i, int r)
 {
     return ((i * BN / 2 + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
-// Leaves this block's sums, PARTIAL of them, in the workspace. Stores of float4 by another name would become four of a float.
+// Leaves this block's sums, PARTIAL of them, in the workspace. By __stcg, for the compiler splits a plain store of four registers
+// that wgmma returns into four stores.
 __device__ __forceinline__ void store_partial(const Accumulators& sums, float* partial)
 {
     #pragma unroll
@@ -428,7 +429,7 @@ __device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semapho
     return shared.last;
 }
 
-// sums = those over all of K, from the partials of all ranges. Many loads are under way at once: each takes as long as L2 does.
+// sums = those over all of K, from the partials of all ranges. Loads of several partials are under way at once, to hide L2's latency.
 __device__ __forceinline__ void reduce_partials(const float* partials, Accumulators& sums)
 {
     #pragma unroll
@@ -436,7 +437,7 @@ __device__ __forceinline__ void reduce_partials(const float* partials, Accumulat
         #pragma unroll
         for (int r = 0; r < BN / 2; ++r) sums[i][r] = 0.0f;
     }
-    constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * BN / 2);  // so many registers are loaded at once
+    constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * BN / 2);  // partials whose loads are under way at once: of 128 registers or more
     #pragma unroll PEERS_AT_ONCE
     for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
         #pragma unroll
@@ -546,7 +547,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -577,7 +578,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -606,7 +607,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -657,14 +658,14 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_65c6b0e0(
     const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT) % tiles);
     const int matrix = static_cast<int>(blockIdx.x / SPLIT) / tiles;
     Accumulators acc = {};
-    int previous = 0;  // the stage whose products may still be under way
+    int previous = 0;  // the stage that products under way may still read
     if (begin < end) {  // else zeros meet products that may be under way, and ptxas has each wgmma wait for the one before
         for (int k = begin; k < end; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
+            wgmma_wait<1>();  // for the products of the k tile before
             if (k > begin) release_stage(shared, previous);
             previous = ring.stage;
         }

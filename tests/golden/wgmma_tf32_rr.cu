@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_8efd57c8
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_45bc5806
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -9,7 +9,7 @@
 //
 // Block   256 x 128 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 256 x 64 each by 4 wgmmas of 64 x 256 x 8 a k tile
+//         2 consumers of 4 warps each: 256 x 64 of C each by 4 wgmmas of 64 x 256 x 8 a k tile
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Feeds   lines of B run across K: wgmma takes tf32 of such lines from registers, where threads load it
 //         C^T = B^T A^T: the rows of instructions are columns of C
@@ -128,9 +128,10 @@ struct Ring {
 // Fragments of B that an instruction takes from this thread, for one step of k.
 using Fragments = unsigned[MMAS_N][4];
 
-// The first of the two neighbouring columns that this thread has, of the 64 of an instruction. To wgmma they are rows g and g + 8 of a
-// warp's 16, by lanes 4 g + t; which rows of B these are, is free. Here those of half a warp lie in chunks of 16 bytes whose numbers
-// differ in bits 0 and 2: neither do loads of fragments, from four lines, meet in a bank, nor stores of C, to every other one of eight.
+// The first of the two neighbouring columns of B that this thread multiplies, of the 64 of an instruction. wgmma takes them as rows g and
+// g + 8 of its warp's 16 (lane 4 g + t), but it does not matter which columns of B these are, as long as C's sums go to the same ones. This
+// choice avoids bank conflicts: half a warp reads chunks of 16 bytes whose numbers differ in bits 0 and 2, so that neither loads of
+// fragments, from four lines, nor stores of C, to every other one of eight lines, meet in a bank.
 __device__ __forceinline__ int fragment_row()
 {
     const int warp = threadIdx.x / 32 % 4, g = threadIdx.x % 32 / 4;
@@ -404,7 +405,7 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     for (int at = 0; at < BN; at += LINE_B) tma_load_multicast_2d(shared.b[stage] + at * BK + part * LINE_B, map_b, full, tile.n + at, k + part, (1 << CLUSTER) - 1);
 }
 
-// This thread's fragments for k and k + 4, for k to k + 3 by a lane each, of the 64 columns of B from `first` on in a tile.
+// This thread's fragment of the 64 columns of B from `first` on in a tile: in lane 4 g + t two neighbours at k + t, and both at k + t + 4.
 __device__ __forceinline__ void load_fragment(const float* tile, int first, int k, unsigned (&fragment)[4])
 {
     const int row = fragment_row(), t = threadIdx.x % 4;
@@ -418,7 +419,7 @@ __device__ __forceinline__ void load_fragment(const float* tile, int first, int 
     }
 }
 
-// acc += A * B for K_STEP of a stage's k, from `k` on, and the MMAS_N * 64 columns of B from `first` on. The products go on when this
+// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the MMAS_N * 64 columns of B from `first` on. The products go on when this
 // returns: what they read, `fragments` among it, and what they sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments, Accumulators& acc)
 {
@@ -540,7 +541,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_8efd57c8(
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_45bc5806(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -588,7 +589,7 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_8efd57c8(
         const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
         Fragments fragments[2];  // of a step of k, and of the next one, which is loaded while the products of the first go on
-        int previous = 0;  // the stage whose products may still be under way
+        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             #pragma unroll

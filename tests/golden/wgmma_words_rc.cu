@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1002x512_sm90_f1ac2a6b
+// gemm_bf16_rc_Mx1002x512_sm90_2e5d9f17
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -8,8 +8,8 @@
 //
 // Block   128 x 96 of C by 384 threads, in k tiles of 64, 129024 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 64 x 96 each by 4 wgmmas of 64 x 96 x 16 a k tile
-// Stores  C leaves through shared memory, by rows
+//         2 consumers of 4 warps each: 64 x 96 of C each by 4 wgmmas of 64 x 96 x 16 a k tile
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 128) * ceil(N / 96) blocks of 384 threads, 129024 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -114,7 +114,7 @@ using Accumulators = float[MMAS_M][BN / 2];
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // of each warp
+    alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
 };
@@ -412,7 +412,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1002x512_sm90_f1ac2a6b(
+gemm_bf16_rc_Mx1002x512_sm90_2e5d9f17(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -454,13 +454,13 @@ gemm_bf16_rc_Mx1002x512_sm90_f1ac2a6b(
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
-        int previous = 0;  // the stage whose products may still be under way
+        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
+            wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }
@@ -478,7 +478,7 @@ gemm_bf16_rc_Mx1002x512_sm90_f1ac2a6b(
                 for (int j = 0; j < TM; ++j) {  // eight rows of each warp
                     const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
                     BF16* const to = C + Offset(row) * s.ldc + n;
-                    __syncwarp();  // what was there has left
+                    __syncwarp();  // all lanes have read the rows before
                     if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                         load_rows(to, s, s.M - row, s.N - n, c);
                         __syncwarp();

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_497fedca
+// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f
 //
 //     C = alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C      acc = A * B, row_sum of a row of A, column_sum of a column of B; A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -11,15 +11,15 @@
 //
 // Block   128 x 64 of C by 384 threads, in k tiles of 128, 132096 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         consumers, 2 others: 64 x 64 each by 4 wgmmas of 64 x 64 x 32 a k tile
+//         2 consumers of 4 warps each: 64 x 64 of C each by 4 wgmmas of 64 x 64 x 32 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) * batch blocks of 384 threads, 132096 bytes of dynamic shared memory
 // Expects A, B, C, zero_n and zero_a at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, ldb, stride_a, stride_b, stride_c divisible by 16,
-//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_497fedca_sum_a_kernel writes before,
-//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_497fedca_sum_b_kernel writes before,
+//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f_sum_a_kernel writes before,
+//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f_sum_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rc_bB_Mx512xK_la16_zero_a_zero_n_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x512x?' --types s8,s8,s32 --layout rc --batch '?' --epilogue 'alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C' --ld-align 16 --arch sm_90 --family wgmma --set BN=64
@@ -479,7 +479,7 @@ struct alignas(16) Chunk {
 
 // sums_a = the sums of A's rows.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_497fedca_sum_a_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f_sum_a_kernel(
     const signed char* __restrict__ A,
     int* __restrict__ sums_a,
     int M,
@@ -513,7 +513,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_497fedca_sum_a_kernel(
 
 // sums_b = the sums of B's columns.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_497fedca_sum_b_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f_sum_b_kernel(
     const signed char* __restrict__ B,
     int* __restrict__ sums_b,
     int K,
@@ -545,7 +545,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_497fedca_sum_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_497fedca(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -602,13 +602,13 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_497fedca(
         const TileOrigin tile = tile_of_block(s, number % tiles);
         const int matrix = number / tiles;
         Accumulators acc = {};
-        int previous = 0;  // the stage whose products may still be under way
+        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<1>();  // for those of the k tile before
+            wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }

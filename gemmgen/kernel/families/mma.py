@@ -199,7 +199,7 @@ class MmaFamily(Family):
 
 
 def _multiplying(plan: Plan) -> Iterator[str]:
-    """What a warp does of a k step, and how A and B come to it."""
+    """What a warp does of a k step, how A and B come to it, and how C leaves."""
     mma, value = cast(MmaConfig, plan.config), plan.constants
     one, k = plan.mma, value["K_STEP"]
     assert isinstance(one, Mma)
@@ -207,8 +207,8 @@ def _multiplying(plan: Plan) -> Iterator[str]:
     reads = plan.work.shared_reads * k
     by = "ldmatrix" if all(_by_ldmatrix(plan.problem)) else "loads"
     yield (
-        f"Warp    {mma.WM} x {mma.WN} of C: for each {k} k {plural(mmas, 'mma')} of {one.m} x {one.n} x {one.k}, whose "
-        f"fragments {reads:g} {by} bring"
+        f"Warp    {mma.WM} x {mma.WN} of C: for each {k} k, {plural(mmas, 'mma')} of {one.m} x {one.n} x {one.k}, "
+        f"whose fragments {reads:g} {by} bring"
     )
     if plan.problem.types.compute is Compute.PROMOTED:
         yield f"Sums    those of {mma.BK} products by tensor cores, which keep 13 bits of them; these in f32"
@@ -216,6 +216,8 @@ def _multiplying(plan: Plan) -> Iterator[str]:
         yield f"Stages  cp.async fills shared memory {plural(plan.work.prefetch, 'stage')} ahead of its use"
     else:
         yield "Stages  the next k tile is in registers while this one is multiplied"
+    if mma.EXCHANGE:
+        yield f"Stores  lanes exchange sums: each stores {value['FN']} neighbours of a row of C at once"
 
 
 def _c_access(problem: Problem) -> int:

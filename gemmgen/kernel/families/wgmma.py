@@ -80,7 +80,7 @@ class WgmmaView:
     persistent   a block computes one tile after the other
     pingpong     its consumers take turns at them, instead of sharing each
     donates      registers move from the producer to the consumers
-    in_flight    k tiles whose products may be under way while the next one is awaited
+    in_flight    a k tile's products may be under way while the next one is awaited
     alternates   its k tiles have two sets of sums by turns: one's products are under way while the other is promoted
     odd          their number may be odd
     mmas         instructions of a consumer across its tile, as the kernel calls their number
@@ -106,7 +106,7 @@ class WgmmaView:
     persistent: bool
     pingpong: bool
     donates: bool
-    in_flight: int
+    in_flight: bool
     alternates: bool
     odd: bool
     mmas: str
@@ -208,10 +208,13 @@ class WgmmaFamily(Family):
         return "kernel/wgmma.cu"
 
     def declares(self, plan: Plan) -> tuple[Derived, ...]:
-        lines = super().declares(plan)
-        if not swaps(cast(WgmmaConfig, plan.config)):
+        lines, one = super().declares(plan), cast(WgmmaConfig, plan.config)
+        if one.PINGPONG:
+            meaning = "warpgroups that multiply in turns, each a block tile of its own"
+        elif swaps(one):
+            meaning = "warpgroups that multiply, each its columns of the block tile"
+        else:
             return lines
-        meaning = "warpgroups that multiply, each its columns of the block tile"
         return tuple(replace(line, meaning=meaning) if line.name == "CONSUMERS" else line for line in lines)
 
     def unused(self, plan: Plan) -> frozenset[str]:
@@ -250,7 +253,7 @@ class WgmmaFamily(Family):
             persistent=bool(one.PERSISTENT),
             pingpong=bool(one.PINGPONG),
             donates=donates(one),
-            in_flight=one.IN_FLIGHT,
+            in_flight=bool(one.IN_FLIGHT),
             alternates=alternates(problem, one),
             odd=problem.k is None or any(-(-(end - k) // one.BK) % 2 for k, end in plan.sums.ranges(problem.k)),
             mmas=mmas(one),
@@ -280,14 +283,15 @@ class WgmmaFamily(Family):
         assert isinstance(mma, Wgmma)
         tile, count = self.tiles(plan)[0], plan.constants[mmas(one)]
         steps = one.BK // mma.k * count
+        each = " each" if one.CONSUMERS > 1 else ""
         lines = [
             f"{block(plan)}, in k tiles of {one.BK}, {plan.shared_bytes} bytes of shared memory",
             f"Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of {plural(one.STAGES, 'stage')};",
-            f"        consumers, {one.CONSUMERS} others: {tile.rows} x {tile.cols} each by {plural(steps, 'wgmma')} of "
-            f"64 x {mma.n} x {mma.k} a k tile",
+            f"        {plural(one.CONSUMERS, 'consumer')} of 4 warps{each}: {tile.rows} x {tile.cols} of C{each} by "
+            f"{plural(steps, 'wgmma')} of 64 x {mma.n} x {mma.k} a k tile",
         ]
         if one.PINGPONG:
-            lines.append("        take turns at the block's tiles: while one stores C, another multiplies")
+            lines.append("        in turns: while one stores its tile of C, another multiplies the block's next one")
         if plan.problem.products > 1:
             lines.append(f"Sums    {one.BN} columns of each product: those of B2 follow those of B1 in shared memory")
         if plan.problem.types.compute is Compute.PROMOTED:
@@ -307,7 +311,7 @@ class WgmmaFamily(Family):
         if staged(plan.problem):
             lines.append("Stores  C leaves through shared memory, by TMA")
         else:
-            lines.append("Stores  C leaves through shared memory, by rows")
+            lines.append("Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines")
         return (*lines, *shared_tiles(plan.launch))
 
 

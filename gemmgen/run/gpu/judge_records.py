@@ -20,8 +20,9 @@ BYTE, PAIR = 3, 4  # of other types, whose numbers a table has
 class Known:
     """Addresses of what C is made of and held against; 0 is none.
 
-    old, result    of C before the launch, and behind it
-    rows, columns  of the largest magnitudes
+    product, size  of A * B, and of the product of their magnitudes
+    rows, columns  of the largest magnitudes of A's rows and B's columns
+    old, result    of C before the launch, and after it
     numbers        of what C's bit patterns stand for
     """
 

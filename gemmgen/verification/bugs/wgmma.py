@@ -194,7 +194,7 @@ WGMMA_BUGS = (
     Bug("rows leave before all lanes have staged them", "warp barrier", WGMMA_PROMOTED,
         "                __syncwarp();\n                store_rows", "                store_rows", STAGED),
     Bug("rows are staged while others leave", "warp barrier", WGMMA_PROMOTED,
-        "                __syncwarp();  // what was there has left\n", "", STAGED),
+        "                __syncwarp();  // all lanes have read the rows before\n", "", STAGED),
     Bug("old rows are taken before all lanes have brought them", "warp barrier", WGMMA_PROMOTED,
         "                    __syncwarp();\n", "", STAGED),
     Bug("the first row leaves eight times", "swapped index", WGMMA_PROMOTED, "staged[staged_at(m, n)];",
