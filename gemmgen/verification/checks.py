@@ -21,7 +21,7 @@ from gemmgen.verification.situation import Situation
 from gemmgen.verification.window import Window
 
 SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
-SHORT_TILES = 2**15  # of a grid with more, the last tile is in each sample: see situation.MANY_TILES
+SHORT_TILES = 2**15  # with more tiles, or products, the last tile is in each sample: see situation.MANY_TILES
 SOME_COST = 1e7  # an executor that samples runs larger cases whole for a few seeds only
 WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
 THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
@@ -177,15 +177,16 @@ def sampled(case: Case, launch: Launch, seed: int) -> npt.NDArray[np.int64]:
     """
     rng = np.random.default_rng(seed)
     tiles, whole = launch.tiles(case), launch.whole_tiles(case)
+    long = max(tiles, case.batch) > SHORT_TILES
     turns = (1, *TURNS)[seed % (1 + len(TURNS))]
     if launch.persistent and turns > 1 and tiles > SAMPLE_TILES:
         grid = grid_of(launch, case, turns)
         firsts = rng.choice(grid, min(SAMPLE_TILES // turns, grid), replace=False)
-        if tiles > SHORT_TILES:
+        if long:
             firsts[0] = (tiles - 1) % grid
         return tiles_in_turns(launch, case, firsts, grid)
     drawn = rng.choice(tiles, min(SAMPLE_TILES, tiles), replace=False)
-    if tiles > SHORT_TILES and tiles - 1 not in drawn:
+    if long and tiles - 1 not in drawn:
         drawn[0] = tiles - 1
     if whole < tiles:
         drawn = np.unique([*drawn[:-1], rng.integers(whole, tiles)])

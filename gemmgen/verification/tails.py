@@ -1,5 +1,7 @@
 """The last rows, or products, of a launch so long that their offsets pass 32 bits, where distances are fixed.
 
+And the last products of batches whose numbers pass 15 and 16 bits.
+
 What is before them has no memory: the kernel gets pointers far below the first element that has. Which blocks compute
 them is asked of a launch of a few tiles, whose last blocks have to write its end and nothing else.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -20,6 +23,7 @@ from gemmgen.support.errors import CandidateFailed
 from gemmgen.verification.checks import compare_tail, elements_written
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
+from gemmgen.verification.extent import MOST_FLOPS
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.window import Window
 
@@ -30,6 +34,9 @@ TILES = 2  # of a launch of which all has memory, before its last one
 STEP = 2**10  # so many tiles are a whole number of groups of them, and keep the alignment of operands
 ROWS = 3  # of the last tile
 MOST_ELEMENTS = 2**25  # that have memory
+COUNTS = 2**15, 2**16  # products at which a number of fewer bits ends
+ALIGNMENT = 128  # bytes, of whatever a kernel has a pointer to
+MOST_APART = 2**7  # tiles more that run for its sake
 BETA = 1.0  # C is read, too
 
 Size = Literal["M", "batch"]
@@ -61,23 +68,45 @@ def tails(source: KernelSource, dense: bool = False) -> Iterator[Tail]:
         if problem.sizes.get(size, 0) is None and any(
             problem.sizes.get(name) or (dense and name in problem.sizes) for name in distances
         ):
-            found = _tail(source, "M" if size == "M" else "batch")
-            if found is not None:
-                yield found
+            found = [_tail(source, "M" if size == "M" else "batch")]
+            if size == "batch":
+                found += [_products_around(source, count) for count in COUNTS]
+            yield from (one for one in found if one is not None)
+
+
+def _products_around(source: KernelSource, count: int) -> Tail | None:
+    """Product `count` and the one before it, as the end of a batch; None where that takes long."""
+    tile = dict(source.launch.grid).get("batch", 1)
+    far = _case(source, "batch", count + 1)
+    first = (count - 1) // tile * tile
+    for before in range(first, max(0, first - MOST_APART * tile), -tile):
+        last = _case(source, "batch", count + 1 - before)
+        if all((far.tensors[name].bytes - one.bytes) % ALIGNMENT == 0 for name, one in last.tensors.items()):
+            near = _case(source, "batch", TILES * tile + last.batch)
+            affordable = near.flops <= MOST_FLOPS and _elements(near) <= MOST_ELEMENTS
+            return Tail("batch", near, Situation(last, "exact", seed=0), far) if affordable else None
+    return None
+
+
+def _case(source: KernelSource, size: Size, count: int) -> Case:
+    """Of so many rows or products, and of one tile and product where else it is left to run time."""
+    problem, tile = source.problem, dict(source.launch.grid).get(size, 1)
+    others = {"m": tile, "n": tile, "k": 2 * tile}
+    free = {name: one for name, one in others.items() if problem.sizes[name.upper()] is None}
+    free |= {"batch": 1} if problem.batch is None else {}
+    return problem.case(**{**free, size.lower(): count}, beta=BETA)
+
+
+def _elements(case: Case) -> int:
+    return sum(one.elements for one in case.tensors.values())
 
 
 def _tail(source: KernelSource, size: Size) -> Tail | None:
     problem, tile = source.problem, dict(source.launch.grid).get(size, 1)
     few = min(tile, ROWS) if size == "M" else 1
-    others = {"m": tile, "n": tile, "k": 2 * tile, "batch": 1}
-    free = {name: count for name, count in others.items() if problem.sizes.get(name.upper(), 0) is None}
-    free |= {"batch": 1} if problem.batch is None else {}
-
-    def case(count: int) -> Case:
-        return problem.case(**{**free, size.lower(): count}, beta=BETA)
-
+    case = partial(_case, source, size)
     last, near = case(few), case(TILES * tile + few)
-    if sum(one.elements for one in near.tensors.values()) > MOST_ELEMENTS:
+    if _elements(near) > MOST_ELEMENTS:
         return None
     before = _rows_before(source, last, near) // (STEP * tile) * (STEP * tile)
     if before <= 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gemmgen.artifacts.kernelfile import KernelFile
@@ -11,9 +13,11 @@ from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS, device_named
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.compile import CompiledKernel, compile_many, compile_text
+from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
 from gemmgen.verification.edits import EDITS
@@ -62,6 +66,8 @@ def test_types_that_an_architecture_has_no_instructions_for_compile(types, arch,
     problem = Problem(16, 512, 512, types=types)
     sources = [render(problem, family, family.default(problem), arch) for family in (NAIVE, SKINNY)]
     assert [one for one in compile_many(sources, arch, cache) if not isinstance(one, CompiledKernel)] == []
+    baseline = epilogue_apart(replace(problem, epilogue=parse_epilogue("bias+gelu+residual")), arch)
+    assert baseline is not None and isinstance(compile_many([baseline], arch, cache)[0], CompiledKernel)
     native = [render(problem, NAIVE, NAIVE.default(problem), "sm_90")]
     assert not isinstance(compile_many(native, arch, cache)[0], CompiledKernel), "else arithmetic is not needed"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.families import BATCHED_MMA, NAIVE
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Workspace
 from gemmgen.problem.epilogue import parse_epilogue
@@ -16,12 +16,12 @@ from gemmgen.problem.types import Types
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.arena import ArenaLayout
 from gemmgen.support.errors import CandidateFailed
-from gemmgen.verification.checks import check_apart
+from gemmgen.verification.checks import Wrong, check_apart
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.extent import apart_situations, reach
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.tails import check_tail, tails
+from gemmgen.verification.tails import COUNTS, check_tail, tails
 from gemmgen.verification.verifier import verify
 
 PROBLEM = Problem(None, None, None, batch=None, layout="rc", epilogue="bias+residual")
@@ -115,7 +115,7 @@ def test_the_end_of_a_launch_of_fixed_distances_lies_beyond_32_bits(
     problem: Problem, emulator: EmulatorExecutor
 ) -> None:
     source = render(problem, NAIVE, NAIVE.default(problem))
-    (tail,) = tails(source)
+    tail, *_ = tails(source)
     kernel, tally = emulator.load(source), DomainTally()
     assert check_tail(kernel, tail, tally) == 0 and tally.no_extent is None
     kernel.close()
@@ -123,9 +123,35 @@ def test_the_end_of_a_launch_of_fixed_distances_lies_beyond_32_bits(
     assert len(longer) >= 2 and min(reach(tail.far)[name] for name in longer if name in "AC") > 2**32
 
 
+@pytest.mark.parametrize("count", COUNTS)
+def test_products_run_where_numbers_of_fewer_bits_end(count: int, emulator: EmulatorExecutor) -> None:
+    problem = Problem(32, 32, 32, batch=None, types=Types.parse("bf16"))
+    source = render(problem, BATCHED_MMA, BATCHED_MMA.default(problem))
+    tail = next(one for one in tails(source) if one.far.batch == count + 1)
+    kernel = emulator.load(source)
+    assert check_tail(kernel, tail, DomainTally()) == 0
+    kernel.close()
+    for product in (count - 1, count):
+        skipped = source.text.replace("product >= s.batch", f"product == {product} || product >= s.batch")
+        kernel = emulator.load(replace(source, text=skipped))
+        with pytest.raises(Wrong):
+            check_tail(kernel, tail, DomainTally())
+        kernel.close()
+
+
+def test_products_around_a_count_begin_where_operands_are_aligned() -> None:
+    for problem in (MANY, Problem(3, 3, 3, batch=None, types=Types.parse("s8"))):
+        ends = [tail for tail in tails(render(problem, NAIVE, NAIVE.default(problem))) if tail.far.batch - 1 in COUNTS]
+        assert len(ends) == len(COUNTS)
+        for tail in ends:
+            last = tail.situation.case
+            assert 2 <= last.batch <= 129
+            assert all((tail.far.tensors[name].bytes - one.bytes) % 128 == 0 for name, one in last.tensors.items())
+
+
 def test_an_end_that_other_blocks_compute_is_not_judged(emulator: EmulatorExecutor) -> None:
     source = render(MANY, NAIVE, NAIVE.default(MANY))
-    (tail,) = tails(source)
+    tail, *_ = tails(source)
     matrix = "const int matrix = blockIdx.x"
     assert source.text.count(matrix) == 1
     turned = source.text.replace(matrix, "const int matrix = s.batch - 1 - blockIdx.x")

@@ -161,6 +161,9 @@ def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
         made.add_row("first wrong", f"C[{wrong.row}][{wrong.col}] of {plural(wrong.count, 'wrong element')}")
         made.add_row("computed", f"{wrong.got:.9g}, expected {wrong.expected:.9g}")
         made.add_row("error", f"{wrong.error:.3g}, its bound {wrong.bound:.3g}")
+        besides = verdict.failure.reason.removeprefix(str(wrong)).removeprefix("; ")  # the launch whose end it is
+        if besides:
+            made.add_row("", besides)
     else:
         made.add_row("reason", verdict.failure.reason)
     console.print(made)

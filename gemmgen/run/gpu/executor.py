@@ -305,7 +305,7 @@ class GpuExecutor:
         uniform, move = (plain_cubin(name, self.arch, self.store) for name in ("uniform", "move"))
         timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if baseline else 0)
         binaries = [kernel.binary for kernel in kernels]
-        follower = epilogue_apart(case.problem) if baseline else None
+        follower = epilogue_apart(case.problem, self.arch) if baseline else None
         apart = None if follower is None else (follower, compile_kernel(follower, self.arch, self.store).cubin)
         comparison: InterleavedTimings = self._request(
             timeout, "measure", binaries, case, protocol, baseline, uniform, move, apart

@@ -64,8 +64,8 @@ def own_epilogue(problem: Problem) -> LtEpilogue | None:
     return _own().get(problem.epilogue) if served else None
 
 
-def epilogue_apart(problem: Problem) -> KernelSource | None:
-    """The kernel that makes C of the A * B which a product left there; None where none is needed.
+def epilogue_apart(problem: Problem, arch: str = DEFAULT_ARCH) -> KernelSource | None:
+    """The kernel, for `arch`, that makes C of the A * B which a product left there; None where none is needed.
 
     It takes the parameters of a fused kernel, and leaves A, B and the C of before, which beta = 0 leaves unread. Where
     B is two matrices, the product, M x 2N, lies where the parameter LEFT says.
@@ -74,8 +74,8 @@ def epilogue_apart(problem: Problem) -> KernelSource | None:
     if problem.epilogue.is_linear or problem.epilogue.sums or own_epilogue(problem) is not None:
         return None
     plan = NAIVE.plan(problem, NAIVE.config_type(BM=1, BN=APART_COLUMNS))
-    kernel = _Apart(plan, DEFAULT_ARCH, short_name(problem, DEFAULT_ARCH, "apart"))
-    text = environment(problem.types).get_template("epilogue/apart.cu").render(kernel=kernel)
+    kernel = _Apart(plan, arch, short_name(problem, arch, "apart"))
+    text = environment(problem.types, arch).get_template("epilogue/apart.cu").render(kernel=kernel)
     return KernelSource(
         kernel.name, text, problem, plan.family, dict(plan.config.values), plan.launch, kernel.parameters
     )

@@ -9,6 +9,8 @@ BATCHED_MMA_BUGS = (
     Bug("warps beyond the batch", "guard", WARP_PRODUCTS, "    if (product >= s.batch) return;\n", "", (READS, WRITES)),
     Bug("the batch's last product is left out", "guard", WARP_PRODUCTS, "product >= s.batch", "product >= s.batch - 1",
         (POISON, VALUE)),
+    Bug("the last product that 16 bits count is left out", "batch", WARP_PRODUCTS, "product >= s.batch",
+        "product >= s.batch || product == 65535", (POISON, VALUE)),
     Bug("blocks of one product", "batch", WARP_PRODUCTS, "blockIdx.x * WARPS + threadIdx.x", "blockIdx.x + threadIdx.x",
         (RACE_C, POISON, VALUE)),
     Bug("odd columns are the even ones", "swapped index", WARP_PRODUCTS, "0x7632", "0x5410", (VALUE,)),
