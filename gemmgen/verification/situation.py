@@ -50,6 +50,7 @@ TILE_FLOPS = 2.5e9  # of a block tile over such a K at most: a second or two
 MANY_TILES = (66_000, 33_000)
 NO_DEPTH = {"m": 5, "n": 7, "k": 0}  # where alpha counts for nothing, though it be NaN
 VAST_ELEMENTS, VAST_FLOPS = 20_000_000, 1e8  # of such cases at most, or they are left out
+MOST_PRODUCTS_BYTES = 2**29  # of products beyond 16 bits, where all of them have memory
 VAST_PARTIALS = 2**30  # bytes that split-K takes for one, likewise
 Side = Literal["A", "B"]
 Sizes = Literal["usual", "tiny", "deep", "far M", "far N"]
@@ -233,6 +234,17 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
     ]
 
 
+def products_beyond_16_bits(problem: Problem) -> list[Situation]:
+    """A batch that ends behind product 65,535; none where their number is fixed, or they take MOST_PRODUCTS_BYTES.
+
+    For executors that run no launch's end by itself: see tails.py.
+    """
+    if problem.batch is not None or problem.pointers:
+        return []
+    case = _free_case(problem, _shape(1, 1, 1, 2**16 + 1), math.inf)
+    return [Situation(case, "exact", seed=1)] if sum(one.bytes for one in case.matrices) <= MOST_PRODUCTS_BYTES else []
+
+
 def _depths(source: KernelSource) -> list[int]:
     """K beyond 16 bits, and with more k tiles than 8 and 16 bits count, as far as a tile of C takes no longer.
 
@@ -256,7 +268,7 @@ def _free_case(problem: Problem, sizes: dict[str, int], most_flops: float = BATC
 
 
 def _affordable(one: Case, batch: int, most_flops: float) -> int:
-    return max(1, min(batch, int(most_flops // max(1, one.flops))))
+    return max(1, int(min(batch, most_flops // max(1, one.flops))))
 
 
 def simpler_situations(situation: Situation) -> Iterator[Situation]:

@@ -34,6 +34,7 @@ from gemmgen.verification.situation import (
     Situation,
     Stratum,
     far_situations,
+    products_beyond_16_bits,
     simpler_situations,
     stratum,
     vast_situations,
@@ -158,7 +159,8 @@ def verify(
         thorough = kernel.runs_apart and examples >= THOROUGH
         apart = apart_situations(source) if thorough else []
         ends = list(tails(source, dense=examples >= EXHAUSTIVE)) if thorough else []
-        far = _beyond_draws(source, largest, examples, by_their_end=any(tail.size == "M" for tail in ends))
+        by_their_end = any(tail.size == "M" for tail in ends)
+        far = _beyond_draws(source, largest, examples, by_their_end, whole=not kernel.runs_parts)
         drawn = examples - len(far) - len(apart) - len(ends)
         stratified_test(tested, source.problem, largest, drawn, seed, shrink=shrink, instead=tested.seeker.next)
         for situation in far:  # last: what fails before has smaller sizes
@@ -207,15 +209,20 @@ def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong) -> boo
     return True
 
 
-def _beyond_draws(source: KernelSource, largest: int, examples: int, by_their_end: bool) -> list[Situation]:
+def _beyond_draws(
+    source: KernelSource, largest: int, examples: int, by_their_end: bool, whole: bool
+) -> list[Situation]:
     """The situations that a run of so many `examples` ends with, in the place of as many draws.
 
     by_their_end  whether rows beyond 16 bits run at the end of a launch besides: then none that take so many elements
+    whole         whether all blocks of a launch run, and no end by itself
     """
     far = far_situations(source, largest) if examples >= THOROUGH else []
     most = FAR_ELEMENTS // 4 if by_their_end else FAR_ELEMENTS
     far = [one for one in far if _elements(one.case) <= most]
-    return [*far, *(vast_situations(source, largest) if examples >= EXHAUSTIVE else [])]
+    if examples < EXHAUSTIVE:
+        return far
+    return [*far, *vast_situations(source, largest), *(products_beyond_16_bits(source.problem) if whole else [])]
 
 
 def _elements(case: Case) -> int:

@@ -29,6 +29,7 @@ from gemmgen.verification.scalars import SCALAR_KINDS
 from gemmgen.verification.situation import (
     DATA_KINDS,
     FAR_SIZES,
+    MOST_PRODUCTS_BYTES,
     RARE_KINDS,
     ROUND,
     SIDES,
@@ -39,6 +40,7 @@ from gemmgen.verification.situation import (
     VAST_ELEMENTS,
     Situation,
     far_situations,
+    products_beyond_16_bits,
     side_of,
     stratum,
     vast_situations,
@@ -173,6 +175,23 @@ def test_depths_and_tiles_beyond_16_bits_are_tried_where_they_take_little(
     vast = vast_situations(render(problem, family, family.default(problem)), FAR_SIZES[-1])
     assert [str(situation.case).split()[0] for situation in vast] == shapes
     assert all(sum(matrix.elements for matrix in situation.case.matrices) <= VAST_ELEMENTS for situation in vast)
+
+
+@pytest.mark.parametrize(
+    ("problem", "batch"),
+    [
+        (Problem(32, 32, 32, types=Types.parse("bf16"), batch=None), [65_537]),
+        (Problem(None, 4, None, batch=None), [65_537]),
+        (Problem(32, 32, 32, batch=7), []),
+        (Problem(32, 32, 64, batch=None), []),
+    ],
+)
+def test_a_gpu_runs_a_batch_of_products_beyond_16_bits_where_memory_is_enough(
+    problem: Problem, batch: list[int]
+) -> None:
+    found = products_beyond_16_bits(problem)
+    assert [one.case.batch for one in found] == batch
+    assert all(sum(matrix.bytes for matrix in one.case.matrices) <= MOST_PRODUCTS_BYTES for one in found)
 
 
 def test_k_tiles_that_16_bits_do_not_count_are_tried_where_tiles_are_small() -> None:
