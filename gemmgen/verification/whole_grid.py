@@ -26,7 +26,7 @@ from gemmgen.problem.case import Case
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.run.turns import TURNS, grid_of, tiles_in_turns
 from gemmgen.support.errors import CandidateFailed
-from gemmgen.verification.checks import Mask, check_tiles, check_whole, elements_written, tiles_of
+from gemmgen.verification.checks import Mask, check_tiles, check_whole, elements_written, launch_cost, tiles_of
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
@@ -76,13 +76,18 @@ def check_grid(executor: Executor, kernel: LoadedKernel, situation: Situation, t
     case, launch = situation.case, kernel.source.launch
     try:
         _require_room(case)
-        if case.problem.k is None or kernel.can_run_whole(case):
+        if case.problem.k is None or kernel.can_run_whole(case) or _is_brief(kernel.source, case):
             check_whole(kernel, situation, make_operands(situation), DomainTally())
             tally.grid = str(Grid(launch.blocks(case), case.k))
         else:
             tally.grid = str(_check_short(executor, kernel, situation))
     except Unjudged as why:
         tally.no_grid = str(why)
+
+
+def _is_brief(source: KernelSource, case: Case) -> bool:
+    """Whether all blocks may run at the kernel's own K, where its text is none for a smaller one."""
+    return launch_cost(case, source.launch) <= SHORT_FLOPS and shortened(source, case.k) is None
 
 
 def _require_room(case: Case) -> None:

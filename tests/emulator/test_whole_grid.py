@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.kernel.families import NAIVE, SIMT
+from gemmgen.kernel.families import BATCHED_MMA, NAIVE, SIMT
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Types
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.verification.checks import Wrong
@@ -98,6 +99,16 @@ def test_every_block_of_a_right_kernel_runs(emulator: EmulatorExecutor) -> None:
 def test_one_wrong_block_of_a_thousand_is_found(old: str, new: str, words: str, emulator: EmulatorExecutor) -> None:
     with pytest.raises((Wrong, CandidateFailed), match=words):
         tried(emulator, edited(old, new))
+
+
+def test_a_grid_that_takes_little_runs_whole_where_its_text_is_none_for_a_smaller_k(emulator: EmulatorExecutor) -> None:
+    problem = Problem(32, 32, 32, batch=8192, types=Types.parse("bf16"))
+    source = render(problem, BATCHED_MMA, BATCHED_MMA.default(problem))
+    assert shortened(source, 31) is None
+    assert tried(emulator, source).grid == "all 2,048 blocks of one grid at K = 32"
+    product = "const int product = blockIdx.x * WARPS + threadIdx.x / 32"
+    with pytest.raises(Wrong, match="matrix 1234"):
+        tried(emulator, edited(product, f"{product} + (blockIdx.x == 308 && threadIdx.x / 32 == 2)", source))
 
 
 def test_who_counts_on_k_may_be_right(emulator: EmulatorExecutor) -> None:
