@@ -311,7 +311,7 @@ ${ multiply_pairs(view, how, view.odd, begin, end, begins) | indent(4, true) | t
 //% else
 //% set indented = 8 if begins else 4
 //% if begins
-    if (${ begins }) {  // else zeros meet products that may be under way, and ptxas has each wgmma wait for the one before
+    if (${ begins }) {  // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all wgmmas
 //% endif
 ${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k > %s" | format(begin), how) | indent(indented, true) | trim("\n") }
 //% if begins
@@ -357,7 +357,7 @@ ${ multiply_k_tiles(view, "int k = %s; k < %s; k += BK" | format(begin, end), "k
 //% endif
 //% if view.staged
             ${ TC }* const c = shared.c[consumer][(i * ${ "BM / CM" if view.swapped else "BN / CN" } + piece) % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
             named_barrier_sync(1 + consumer, 128);
 //% if loads_c
             if (${ needed }) {  // else C is not read: what stands there may be NaN

@@ -72,7 +72,7 @@ promote(acc[1], totals);
 //% endif
 //% endset
 //% if ends
-if (k < ${ end }) {  // else zeros meet products that may be under way, and ptxas has each wgmma wait for the one before
+if (k < ${ end }) {  // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all wgmmas
 ${ pairs | indent(4, true) | trim("\n") }
 }
 //% else

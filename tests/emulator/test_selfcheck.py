@@ -119,7 +119,7 @@ def test_correct_kernels_are_of_every_family_and_schedule(correct):
     assert sum("min(nominal." in source.text for source in drawn) >= 5  # tiles that move back from an edge
     assert {config["SPLIT"] > 1 for config in tiled if config["SLICES"] > 1} == {True, False}
     shared = [source for source in drawn if source.launch.splits > 1]
-    assert {source.family for source in shared} == {"mma", "simt", "skinny"}
+    assert {source.family for source in shared} == {"mma", "simt", "skinny", "wgmma"}
 
 
 def test_no_right_edit_of_the_catalogue_is_stale():

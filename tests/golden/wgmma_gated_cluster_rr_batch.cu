@@ -1,4 +1,4 @@
-// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_5c3d9852
+// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_cb722047
 //
 //     C = gelu(acc) * acc2 + residual      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16; sums in f32 on tensor cores
 //     for each of 8 products
@@ -524,7 +524,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_5c3d9852(
+gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_cb722047(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -589,7 +589,7 @@ gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_5c3d9852(
                 float sums2[TM][TN];
                 sums_of_piece(acc[i], BN / CN + piece, sums2);
                 BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
                 named_barrier_sync(1 + consumer, 128);
                 const Epilogue e = {residual + Offset(m) * s.ld_residual + n + matrix * s.stride_residual};
                 store_c(c, s, thread, sums, sums2, e);

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx14336x4096_swiglu_sm90_473c04be
+// gemm_bf16_rc_Mx14336x4096_swiglu_sm90_81d71997
 //
 //     C = silu(acc) * acc2      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16; sums in f32 on tensor cores
 //
@@ -475,7 +475,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx14336x4096_swiglu_sm90_473c04be(
+gemm_bf16_rc_Mx14336x4096_swiglu_sm90_81d71997(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -538,7 +538,7 @@ gemm_bf16_rc_Mx14336x4096_swiglu_sm90_473c04be(
                 float sums2[TM][TN];
                 sums_of_piece(acc[i], BN / CN + piece, sums2);
                 BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
                 named_barrier_sync(1 + consumer, 128);
                 const Epilogue e = {};
                 store_c(c, s, s.M - m, thread, sums, sums2, e);

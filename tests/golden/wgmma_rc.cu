@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x4096_sm90_36cf79d1
+// gemm_bf16_rc_4096x4096x4096_sm90_68fbfa26
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -447,7 +447,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x4096_sm90_36cf79d1(
+gemm_bf16_rc_4096x4096x4096_sm90_68fbfa26(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -511,7 +511,7 @@ gemm_bf16_rc_4096x4096x4096_sm90_36cf79d1(
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
                 BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {

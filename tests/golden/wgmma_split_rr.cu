@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_af0dd9e3
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -19,8 +19,8 @@
 //         no two matrices of C that overlap,
 //         partials: ceil(M / 64) * ceil(N / 128) * batch * 4 * 8192 floats at an address divisible by 16, holding anything,
 //         semaphores: ceil(M / 64) * ceil(N / 128) * batch counters, zero before the first launch, which every launch leaves zero,
-//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c_prepare_a_kernel writes before,
-//         prepared_b: batch * K * 4096 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c_prepare_b_kernel writes before,
+//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_af0dd9e3_prepare_a_kernel writes before,
+//         prepared_b: batch * K * 4096 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_af0dd9e3_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -547,7 +547,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_af0dd9e3_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -578,7 +578,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_af0dd9e3_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -607,7 +607,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_af0dd9e3(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -659,7 +659,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c(
     const int matrix = static_cast<int>(blockIdx.x / SPLIT) / tiles;
     Accumulators acc = {};
     int previous = 0;  // the stage that products under way may still read
-    if (begin < end) {  // else zeros meet products that may be under way, and ptxas has each wgmma wait for the one before
+    if (begin < end) {  // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all wgmmas
         for (int k = begin; k < end; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
@@ -684,7 +684,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_10b1a93c(
             float sums[TM][TN];
             sums_of_piece(acc[i], piece, sums);
             F16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
             named_barrier_sync(1 + consumer, 128);
             if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                 if (leads) {

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_cc_b3_512x520xK_sm90_42c60380
+// gemm_f32_tf32_cc_b3_512x520xK_sm90_97d234ad
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of 3 products
@@ -10,7 +10,7 @@
 // Block   128 x 256 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         2 consumers of 4 warps each: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 8 a k tile
-// Feeds   lines of A run across K: wgmma takes tf32 of such lines from registers, where threads load it
+// Feeds   lines of A run across K: wgmma takes tf32 of such lines only from registers; threads load it
 // Stores  C leaves through shared memory, by TMA
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) * batch blocks of 384 threads, 230400 bytes of dynamic shared memory
@@ -467,7 +467,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int columns, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_cc_b3_512x520xK_sm90_42c60380(
+gemm_f32_tf32_cc_b3_512x520xK_sm90_97d234ad(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -539,7 +539,7 @@ gemm_f32_tf32_cc_b3_512x520xK_sm90_42c60380(
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
                 float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rc_Mx512x1024_sm90_e8f610d5
+// gemm_f32_tf32_rc_Mx512x1024_sm90_733d7630
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -425,7 +425,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_Mx512x1024_sm90_e8f610d5(
+gemm_f32_tf32_rc_Mx512x1024_sm90_733d7630(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -490,7 +490,7 @@ gemm_f32_tf32_rc_Mx512x1024_sm90_e8f610d5(
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
                 float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_45bc5806
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_cb04f301
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -11,7 +11,7 @@
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         2 consumers of 4 warps each: 256 x 64 of C each by 4 wgmmas of 64 x 256 x 8 a k tile
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
-// Feeds   lines of B run across K: wgmma takes tf32 of such lines from registers, where threads load it
+// Feeds   lines of B run across K: wgmma takes tf32 of such lines only from registers; threads load it
 //         C^T = B^T A^T: the rows of instructions are columns of C
 // Stores  C leaves through shared memory, by TMA
 //
@@ -541,7 +541,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_45bc5806(
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_cb04f301(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -610,7 +610,7 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_45bc5806(
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
                 float* const c = shared.c[consumer][(i * BM / CM + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {

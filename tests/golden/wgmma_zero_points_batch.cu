@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f
+// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_7a9b52bb
 //
 //     C = alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C      acc = A * B, row_sum of a row of A, column_sum of a column of B; A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -18,8 +18,8 @@
 // Expects A, B, C, zero_n and zero_a at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, ldb, stride_a, stride_b, stride_c divisible by 16,
-//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f_sum_a_kernel writes before,
-//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f_sum_b_kernel writes before,
+//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_7a9b52bb_sum_a_kernel writes before,
+//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_7a9b52bb_sum_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rc_bB_Mx512xK_la16_zero_a_zero_n_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x512x?' --types s8,s8,s32 --layout rc --batch '?' --epilogue 'alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C' --ld-align 16 --arch sm_90 --family wgmma --set BN=64
@@ -479,7 +479,7 @@ struct alignas(16) Chunk {
 
 // sums_a = the sums of A's rows.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f_sum_a_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_7a9b52bb_sum_a_kernel(
     const signed char* __restrict__ A,
     int* __restrict__ sums_a,
     int M,
@@ -513,7 +513,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f_sum_a_kernel(
 
 // sums_b = the sums of B's columns.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f_sum_b_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_7a9b52bb_sum_b_kernel(
     const signed char* __restrict__ B,
     int* __restrict__ sums_b,
     int K,
@@ -545,7 +545,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f_sum_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_7a9b52bb(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -622,7 +622,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_9384bc8f(
                 int sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
                 int* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // what was there has left
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0) {  // else C is not read: what stands there may be NaN
                     if (leads) {

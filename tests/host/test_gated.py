@@ -112,7 +112,7 @@ def test_an_instruction_has_the_columns_of_both_products():
 @pytest.mark.parametrize("batch", [1, 2])
 def test_the_reference_gates_one_product_by_the_other(types, batch):
     case = Problem(9, 7, 20, layout="rc", types=Types.parse(types), batch=batch, epilogue="swiglu").case()
-    situation = Situation(case, "random", 5)
+    situation = Situation(case, "random", 4)
     operands = make_operands(situation)
     a, b = case.a.dtype.decode(case.a.view(operands.a)), case.b.dtype.decode(case.b.view(operands.b))
     gate, up = a @ b[..., :7], a @ b[..., 7:]

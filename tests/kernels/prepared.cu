@@ -1,7 +1,9 @@
 /*# C = A * B of what launches before have copied: rows of A and columns of B, in chunks of 16 bytes. A thread an element. #*/
 //% from "device/convert.cu" import element_types
+//% from "device/dependent_launch.cu" import dependent_launch
 //% from "prepare/prepare.cu" import prepare
 ${ element_types(reads_c=false) }
+${ dependent_launch() }
 ${ prepare(copies) }
 extern "C" __global__ void __launch_bounds__(64)
 k(

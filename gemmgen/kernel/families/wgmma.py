@@ -364,7 +364,7 @@ def fragment_row(thread: int) -> int:
 
 
 def _fed_prose(X: str) -> tuple[str, ...]:
-    line = f"Feeds   lines of {X} run across K: wgmma takes tf32 of such lines from registers, where threads load it"
+    line = f"Feeds   lines of {X} run across K: wgmma takes tf32 of such lines only from registers; threads load it"
     turned = "        C^T = B^T A^T: the rows of instructions are columns of C"
     return (line, turned) if X == "B" else (line,)
 
