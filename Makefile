@@ -36,12 +36,13 @@ help: ## show this list
 demo: $(BASE) $(EXECUTORS) ## tune a kernel for a 512 x 512 x 512 problem, on a GPU or without one
 	@$(BIN)/gemmgen tune 512x512x512
 
+# pytest runs a process a core: threads of numpy's products would wait for each other's cores.
 test: lint $(EXECUTORS) ## lint, then every test that this machine can run
-	@$(BIN)/pytest --numprocesses auto --dist worksteal
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal
 
 soak: $(DEV) $(EXECUTORS) ## what takes long: all seeded bugs, 500 correct kernels, mutants, ten minutes of fuzzing
 	@$(BIN)/gemmgen selfcheck
-	@$(BIN)/pytest --numprocesses auto --dist worksteal -m soak
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal -m soak
 	@$(BIN)/gemmgen fuzz --minutes 10
 
 lint: $(DEV) ## style, types, and which module may import which
