@@ -123,10 +123,10 @@ def _rows_before(source: KernelSource, last: Case, near: Case) -> int:
     more = {name: near.tensors[name].elements - one.elements for name, one in last.tensors.items()}
     matrices = [more[one.name] for one in source.problem.matrices if more[one.name] > 0]
     longer = near.m - last.m + near.batch - last.batch  # one of them is
-    if not matrices:
+    tiles = source.launch.tiles(near) - source.launch.tiles(last)
+    if not matrices or tiles <= 0:  # a launch that leaves rows or products out has no blocks at their end
         return 0
     widest = max(elements * last.tensors[name].dtype.size for name, elements in more.items())
-    tiles = source.launch.tiles(near) - source.launch.tiles(last)
     return min(
         -(-FAR * longer // min(matrices)), MOST_BYTES * longer // widest, MOST_TILES * longer // tiles, MOST_SIZE
     )

@@ -56,7 +56,8 @@ __device__ __forceinline__ void load_rows(const ${ TC }* c, Shape s${ row_extent
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = ${ row_width(kernel) };
-        for (int n = threadIdx.x % 32; n < CN; n += 32) staged[staged_at(m, n)] = ${ "n < width ? c[Offset(m) * s.ldc + n] : %s{}" | format(TC) if "M" in kernel.edges or "N" in kernel.edges else "c[Offset(m) * s.ldc + n]" };
+//% set zero_of_c = "static_cast<%s>(0)" | format(TC) if " " in TC else TC ~ "{}"
+        for (int n = threadIdx.x % 32; n < CN; n += 32) staged[staged_at(m, n)] = ${ "n < width ? c[Offset(m) * s.ldc + n] : %s" | format(zero_of_c) if "M" in kernel.edges or "N" in kernel.edges else "c[Offset(m) * s.ldc + n]" };
     }
 }
 //% endmacro
