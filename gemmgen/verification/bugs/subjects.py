@@ -186,7 +186,7 @@ WGMMA_PREPARED = Subject("wgmma s8 rr, of copies", _typed("s8,s8,s32", "rr"), ((
 WGMMA_ZERO_POINTS = Subject(
     "wgmma zero points, u8 and s8, of copies",
     replace(_typed("u8,s8,bf16", "rr"), epilogue=parse_epilogue("zero_m+zero_n+scale_m+scale_n+bias")),
-    (("BN", 128), ("STAGES", 2)), WGMMA,
+    (("BN", 256), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
 WGMMA_ZERO_POINTS_BATCH = Subject(
     "wgmma zero points, s8 and u8, a batch",
