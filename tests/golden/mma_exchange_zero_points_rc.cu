@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_975bfbd5
+// gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_1fd586cc
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -8,15 +8,15 @@
 //     zero_m  M elements, one a row of C
 //     zero_n  512 elements, one a column of C
 //
-// Block   128 x 128 of C by 128 threads, in k tiles of 64, 49152 bytes of shared memory
-// Warp    64 x 64 of C: for each 32 k, 32 mmas of 16 x 8 x 32, whose fragments 8 ldmatrix bring
+// Block   128 x 128 of C by 256 threads, in k tiles of 64, 49152 bytes of shared memory
+// Warp    64 x 32 of C: for each 32 k, 16 mmas of 16 x 8 x 32, whose fragments 6 ldmatrix bring
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 // Stores  lanes exchange sums: each stores 8 neighbours of a row of C at once
 //
-// Launch  ceil(M / 128) * ceil(N / 128) blocks of 128 threads
+// Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // Expects A, B, C, zero_m and zero_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_mma_128x128x64_w64x64_s3_async1_mma32_exchange1_g8_split1
-// Made by gemmgen generate '?x512x1024' --types u8,s8,bf16 --layout rc --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C' --arch sm_90 --family mma --set EXCHANGE=1
+// Config  gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_mma_128x128x64_w64x32_s3_async1_mma32_exchange1_g8_split1
+// Made by gemmgen generate '?x512x1024' --types u8,s8,bf16 --layout rc --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C' --arch sm_90 --family mma --set WN=32 --set EXCHANGE=1
 
 namespace {
 
@@ -55,7 +55,7 @@ constexpr int BM = 128;    // rows of C that a block computes
 constexpr int BN = 128;    // columns of C that a block computes
 constexpr int BK = 64;     // depth of a k tile
 constexpr int WM = 64;     // rows of C that a warp computes
-constexpr int WN = 64;     // columns of C that a warp computes
+constexpr int WN = 32;     // columns of C that a warp computes
 constexpr int STAGES = 3;  // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
@@ -398,7 +398,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_975bfbd5(
+gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_1fd586cc(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -140,7 +140,7 @@ SAMPLES = {
         MMA, {"WM": 32, "SPLIT": 2}, (256, 512, 4096), "rc", epilogue="zero_m+zero_n+scale_m", types="u8,s8,bf16"
     ),
     "mma_exchange_zero_points_rc": Sample(
-        MMA, {"EXCHANGE": 1}, (None, 512, 1024), "rc", epilogue="zero_m+zero_n", types="u8,s8,bf16"
+        MMA, {"EXCHANGE": 1, "WN": 32}, (None, 512, 1024), "rc", epilogue="zero_m+zero_n", types="u8,s8,bf16"
     ),
     "mma_exchange_f32_rr": Sample(MMA, {"EXCHANGE": 1, "WM": 32}, (512, 512, 512), types="bf16,bf16,f32"),
     "mma_tf32_rr": Sample(MMA, {"WM": 32}, (None, 512, 1024), "rr", compute=Compute.TF32),
