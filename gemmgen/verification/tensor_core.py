@@ -1,6 +1,6 @@
 """The arithmetic of tensor cores in numpy, to the bit: see `gemmgen.problem.mma.Sums`.
 
-It shares no line with the emulator's (templates/device/host/tensor_core.hpp): integers here, doubles there.
+It shares no line with the emulator's (templates/device/host/row_sums.hpp): integers here, doubles there.
 """
 
 from __future__ import annotations
