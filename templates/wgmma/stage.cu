@@ -6,7 +6,7 @@ ${ "%d * " | format(x.beside) if x.beside > 1 }
 /*# The boxes of an operand's k tile. #*/
 //% macro boxes(x, view)
 //% set block = "B" ~ x.MN
-//% set load = "tma_load_%s%dd" | format("multicast_" if x.shared, 3 if view.batched or view.pieces else 2)
+//% set load = "tma_load_%s%dd" | format("multicast_" if x.shared, view.box_rank)
 //% set matrix = (", piece_" ~ x.x if view.pieces else ", matrix" if view.batched) ~ (", (1 << CLUSTER) - 1" if x.shared)
 //% set across, lines = ("BK", times(x) ~ block) if x.along_k else (block, "BK")
 //% set along, first = " + at" if x.boxes > 1, " + part" if x.shared

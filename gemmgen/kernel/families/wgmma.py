@@ -18,7 +18,7 @@ rows are 64, from registers, too. For B that is the product of the transposes: C
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from textwrap import wrap
 from types import MappingProxyType
 from typing import cast
@@ -26,23 +26,21 @@ from typing import cast
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.families.base import Family, constants, launch_of, sizes_of, tile_grid
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
-from gemmgen.kernel.families.wgmma_constants import alternates, derived, donates, mmas, start_registers, sums_of_mma
+from gemmgen.kernel.families.wgmma_constants import derived, donates, mmas, start_registers
 from gemmgen.kernel.families.wgmma_operands import (
     LINE_BYTES,
-    Operand,
     can_feed,
     feeds,
     instruction,
-    mapped,
     maps_of,
     operands,
     prepares,
-    row_access,
     staged,
     sums_type,
     swaps,
     taken,
 )
+from gemmgen.kernel.families.wgmma_view import WgmmaView, view_of
 from gemmgen.kernel.notes import block, shared_tiles
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.kernel.source import DEPENDENT_LAUNCH
@@ -60,71 +58,6 @@ PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
 FRAGMENT = 4  # registers of a thread for its rows of an instruction, for a step of k
 NOTE_WIDTH = 110  # characters of a line of a kernel's header
 SPARED_SHARE = 0.5  # of the bytes that L2 need not read again for a cluster, as far as times show it (H200)
-
-
-@dataclass(frozen=True)
-class WgmmaView:
-    """What the template of `wgmma` needs beside the constants.
-
-    a, b         operands
-    feeds        products take the fragments of one of them from registers
-    swapped      and that is B: rows of an instruction are columns of C
-    wgmma        the instruction
-    halves       a register holds two sums of f16
-    promoted     sums are added up in f32 after each k tile, or after some of each pair of pieces
-    pieces       how operands are split; None: they are not
-    whole_intervals  whether K is some of those over which pairs of pieces are summed
-    staged       TMA stores C from shared memory, else warps do
-    row_access   elements of C that a lane of these stores at once
-    cluster      blocks of a cluster, which share A or B
-    along        in which direction their tiles lie: "m" or "n"
-    persistent   a block computes one tile after the other
-    pingpong     its consumers take turns at them, instead of sharing each
-    donates      registers move from the producer to the consumers
-    in_flight    a k tile's products may be under way while the next one is awaited
-    alternates   its k tiles have two sets of sums by turns: one's products are under way while the other is promoted
-    odd          their number may be odd
-    mmas         instructions of a consumer across its tile, as the kernel calls their number
-    sums         registers of a thread for the sums of an instruction, as the kernel computes them
-    batched      tensor maps have a third dimension
-    group        see raster.cu
-    unread       sizes that the kernel has from tensor maps, or as numbers
-    """
-
-    a: Operand
-    b: Operand
-    feeds: bool
-    swapped: bool
-    wgmma: Wgmma
-    halves: bool
-    promoted: bool
-    pieces: Pieces | None
-    whole_intervals: bool
-    staged: bool
-    row_access: int
-    cluster: int
-    along: str
-    persistent: bool
-    pingpong: bool
-    donates: bool
-    in_flight: bool
-    alternates: bool
-    odd: bool
-    mmas: str
-    sums: str
-    batched: bool
-    group: int
-    unread: tuple[str, ...]
-
-    @property
-    def first(self) -> Operand:
-        """The operand whose lines are the 64 rows of an instruction."""
-        return self.b if self.swapped else self.a
-
-    @property
-    def second(self) -> Operand:
-        """The one whose lines are its columns."""
-        return self.a if self.swapped else self.b
 
 
 class WgmmaFamily(Family):
@@ -234,35 +167,7 @@ class WgmmaFamily(Family):
         return frozenset(names | ({"PITCH_C"} if staged(plan.problem) else {"C_STAGES"}))
 
     def view(self, plan: Plan) -> WgmmaView:
-        one, problem = cast(WgmmaConfig, plan.config), plan.problem
-        a, b = operands(problem, one)
-        assert isinstance(plan.mma, Wgmma) and plan.sums is not None, "constraints ask for one"
-        return WgmmaView(
-            a=a,
-            b=b,
-            feeds=bool(one.FROM_REGISTERS),
-            swapped=swaps(one),
-            wgmma=plan.mma,
-            halves=plan.mma.c_shared == 2,
-            promoted=problem.types.compute.promotes,
-            pieces=problem.types.compute.pieces,
-            whole_intervals=problem.k is not None and problem.k % PROMOTION == 0,
-            staged=staged(problem),
-            row_access=row_access(problem),
-            cluster=one.CLUSTER,
-            along="n" if one.ACROSS else "m",
-            persistent=bool(one.PERSISTENT),
-            pingpong=bool(one.PINGPONG),
-            donates=donates(one),
-            in_flight=bool(one.IN_FLIGHT),
-            alternates=alternates(problem, one),
-            odd=problem.k is None or any(-(-(end - k) // one.BK) % 2 for k, end in plan.sums.ranges(problem.k)),
-            mmas=mmas(one),
-            sums=sums_of_mma(problem, one),
-            batched=problem.batched,
-            group=one.GROUP,
-            unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
-        )
+        return view_of(plan)
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         one = cast(WgmmaConfig, plan.config)

@@ -1,34 +1,5 @@
-/*# Pieces of C: 64 rows x CN columns, or CM rows x 64 columns, that a warpgroup stores at once. #*/
-//% macro sums_of_piece(view)
-// This thread's sums of a piece by rows of C, and by columns in each${ "" if view.halves else ": other names for the same registers" }.
-__device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc)[${ view.sums }], int piece, ${ T } (&sums)[TM][TN])
-{
-    #pragma unroll
-    for (int i = 0; i < TM; ++i) {
-        #pragma unroll
-        for (int j = 0; j < TN; ++j)
-//% if view.halves
-            sums[i][j] = float_from_f16(static_cast<unsigned short>(acc[piece * CN / 4 + j / 2 * 2 + i] >> 16 * (j % 2)));
-//% else
-            sums[i][j] = acc[${ "piece * CM / 2 + i / 2 * 4 + j * 2 + i % 2" if view.swapped else "piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2" }];
-//% endif
-    }
-}
-//% endmacro
-//% macro staged_at(view)
-// Where an element of a piece lies in shared memory. TMA has chunks of 16 bytes trade places within a line, by XOR with the
-// line's number: so the eight lines that a warp writes at once lie in banks of their own.${ " Boxes of\n// CM lines lie one behind the other." if view.swapped }
-__device__ __forceinline__ int staged_at(int m, int n)
-{
-    constexpr int CHUNK = 16 / sizeof(${ TC }), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
-//% if view.swapped
-    return (n / CN * CM + m) * CN + ((n % CN / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
-//% else
-    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
-//% endif
-}
-//% endmacro
-/*# The same where TMA cannot store C: a warp stages eight of its rows at a time. #*/
+/*# Pieces of C that warps store by rows, where TMA cannot: each stages eight of its rows at a time. #*/
+//% from "epilogue/sums.cu" import sums as sums_taken
 //% macro staged_row_at()
 // Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements further apart
 // than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
@@ -82,3 +53,39 @@ __device__ __forceinline__ void store_rows(${ TC }* c, Shape s${ row_extent(kern
     }
 }
 //% endmacro
+/*# The piece of a consumer, eight rows of each warp at a time. #*/
+//% macro store_by_rows(kernel, view)
+//% set e, column_amax = kernel.problem.epilogue, "column_amax" in kernel.outputs
+${ TC }* const c = shared.c[threadIdx.x / 32];
+//% if column_amax
+Magnitude column_amaxs[TN] = {};
+//% endif
+#pragma unroll
+for (int j = 0; j < TM; ++j) {  // eight rows of each warp
+    const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
+    ${ TC }* const to = C + ${ "matrix * s.stride_c + " if view.batched }Offset(row) * s.ldc + n;
+    __syncwarp();  // all lanes have read the rows before
+//% if e.reads_c
+    if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what stands there may be NaN
+        load_rows(to, s${ rows_left(kernel) }${ columns_left(kernel) }, c);
+        __syncwarp();
+    }
+//% endif
+    store_row(c, s${ left_of_piece(kernel) if kernel.epilogue }, thread, j, sums[j]${ ", sums2[j]" if view.gated }${ sums_taken(kernel) | replace("row_sums", "row_sums[j]") }, ${ "e" if kernel.epilogue else "alpha, beta" }${ ", column_amaxs" if column_amax });
+    __syncwarp();
+    store_rows(to, s${ rows_left(kernel) }${ columns_left(kernel) }, c);
+}
+//% if column_amax
+raise_column_amaxs(e${ columns_left(kernel) }, thread, column_amaxs);
+//% endif
+//% endmacro
+/*# As arguments: how many rows there are from `row` on, columns from `n` on, and of the piece. #*/
+//% macro rows_left(kernel)
+${ ", s.M - row" if "M" in kernel.edges }
+//%- endmacro
+//% macro columns_left(kernel)
+${ ", s.N - n" if "N" in kernel.edges }
+//%- endmacro
+//% macro left_of_piece(kernel)
+${ ", s.M - m" if "M" in kernel.edges }${ columns_left(kernel) }
+//%- endmacro

@@ -1,0 +1,148 @@
+"""What the templates of `wgmma` ask about a kernel, beside its constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
+from gemmgen.kernel.families.wgmma_constants import alternates, donates, mmas, sums_of_mma
+from gemmgen.kernel.families.wgmma_operands import Operand, mapped, operands, row_access, staged, swaps
+from gemmgen.kernel.families.wgmma_walk import Walk, walk_of
+from gemmgen.kernel.plan import Plan
+from gemmgen.problem.pieces import Pieces
+from gemmgen.problem.wgmma import Wgmma
+
+
+@dataclass(frozen=True)
+class WgmmaView:
+    """What the template of `wgmma` needs beside the constants.
+
+    a, b         operands
+    feeds        products take the fragments of one of them from registers
+    swapped      and that is B: rows of an instruction are columns of C
+    wgmma        the instruction
+    halves       a register holds two sums of f16
+    promoted     sums are added up in f32 after each k tile, or after some of each pair of pieces
+    pieces       how operands are split; None: they are not
+    staged       TMA stores C from shared memory, else warps do
+    loads_c      and brings what stood there before
+    row_access   elements of C that a lane of these stores at once
+    cluster      blocks of a cluster, which share A or B
+    along        in which direction their tiles lie: "m" or "n"; "" of a block alone
+    walk         which tiles of C a block computes, and over which k tiles
+    split        several blocks compute a tile, each over a range of K
+    persistent   a block computes one tile after the other
+    pingpong     its consumers take turns at them, instead of sharing each
+    donates      registers move from the producer to the consumers
+    in_flight    a k tile's products may be under way while the next one is awaited
+    alternates   its k tiles have two sets of sums by turns: one's products are under way while the other is promoted
+    odd          their number may be odd
+    mmas         instructions of a consumer across its tile, as the kernel calls their number
+    sums         registers of a thread for the sums of an instruction, as the kernel computes them
+    batched      tensor maps have a third dimension
+    group        see raster.cu
+    unread       sizes that the kernel has from tensor maps, or as numbers
+    """
+
+    a: Operand
+    b: Operand
+    feeds: bool
+    swapped: bool
+    wgmma: Wgmma
+    halves: bool
+    promoted: bool
+    pieces: Pieces | None
+    staged: bool
+    loads_c: bool
+    row_access: int
+    cluster: int
+    along: str
+    walk: Walk
+    split: bool
+    persistent: bool
+    pingpong: bool
+    donates: bool
+    in_flight: bool
+    alternates: bool
+    odd: bool
+    mmas: str
+    sums: str
+    batched: bool
+    group: int
+    unread: tuple[str, ...]
+
+    @property
+    def c_rank(self) -> int:
+        """Dimensions of C's tensor map,"""
+        return 3 if self.batched else 2
+
+    @property
+    def box_rank(self) -> int:
+        """and of those of A and B."""
+        return 3 if self.pieces else self.c_rank
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a range of K may be empty: a branch holds its loop and the wait for the last products."""
+        return bool(self.walk.any) and self.in_flight and not self.pieces and not self.persistent
+
+    @property
+    def gated(self) -> bool:
+        """Whether B is two matrices, of each of which a tile has as many columns."""
+        return self.b.beside > 1
+
+    @property
+    def summed(self) -> str:
+        """What holds a consumer's sums of a tile of C."""
+        return "totals" if self.promoted else "acc"
+
+    @property
+    def limited(self) -> tuple[Operand, ...]:
+        """The operands of whose tiles no copy brings some lines."""
+        return tuple(x for x in (self.a, self.b) if x.limited)
+
+    @property
+    def first(self) -> Operand:
+        """The operand whose lines are the 64 rows of an instruction."""
+        return self.b if self.swapped else self.a
+
+    @property
+    def second(self) -> Operand:
+        """The one whose lines are its columns."""
+        return self.a if self.swapped else self.b
+
+
+def view_of(plan: Plan) -> WgmmaView:
+    """The view of a plan of this family."""
+    one, problem = cast(WgmmaConfig, plan.config), plan.problem
+    a, b = operands(problem, one)
+    assert isinstance(plan.mma, Wgmma) and plan.sums is not None, "constraints ask for one"
+    return WgmmaView(
+        a=a,
+        b=b,
+        feeds=bool(one.FROM_REGISTERS),
+        swapped=swaps(one),
+        wgmma=plan.mma,
+        halves=plan.mma.c_shared == 2,
+        promoted=problem.types.compute.promotes,
+        pieces=problem.types.compute.pieces,
+        staged=staged(problem),
+        loads_c=staged(problem) and problem.epilogue.reads_c,
+        row_access=row_access(problem),
+        cluster=one.CLUSTER,
+        along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
+        walk=walk_of(problem, one),
+        split=one.SPLIT > 1,
+        persistent=bool(one.PERSISTENT),
+        pingpong=bool(one.PINGPONG),
+        donates=donates(one),
+        in_flight=bool(one.IN_FLIGHT),
+        alternates=alternates(problem, one),
+        odd=problem.k is None or any(-(-(end - k) // one.BK) % 2 for k, end in plan.sums.ranges(problem.k)),
+        mmas=mmas(one),
+        sums=sums_of_mma(problem, one),
+        batched=problem.batched,
+        group=one.GROUP,
+        unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
+    )

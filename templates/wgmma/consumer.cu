@@ -1,0 +1,57 @@
+/*# A consumer: it multiplies the k tiles of a tile of C, and stores their sums. #*/
+//% from "wgmma/multiply.cu" import products
+//% from "wgmma/epilogue.cu" import store_pieces
+//% macro consume(kernel, view)
+//% if view.donates
+setmaxnreg_inc<CONSUMER_REGISTERS>();
+//% endif
+const int consumer = threadIdx.x / 128;
+//% if view.staged
+const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
+//% endif
+const ThreadOrigin thread = thread_origin();
+//% if view.loads_c
+unsigned c_parity = 0;  // of the phase of shared.c_loaded
+//% endif
+//% if view.persistent
+//% if view.pingpong
+const int begin = ${ view.walk.first }, step = ${ view.walk.step };  // of the block's tiles
+ring.advance(consumer * k_tiles);
+for (int number = begin + consumer * step; number < ${ view.walk.every }; number += CONSUMERS * step) {
+    // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity does not tell
+    // these apart.
+    if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
+//% else
+for (int number = ${ view.walk.first }; number < ${ view.walk.every }; number += ${ view.walk.step }) {
+//% endif
+${ compute_tile(kernel, view) | indent(4, true) | trim("\n") }
+}
+//% else
+${ compute_tile(kernel, view) | trim("\n") }
+//% endif
+//% endmacro
+//% macro compute_tile(kernel, view)
+const TileOrigin tile = tile_of_block(s, ${ view.walk.tile }${ ", rank" if view.along });
+//% if view.batched
+const int matrix = ${ view.walk.matrix };
+//% endif
+Accumulators acc${ "[2]" if view.alternates } = {}${ ", totals = {}" if view.promoted };
+//% if view.feeds
+Fragments fragments[2];  // of a step of k, and of the next one, which is loaded while the products of the first go on
+//% endif
+//% if view.in_flight and not view.alternates
+int previous = 0;  // the stage that products under way may still read
+//% endif
+${ products(view) | trim("\n") }
+//% if view.split
+
+${ T }* const tile_partials = partials + static_cast<long long>(${ view.walk.number }) * (SPLIT * PARTIAL);
+store_partial(${ view.summed }, tile_partials + range * PARTIAL);
+if (!last_to_arrive(shared, semaphores + ${ view.walk.number })) return;
+reduce_partials(tile_partials, ${ view.summed });
+//% endif
+${ store_pieces(kernel, view) | trim("\n") }
+//% if view.pingpong
+ring.advance((CONSUMERS - 1) * k_tiles);
+//% endif
+//% endmacro

@@ -1,0 +1,61 @@
+/*# Sums to C, by pieces: 64 rows x CN columns, or CM rows x 64 columns, that a warpgroup stores at once. #*/
+//% from "wgmma/staged.cu" import store_staged, take_stage
+//% from "wgmma/rows.cu" import store_by_rows
+//% from "epilogue/tree.cu" import inputs
+//% macro sums_of_piece(view)
+// This thread's sums of a piece by rows of C, and by columns in each${ "" if view.halves else ": other names for the same registers" }.
+__device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc)[${ view.sums }], int piece, ${ T } (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j)
+//% if view.halves
+            sums[i][j] = float_from_f16(static_cast<unsigned short>(acc[piece * CN / 4 + j / 2 * 2 + i] >> 16 * (j % 2)));
+//% else
+            sums[i][j] = acc[${ "piece * CM / 2 + i / 2 * 4 + j * 2 + i % 2" if view.swapped else "piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2" }];
+//% endif
+    }
+}
+//% endmacro
+//% macro store_pieces(kernel, view)
+#pragma unroll
+for (int i = 0; i < ${ view.mmas }; ++i) {
+    #pragma unroll
+//% if view.swapped
+    for (int piece = 0; piece < BM / CM; ++piece) {
+        const int m = tile.m + piece * CM, n = tile.n + (consumer * MMAS_N + i) * 64;
+//% else
+    for (int piece = 0; piece < BN / CN; ++piece) {
+        const int m = tile.m + ${ "i" if view.pingpong else "(consumer * MMAS_M + i)" } * 64, n = tile.n + piece * CN;
+//% endif
+        ${ T } sums[TM][TN];
+        sums_of_piece(${ view.summed }[i], piece, sums);
+//% if view.gated
+        ${ T } sums2[TM][TN];
+        sums_of_piece(${ view.summed }[i], BN / CN + piece, sums2);
+//% endif
+//% if view.staged
+${ take_stage(view) | indent(8, true) | trim("\n") }
+//% endif
+//% if kernel.epilogue
+        const Epilogue e = ${ inputs(kernel, "m", "n", "matrix" if view.batched else "") };
+//% endif
+/*% for name in kernel.problem.epilogue.sums %*/
+${ sums_of_lines(kernel, view, name) | indent(8, true) | trim("\n") }
+/*% endfor %*/
+//% if view.staged
+${ store_staged(kernel, view) | indent(8, true) | trim("\n") }
+//% else
+${ store_by_rows(kernel, view) | indent(8, true) | trim("\n") }
+//% endif
+    }
+}
+//% endmacro
+/*# The sums of A's rows, or B's columns, in a piece. #*/
+//% macro sums_of_lines(kernel, view, name)
+//% set row = name == "row_sum"
+//% set at, count, X = ("m", "s.M", "a") if row else ("n", "s.N", "b")
+${ T } ${ name }s[${ "TM" if row else "TN" }];
+load_${ name }s(sums_${ X } + ${ "static_cast<long long>(matrix) * %s + " | format(count) if view.batched }${ at }${ ", %s - %s" | format(count, at) if count[-1] in kernel.edges }, thread, ${ name }s);
+//% endmacro

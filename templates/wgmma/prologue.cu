@@ -1,0 +1,57 @@
+/*# What all threads do before they take their roles. #*/
+/*# The barriers are set up, and wait for the kernel before on the stream. #*/
+//% macro prologue(kernel, view)
+    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+//% if view.pingpong
+            mbarrier_init(&shared.full[stage], 1);   // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], ${ "CLUSTER" if view.cluster > 1 else "1" });  // one thread of the consumer that reads the k tile${ ", in each block" if view.cluster > 1 }
+//% elif view.cluster > 1
+            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+//% else
+            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+//% endif
+        }
+//% if view.loads_c
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
+//% endif
+        fence_mbarrier_init();
+    }
+//% for x in view.limited
+    for (int stage = 0; stage < STAGES; ++stage) clear(shared.${ x.x }[stage]);  // products read lines that ${ x.X } does not have, too
+//% endfor
+//% if view.limited
+    fence_proxy_async();
+//% endif
+//% if view.cluster > 1
+    cluster_sync();  // other blocks arrive at these barriers, too
+//% else
+    __syncthreads();
+//% endif
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
+//% endmacro
+/*# Which tiles there are, and which range of K is this block's. #*/
+//% macro work(kernel, view)
+    const Shape s{${ kernel.problem.runtime_names | join(", ") }};
+//% if kernel.drops_alpha
+    if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
+//% endif
+//% if view.cluster > 1
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles ${ "below" if view.along == "m" else "beside" } each other
+//% endif
+//% if view.persistent or view.batched
+    const int tiles = ${ view.walk.tiles };${ "  // of a matrix of the batch" if view.batched }
+//% endif
+//% if view.split
+    const int range = static_cast<int>(blockIdx.x % SPLIT);  // of K, which this block sums
+    const auto [begin, end] = split_k_range(s.K, range);
+//% endif
+//% if view.pingpong
+    const int k_tiles = ${ "PAIRS * ((s.K + BK - 1) / BK)" if view.pieces else "(s.K + BK - 1) / BK" };  // of a tile of C
+//% endif
+    Ring ring;
+//% endmacro

@@ -1,0 +1,69 @@
+/*# Shared memory: the ring of k tiles, C on its way out, and their barriers. #*/
+//% macro shared(kernel, view)
+// This thread's share of the sums: 64 x ${ "2 * " if view.gated }${ "BM" if view.swapped else "BN" } of each instruction, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.${ " The first half\n// is of B's first matrix." if view.gated }
+using Accumulators = ${ view.wgmma.c_type }[${ view.mmas }][${ view.sums }];
+
+// The ring of k tiles, ${ "pieces" if view.staged else "rows" } of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+struct Shared {
+    alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
+    alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if view.gated }BN * BK];  // ${ "of each of two matrices " if view.gated }${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
+//% if view.staged
+    alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * ${ "CM" if view.swapped else "CN" }];
+//% else
+    alignas(16) ${ TC } c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
+//% endif
+    unsigned long long full[STAGES];   // a stage's tiles have landed
+//% if view.pingpong
+    unsigned long long empty[STAGES];  // ${ "the consumers that read them, one in each block, have" if view.cluster > 1 else "the consumer that reads them has" } done so
+//% else
+    unsigned long long empty[STAGES];  // all consumers${ " of the cluster" if view.cluster > 1 } have done with them
+//% endif
+//% if view.loads_c
+    unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
+//% endif
+//% if view.split
+    int last;  // whether this block is the last of its tile's to arrive
+//% endif
+};
+static_assert(sizeof(Shared) == ${ kernel.launch.shared_bytes }, "the launch asks for as much shared memory");
+//% endmacro
+/*# Where a thread of the ring is. #*/
+//% macro ring(view)
+// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
+struct Ring {
+    int stage = 0;
+    unsigned parity = 0;
+
+    __device__ __forceinline__ void advance()
+    {
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
+        parity ^= stage == 0;
+    }
+//% if view.pingpong
+
+    // Past so many k tiles at once: those of the other consumers.
+    __device__ __forceinline__ void advance(int stages)
+    {
+        parity ^= (stage + stages) / STAGES % 2;
+        stage = (stage + stages) % STAGES;
+    }
+//% endif
+};
+//% endmacro
+//% macro thread_origin(view)
+// Row and column of this thread's first sum, of the ${ "BM x 64" if view.swapped else "64 x 2 * BN" if view.gated else "64 x BN" } that its warpgroup multiplies at once.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+//% if view.feeds
+//% set row, column = "fragment_row()", "static_cast<int>(threadIdx.x) % 4 * 2"
+    return {${ column if view.swapped else row }, ${ row if view.swapped else column }};
+//% else
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    return {warp * 16 + lane / 4, lane % 4 * 2};
+//% endif
+}
+//% endmacro
