@@ -61,6 +61,27 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barr
 #endif  // __CUDACC__
 //% endmacro
 
+/*# `ctype`: float, or int. #*/
+//% macro load_shared_cluster(ctype)
+//% set type, constraint = ("s32", "r") if ctype == "int" else ("f32", "f")
+#ifdef __CUDACC__
+// Four ${ ctype }s from where block `rank` of the cluster has what this one has at `shared`: it must not have exited. What was
+// written there before a barrier of the cluster is seen behind it.
+__device__ __forceinline__ void load_shared_cluster(const ${ ctype }* shared, unsigned rank, ${ ctype } (&values)[4])
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %4, %5;\n"
+        "ld.shared::cluster.v4.${ type } {%0, %1, %2, %3}, [there];\n"
+        "}\n"
+        : "=${ constraint }"(values[0]), "=${ constraint }"(values[1]), "=${ constraint }"(values[2]), "=${ constraint }"(values[3])
+        : "r"(at), "r"(rank));
+}
+#endif  // __CUDACC__
+//% endmacro
+
 /*# `loads`: the numbers of dimensions that a kernel uses. #*/
 //% macro tma_multicast(loads=(2,))
 #ifdef __CUDACC__

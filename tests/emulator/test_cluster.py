@@ -123,7 +123,7 @@ WRONG = {
     "count": ([OWN_EMPTY], "one arrival too many|TMA load writes"),
     "exits early": (
         [(LAST, "    // until")],
-        r"of block \d, which has exited|nothing orders that before block \d exits",
+        r"of block \d, which has exited|nothing orders that before block \d+ exits",
     ),
 }
 
@@ -194,10 +194,10 @@ def test_a_block_knows_its_rank(cluster: int, threads: int, emulator: EmulatorEx
 
 
 def test_larger_clusters_than_the_emulator_follows_are_not_judged(emulator: EmulatorExecutor) -> None:
-    launch = Launch(128, (("M", 16),), cluster=16)
-    text = environment(PROBLEM.types).from_string(RANKS).render().replace("CLUSTER", "16").replace("(64)", "(128)")
+    launch = Launch(512, (("M", 16),), cluster=16)
+    text = environment(PROBLEM.types).from_string(RANKS).render().replace("CLUSTER", "16").replace("(64)", "(512)")
     kernel = emulator.load(KernelSource("k", text, PROBLEM, "test", {}, launch, parameters(PROBLEM, launch)[:3]))
-    with pytest.raises(CandidateFailed, match="clusters of 16 blocks of 128 threads are not emulated") as caught:
+    with pytest.raises(CandidateFailed, match="clusters of 16 blocks of 512 threads are not emulated") as caught:
         kernel.run(PROBLEM.case(), given())
     kernel.close()
     assert caught.value.failure.kind == "unjudged"
@@ -254,3 +254,90 @@ def test_what_a_block_writes_to_memory_the_clusters_barrier_tells(
         with pytest.raises(CandidateFailed, match=r"data race on C: .* at k.cu:\d+, and nothing orders blocks"):
             kernel.run(problem.case(), operands, seed=seed)
     kernel.close()
+
+
+SUMS = """
+//% from "device/cluster.cu" import cluster, load_shared_cluster
+//% from "device/dynamic_shared.cu" import dynamic_shared
+${ cluster() }
+${ load_shared_cluster("float") }
+${ dynamic_shared() }
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS)
+k(const float* A, const float* B, float* C)
+{
+    float* const own = reinterpret_cast<float*>(dynamic_shared());
+    for (int i = 0; i < 4; ++i) own[4 * threadIdx.x + i] = 1 + cluster_rank();
+    cluster_sync();  // of all
+    float sum = 0;
+    for (unsigned rank = 0; rank < CLUSTER; ++rank) {
+        float part[4];
+        load_shared_cluster(own + 4 * threadIdx.x, rank, part);
+        sum += part[3];
+    }
+    cluster_arrive();
+    cluster_wait();
+    if (threadIdx.x == 0) C[blockIdx.x] = sum;
+}
+"""
+
+
+def sums(
+    emulator: EmulatorExecutor, cluster: int, threads: int, edit: tuple[str, str] = ("", ""), seed: int = 0
+) -> Floats:
+    problem = Problem(16, 1, 1)
+    text = environment(problem.types).from_string(SUMS).render()
+    assert edit[0] in text
+    text = text.replace(*edit).replace("CLUSTER", str(cluster)).replace("THREADS", str(threads))
+    launch = Launch(threads, (("M", cluster),), 16 * threads, cluster=cluster)
+    kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch)[:3]))
+    operands = Operands(*(np.ones(matrix.elements, np.float32) for matrix in problem.case().matrices))
+    try:
+        return kernel.run(problem.case(), operands, seed=seed).ravel()
+    finally:
+        kernel.close()
+
+
+@pytest.mark.parametrize(("cluster", "threads"), [(2, 32), (8, 256), (8, 40)])
+def test_blocks_read_each_others_shared_memory(cluster: int, threads: int, emulator: EmulatorExecutor) -> None:
+    for seed in SEEDS:
+        found = sums(emulator, cluster, threads, seed=seed)
+        np.testing.assert_array_equal(found, cluster * (cluster + 1) / 2)
+
+
+UNREAD = ("    cluster_arrive();\n    cluster_wait();\n", "")
+FAR = {
+    "before it is written": (
+        ("cluster_sync();  // of all", ""),
+        "data race on shared memory|which no thread has written",
+    ),
+    "with its own block's barrier": (
+        ("cluster_sync();  // of all", "__syncthreads();"),
+        "data race on shared memory|which no",
+    ),
+    "of a block that has exited": (UNREAD, r"nothing orders that before block \d+ exits|which has exited"),
+    "that is written again": (
+        ("    cluster_arrive();", "    own[4 * threadIdx.x] = 0;\n    cluster_arrive();"),
+        r"data race on shared memory: block \d+, thread",
+    ),
+    "of a block that there is not": (
+        ("rank, part", "rank + 1, part"),
+        "reads shared memory of rank 2 in a cluster of 2 blocks",
+    ),
+    "beside what a block has": (
+        ("own + 4 *", "own + 4 + 4 *"),
+        "a load of 16 bytes outside of a block's shared memory",
+    ),
+    "at an address of 4 bytes": (
+        ("own + 4 *", "own + 1 + 3 *"),
+        "a load of 16 bytes at an address that they do not divide",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", FAR)
+def test_a_wrong_read_of_another_blocks_shared_memory_is_told(wrong: str, emulator: EmulatorExecutor) -> None:
+    edit, reason = FAR[wrong]
+    for seed in SEEDS:
+        with pytest.raises(CandidateFailed, match=reason) as caught:
+            sums(emulator, 2, 32, edit, seed)
+        assert caught.value.failure.kind in ("crash", "race")

@@ -1,19 +1,21 @@
 // Registers that a wgmma writes at some time before its wait: until then nobody may touch them. Those of A it reads alone.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <vector>
 
 #include "access.hpp"
 #include "clocks.hpp"
+#include "cluster.hpp"
 
 namespace gemmgen {
 
 class Accumulators {
  public:
   void start_block() {
-    for (auto& flights : flights_) flights.clear();
+    std::for_each_n(flights_.begin(), cluster.count(), [](auto& flights) { flights.clear(); });
     count_ = 0;
   }
 

@@ -27,13 +27,13 @@
 
 namespace gemmgen {
 
-constexpr unsigned MAX_THREADS = 1024;
+constexpr unsigned MAX_THREADS = 4096;  // of the blocks that run at once
 constexpr unsigned MAX_WARPS = MAX_THREADS / WARP;
 
 // Agents, in groups of a warp's.
 constexpr unsigned COPIES = MAX_THREADS;  // of thread 0; those of thread t are agent COPIES + t
 constexpr unsigned HIRED = 2 * MAX_THREADS;  // the first of the others
-constexpr unsigned MAX_HIRED = 128;
+constexpr unsigned MAX_HIRED = 512;
 constexpr unsigned AGENTS = HIRED + MAX_HIRED;
 constexpr unsigned GROUPS = AGENTS / WARP;
 
@@ -45,19 +45,19 @@ inline void join(Times& times, const Times& others) {
 
 // Groups of agents.
 struct Groups {
-  uint64_t low = 0, high = 0;
+  uint64_t some[(GROUPS + 63) / 64] = {};
 
   static Groups only(unsigned group) {
     Groups groups;
     groups.add(group);
     return groups;
   }
-  void add(unsigned group) { (group < 64 ? low : high) |= uint64_t(1) << group % 64; }
+  void add(unsigned group) { some[group / 64] |= uint64_t(1) << group % 64; }
 
   template <typename Visit>
   void each(Visit visit) const {
-    for (uint64_t left = low; left != 0; left &= left - 1) visit(unsigned(__builtin_ctzll(left)));
-    for (uint64_t left = high; left != 0; left &= left - 1) visit(64 + unsigned(__builtin_ctzll(left)));
+    for (unsigned word = 0; word < (GROUPS + 63) / 64; ++word)
+      for (uint64_t left = some[word]; left != 0; left &= left - 1) visit(64 * word + unsigned(__builtin_ctzll(left)));
   }
 };
 
@@ -96,7 +96,7 @@ class Clocks {
     }
     completed_.clear();
     tell_all_of_hired();
-    for (unsigned warp = 0; warp < MAX_WARPS; ++warp) groups_[warp] = Groups::only(warp);
+    for (unsigned warp = 0; warp < cluster.warps(); ++warp) groups_[warp] = Groups::only(warp);
     renew();
   }
 
@@ -187,7 +187,7 @@ class Clocks {
   // What is settled (see shared_races.hpp) is so no more.
   void renew() {
     ++time_;
-    for (uint32_t& since : since_) since = time_;
+    std::fill_n(since_, cluster.warps(), time_);
   }
 
   // What comes from now on is later, though nothing is synchronised. Returns that time.
@@ -247,7 +247,7 @@ class Clocks {
   // At a barrier of the block.
   void tell_all_of_hired() {
     for (unsigned i = 0; i < hired_.size(); ++i)
-      for (unsigned thread = 0; thread < MAX_THREADS; ++thread)
+      for (unsigned thread = 0; thread < cluster.count(); ++thread)
         hired_[i].known = std::max(hired_[i].known, known(thread, HIRED + i));
   }
 

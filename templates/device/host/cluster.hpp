@@ -15,6 +15,8 @@ struct Cluster {
 
   unsigned stride() const { return ranks == 1 ? threads : (threads + WARP - 1) / WARP * WARP; }
   unsigned count() const { return ranks * stride(); }  // of numbers
+  unsigned warps() const { return (count() + WARP - 1) / WARP; }
+  unsigned warps_of_block() const { return (threads + WARP - 1) / WARP; }
   bool has(unsigned thread) const { return in_block(thread) < threads; }
 
   unsigned rank_of(unsigned thread) const { return thread / stride(); }

@@ -32,6 +32,7 @@ unsigned cluster_rank();
 void cluster_arrive(int line);
 void cluster_wait(int line);
 void cluster_sync(int line);
+void load_shared_cluster(const void* shared, unsigned rank, void* values, unsigned bytes, int line);
 bool elect_one(int line);
 void set_registers(unsigned count, bool more, int line);
 void wgmma_fence();
@@ -116,6 +117,12 @@ inline unsigned cluster_rank() { return gemmgen::cluster_rank(); }
 inline void cluster_arrive(int line = __builtin_LINE()) { gemmgen::cluster_arrive(line); }
 inline void cluster_wait(int line = __builtin_LINE()) { gemmgen::cluster_wait(line); }
 inline void cluster_sync(int line = __builtin_LINE()) { gemmgen::cluster_sync(line); }
+
+template <class T>
+void load_shared_cluster(const T* shared, unsigned rank, T (&values)[4], int line = __builtin_LINE()) {
+  gemmgen::load_shared_cluster(shared, rank, values, sizeof values, line);
+}
+
 inline void grid_dependency_wait() { gemmgen::grid_dependency_wait(); }
 inline void launch_dependents() {}  // the emulator starts a kernel when the one before has ended
 inline bool elect_one(int line = __builtin_LINE()) { return gemmgen::elect_one(line); }

@@ -78,6 +78,7 @@ class Hopper final : public Asynchronous {
     tma.start_block();
     registers.start_block();
     for (WarpgroupProducts& group : products) group.start_block();
+    for (FromOutside& reads : reads_from_outside) reads.clear();
   }
 
   bool proceed() override { return tma.land_some(barriers, seed_ == 0); }
@@ -85,12 +86,38 @@ class Hopper final : public Asynchronous {
   void exit_thread() override {
     tma.exit_thread();
     barriers.exit_thread();
+    reads_from_outside[shared_memory.selected()].exit_thread();
     products[block.index() / WARPGROUP].exit_thread(block.index() % WARPGROUP);
   }
 
   void finish_block(unsigned rank) override {
     tma.finish_block(rank, barriers);
     barriers.finish_block(rank);
+    const FromOutside& reads = reads_from_outside[rank];
+    if (reads.empty()) return;
+    const unsigned exited = cluster.first_block + rank;
+    fail("crash", reads.any().place.location(), "%s reads shared memory of block %u, and nothing orders that before block %u exits: "
+         "it may be another block's by then", cluster.where(clocks.thread_of(reads.any())).c_str(), exited, exited);
+  }
+
+  // The running thread reads what block `rank` has where its own block has what lies at `shared`.
+  void load_shared_cluster(const unsigned char* shared, unsigned rank, void* values, unsigned bytes, unsigned line) {
+    const auto refuse = [&](const char* why) {
+      fail("crash", {line}, "%s: a load of %u bytes %s (%s)", block.where().c_str(), bytes, why, describe_address(shared).c_str());
+    };
+    Mbarriers::check_block(rank, "reads shared memory", line);
+    if (reinterpret_cast<uintptr_t>(shared) % bytes != 0) refuse("at an address that they do not divide");
+    if (!shared_memory.dynamic().contains(shared, bytes)) refuse("outside of a block's shared memory");
+    const unsigned char* const there = shared_memory.counterpart(shared, rank);
+    const Place place = Place::line(line);
+    if (rank == shared_memory.selected()) {
+      if (watching) races.read(there, bytes, place);
+    } else {
+      reads_from_outside[rank].note(clocks.now(place, Kind::read));
+      const Elsewhere elsewhere(rank);
+      races.read_from_afar(there, bytes, place);
+    }
+    std::memcpy(values, there, bytes);
   }
 
   std::string describe(State state, unsigned number) const override {
@@ -115,6 +142,7 @@ class Hopper final : public Asynchronous {
   Tma tma;
   RegisterPool registers;
   std::array<WarpgroupProducts, WARPGROUPS> products;
+  std::array<FromOutside, MAX_RANKS> reads_from_outside;  // of shared memory, by the rank of its block
 
  private:
   uint64_t seed_ = 0;
@@ -209,6 +237,10 @@ unsigned cluster_rank() { return cluster.rank_of(block.index()); }
 void cluster_arrive(int line) { block.cluster_arrive(unsigned(line)); }
 void cluster_wait(int line) { block.cluster_wait(unsigned(line)); }
 void cluster_sync(int line) { block.cluster_sync(unsigned(line)); }
+
+void load_shared_cluster(const void* shared, unsigned rank, void* values, unsigned bytes, int line) {
+  hopper().load_shared_cluster(static_cast<const unsigned char*>(shared), rank, values, bytes, unsigned(line));
+}
 
 bool elect_one(int line) {
   const unsigned elected = hopper().elected();

@@ -13,6 +13,7 @@
 #include "cluster.hpp"
 #include "failure.hpp"
 #include "faults.hpp"
+#include "from_outside.hpp"
 #include "races.hpp"
 #include "shared_memory.hpp"
 
@@ -37,7 +38,7 @@ struct Mbarrier {
   Clock complete;          // in those before
   std::vector<uint32_t> landed;  // loads whose bytes came in this phase, by their times
   unsigned rank = 0;             // of its block
-  std::vector<Access> from_outside;  // arrivals by other blocks, of which no thread of its own that has exited knew
+  FromOutside from_outside;      // arrivals by other blocks, of which no thread of its own that has exited knew
 
   unsigned parity() const { return phase & 1; }
 
@@ -87,7 +88,7 @@ class Mbarriers {
     const bool outside = rank != shared_memory.selected();
     const Elsewhere elsewhere(rank);
     arrive(there, 0, line);
-    if (outside) note_from_outside(find(static_cast<unsigned char*>(there))->from_outside, now);
+    if (outside) find(static_cast<unsigned char*>(there))->from_outside.note(now);
   }
 
   // A thread may reach shared memory of blocks of its cluster that have not exited.
@@ -101,18 +102,15 @@ class Mbarriers {
 
   // The running thread exits: what it knows of has come before its block ends.
   void exit_thread() {
-    for (Mbarrier& barrier : barriers_) {
-      if (barrier.from_outside.empty() || barrier.rank != shared_memory.selected()) continue;
-      std::vector<Access>& left = barrier.from_outside;
-      left.erase(std::remove_if(left.begin(), left.end(), [](const Access& one) { return clocks.before(one); }), left.end());
-    }
+    for (Mbarrier& barrier : barriers_)
+      if (barrier.rank == shared_memory.selected()) barrier.from_outside.exit_thread();
   }
 
   // All threads of a block have exited.
   void finish_block(unsigned rank) const {
     for (const Mbarrier& barrier : barriers_)
       if (barrier.rank == rank && !barrier.from_outside.empty()) {
-        const Access& first = barrier.from_outside.front();
+        const Access& first = barrier.from_outside.any();
         fail("crash", first.place.location(), "%s arrives at %s, and nothing orders that before block %u exits: its shared "
              "memory may be another block's by then", cluster.where(clocks.thread_of(first)).c_str(), barrier.text().c_str(),
              cluster.first_block + rank);
@@ -160,16 +158,6 @@ class Mbarriers {
   }
 
  private:
-  // The latest of each thread.
-  static void note_from_outside(std::vector<Access>& arrivals, const Access& now) {
-    for (Access& earlier : arrivals)
-      if (earlier.agent == now.agent) {
-        earlier = now;
-        return;
-      }
-    arrivals.push_back(now);
-  }
-
   Mbarrier* find(const unsigned char* address) {
     for (Mbarrier& barrier : barriers_)
       if (barrier.address == address) return &barrier;

@@ -53,7 +53,9 @@ class Races {
     clocks.start_block();
     select(0);
     dependency_.start_block();
-    if (watching) global_.start_block();
+    if (!watching) return;
+    shared_.start_block();
+    global_.start_block();
   }
 
   // From now on shared memory is that of this block of the cluster.
@@ -74,6 +76,11 @@ class Races {
     const std::size_t offset = shared_.offset_of(address);
     if (offset == SharedRaces::ELSEWHERE) return access_elsewhere(address, bytes, place, Kind::read);
     if (!shared_.is_settled(offset, bytes)) read_unsettled(address, offset, bytes, place);
+  }
+
+  // Of shared memory of the selected block, by a thread of another one.
+  void read_from_afar(const unsigned char* address, std::size_t bytes, Place place) {
+    if (watching) shared_.read_from_afar(shared_.offset_of(address), bytes, place);
   }
 
   void write(const void* raw_address, std::size_t bytes, Place place, Kind kind = Kind::write) {

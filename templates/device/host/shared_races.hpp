@@ -3,6 +3,8 @@
 //
 // A cp.async is a write by an agent of its own: nobody may access its bytes before the issuing thread has waited for it,
 // and only those who come after that wait.
+//
+// Reads by other blocks of a cluster are few: they are kept apart from those by the warps of the block whose memory it is.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +12,9 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "access.hpp"
 #include "clocks.hpp"
@@ -24,18 +29,20 @@ namespace gemmgen {
 class SharedRaces {
  public:
   static constexpr std::size_t ELSEWHERE = ~std::size_t(0);  // in the place of an offset
-  static constexpr unsigned MAX_PROXY_READERS = 9;           // eight warpgroups, and TMA stores
+  static constexpr unsigned MAX_PROXY_READERS = 9;           // eight warpgroups of a block, and TMA stores
+  static constexpr unsigned MAX_BLOCK_WARPS = 32;
 
   // Of elements of `element_bytes`, a power of two.
   void start_launch(std::size_t element_bytes) {
-    warps_ = (cluster.count() + WARP - 1) / WARP;
+    warps_ = cluster.warps_of_block();
+    far_reads_.clear();
     if (cluster.ranks > ranks_) {
       ranks_ = cluster.ranks;
       proxy_reads_ = nullptr;
       cells_ = shadow<Cell>(1);
-      reads_ = shadow<Reads>(MAX_WARPS);
-      uint32_t* const settled = shadow<uint32_t>(MAX_WARPS);
-      for (unsigned warp = 0; warp < MAX_WARPS; ++warp) settled_[warp] = settled + warp * most_bytes();
+      reads_ = shadow<Reads>(MAX_BLOCK_WARPS);
+      uint32_t* const settled = shadow<uint32_t>(MAX_BLOCK_WARPS);
+      for (unsigned warp = 0; warp < MAX_BLOCK_WARPS; ++warp) settled_[warp] = settled + warp * most_bytes();
       cell_shift_ = shift_of(element_bytes);
     } else if (element_bytes < cell_bytes()) {
       split_cells(element_bytes);
@@ -47,7 +54,10 @@ class SharedRaces {
     dynamic_start_ = shared_memory.dynamic().data;
     dynamic_bytes_ = std::size_t(shared_memory.end_of_pages() - dynamic_start_);
     dynamic_offset_ = SharedMemory::static_bytes() + shared_memory.selected() * SharedMemory::MAX_DYNAMIC_BYTES;
+    first_warp_ = shared_memory.selected() * warps_;
   }
+
+  void start_block() { far_reads_.clear(); }
 
   // A read by TMA or wgmma, whose agent acts. What the generic proxy has written is for it where `proxied` knows of that.
   // `reader` tells apart those of whose reads none need be known once a later one has been waited for.
@@ -86,7 +96,7 @@ class SharedRaces {
   // since the warp last released anything.
   bool is_settled(std::size_t offset, std::size_t bytes) const {
     const uint32_t since = clocks.since();
-    const uint32_t* const settled = settled_[clocks.warp()];
+    const uint32_t* const settled = settled_[own_warp()];
     const std::size_t last = (offset + bytes - 1) >> cell_shift_;
     for (std::size_t cell = offset >> cell_shift_; cell <= last; ++cell)
       if (settled[cell] != since) return false;
@@ -99,6 +109,16 @@ class SharedRaces {
       if (!clocks.of_this_block(cell.write)) note_unset_read(offset, place);
       else if (!clocks.before(cell.write)) refuse(cell.write, offset, place, Kind::read);
       note_read(number, place);
+    });
+  }
+
+  // By a thread of another block of the cluster than the selected one.
+  void read_from_afar(std::size_t start, std::size_t bytes, Place place) {
+    each_cell(start, bytes, [&](std::size_t number, std::size_t offset) {
+      const Access& write = cells_[number].write;
+      if (!clocks.of_this_block(write)) note_unset_read(offset, place);
+      else if (!clocks.before(write)) refuse(write, offset, place, Kind::read);
+      note_far_read(far_reads_[offset], place);
     });
   }
 
@@ -124,7 +144,7 @@ class SharedRaces {
  private:
   struct Cell {
     Access write;
-    uint32_t readers = 0;  // warps with a lane that has read it since
+    uint32_t readers = 0;  // warps of the block with a lane that has read it since
   };
 
   // Of a warp. Two suffice: they are of different lanes and unordered, so that a write by whichever thread races with one
@@ -146,6 +166,21 @@ class SharedRaces {
     for (uint32_t readers = cells_[number].readers; readers != 0; readers &= readers - 1)
       for (const Access& read : reads_of(number, unsigned(__builtin_ctz(readers))).some)
         if (!clocks.before(read)) refuse(read, offset, place, kind);
+    if (!far_reads_.empty()) check_far_readers(offset, place, kind);
+  }
+
+  __attribute__((noinline)) void check_far_readers(std::size_t offset, Place place, Kind kind) {
+    const auto reads = far_reads_.find(offset);
+    if (reads == far_reads_.end()) return;
+    for (const Access& read : reads->second)
+      if (!clocks.before(read)) refuse(read, offset, place, kind);
+    far_reads_.erase(reads);
+  }
+
+  // What comes before this one need not be known any more: what this one precedes it precedes, too.
+  static void note_far_read(std::vector<Access>& reads, Place place) {
+    reads.erase(std::remove_if(reads.begin(), reads.end(), [](const Access& read) { return clocks.before(read); }), reads.end());
+    reads.push_back(clocks.now(place, Kind::read));
   }
 
   __attribute__((noinline)) void check_proxy_readers(std::size_t number, std::size_t offset, Place place, Kind kind) {
@@ -170,6 +205,9 @@ class SharedRaces {
 
   Reads& reads_of(std::size_t cell, unsigned warp) { return reads_[cell * warps_ + warp]; }
 
+  // The running one, which is of the selected block.
+  unsigned own_warp() const { return clocks.warp() - first_warp_; }
+
   // Calls `visit` with the number of every cell of the access and its offset in shared memory.
   template <typename Visit>
   void each_cell(std::size_t start, std::size_t bytes, Visit visit) {
@@ -186,14 +224,18 @@ class SharedRaces {
         if (cells_[i].readers != 0) std::copy_n(&reads_of(i, 0), warps_, &reads_of(i * parts + part, 0));
         cells_[i * parts + part] = cells_[i];
       }
+    std::unordered_map<std::size_t, std::vector<Access>> far_reads;
+    for (const auto& [offset, reads] : far_reads_)
+      for (std::size_t part = 0; part < parts; ++part) far_reads[offset + part * bytes] = reads;
+    far_reads_ = std::move(far_reads);
     cell_shift_ = shift_of(bytes);
     clocks.renew();
   }
 
   void note_read(std::size_t number, Place place) {
     Cell& cell = cells_[number];
-    auto& [first, second] = reads_of(number, clocks.warp()).some;
-    const uint32_t warp = 1u << clocks.warp(), since = clocks.since();
+    auto& [first, second] = reads_of(number, own_warp()).some;
+    const uint32_t warp = 1u << own_warp(), since = clocks.since();
     if ((cell.readers & warp) == 0) {
       cell.readers |= warp;
       first = clocks.now(place, Kind::read);
@@ -207,7 +249,7 @@ class SharedRaces {
       second = clocks.now(place, Kind::read);
     }
     if (second.time >= since && first.time >= since && clocks.before_warp(cell.write))
-      settled_[clocks.warp()][number] = since;
+      settled_[own_warp()][number] = since;
   }
 
   // What no access has announced may still have been written, by a library's function: then the poison is gone.
@@ -251,12 +293,14 @@ class SharedRaces {
   std::size_t dynamic_bytes_ = 0;                 // with the slack behind it
   std::size_t dynamic_offset_ = 0;
   unsigned ranks_ = 0;  // blocks that there are cells for
-  unsigned warps_ = 0;  // of a cluster
+  unsigned warps_ = 0;       // of a block
+  unsigned first_warp_ = 0;  // of the selected block
   unsigned cell_shift_ = 0;
   Cell* cells_ = nullptr;
   Reads* reads_ = nullptr;
   ProxyReads* proxy_reads_ = nullptr;  // where TMA or wgmma read shared memory
-  uint32_t* settled_[MAX_WARPS] = {};  // by warp and cell: what Clocks::since was when it settled
+  std::unordered_map<std::size_t, std::vector<Access>> far_reads_;  // since a cell's last write, by its offset
+  uint32_t* settled_[MAX_BLOCK_WARPS] = {};  // by warp and cell: what Clocks::since was when it settled
   Access unset_read_;                  // the first one since the block's last barrier
   std::size_t unset_offset_ = 0;
 };

@@ -108,7 +108,7 @@ class Tma {
   void start_block() {
     loads_.clear();
     pending_.clear();
-    for (Stores& stores : stores_) stores = {};
+    std::fill_n(stores_.begin(), cluster.count(), Stores());
   }
 
   // To the block that runs.

@@ -412,7 +412,7 @@ class WarpgroupProducts {
       clocks.begin_operation(agent_);
       const auto read = [&](Descriptor at, unsigned lines, Element element, bool transposed) {
         at.each_chunk(lines, bits_of(element) / 8, transposed, [&](uint32_t address, unsigned, unsigned) {
-          races.read_by_proxy(of_window(address), CHUNK_BYTES, place, Kind::product, proxied, first / WARPGROUP);
+          races.read_by_proxy(of_window(address), CHUNK_BYTES, place, Kind::product, proxied, cluster.in_block(first) / WARPGROUP);
         });
       };
       if (one.fragment == nullptr) read(Descriptor(one.a), WGMMA_ROWS, one.instruction->sums.a, one.instruction->trans_a);
