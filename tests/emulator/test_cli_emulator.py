@@ -168,7 +168,7 @@ def test_verify_of_what_the_emulator_lacks(environment: Path, capsys: pytest.Cap
     (kernel,) = environment.glob("gemmgen-out/*.cu")
     lines = kernel.read_text().splitlines()
     at = next(number for number, line in enumerate(lines) if "float acc" in line)
-    lines.insert(at + 1, '    asm volatile("griddepcontrol.wait;");')
+    lines.insert(at + 1, '    asm volatile("brkpt;");')
     kernel.write_text("\n".join(lines) + "\n")
     assert main(["verify", str(kernel), "--device", "emulator"]) == 3
     shown = capsys.readouterr().out

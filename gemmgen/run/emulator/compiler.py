@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from gemmgen.run.emulator.conditions import probed
 from gemmgen.run.emulator.confine import Confinement
 from gemmgen.run.emulator.instructions import twins
 from gemmgen.run.emulator.probes import Probed, Site
+from gemmgen.run.emulator.ptx import translated
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key
 from gemmgen.support.lifeline import Lifelines
@@ -125,13 +126,13 @@ class HostCompiler:
         be a right kernel all the same: the host compiler lacks what CUDA has and the emulator does not stand in for.
         """
         plain = for_host(source.text)
-        text = probed(plain)
+        text = _compiled(probed(plain))
         try:
             return self._executables(source, text, store, at_once)
         except CandidateFailed as error:
             if error.failure.kind != "unjudged" or not text.sites:
                 raise
-            return self._executables(source, Probed(plain, ()), store, at_once)
+            return self._executables(source, _compiled(Probed(plain, ())), store, at_once)
 
     def _executables(self, source: KernelSource, text: Probed, store: Store, at_once: bool) -> Executables:
         flags = (self.kernel_flags, (*self.kernel_flags, *ANNOUNCED))
@@ -147,7 +148,7 @@ class HostCompiler:
         self, source: KernelSource, text: Probed, store: Store, confinement: Confinement, flags: tuple[str, ...]
     ) -> bytes:
         """The server that is compiled with `flags`."""
-        instructions = twins(source)
+        instructions = twins(text.text, source.arch)
         names = [one.name for one in source.program]
         key = content_key(*names, text.text, instructions, *self._identity(), *flags, *self.link_flags)
         program = store.get(KIND, key)
@@ -280,6 +281,11 @@ def for_host(text: str) -> str:
     return re.sub(r"\bstatic(\s+__shared__)", r"\1", SHARED.sub(aligned, DYNAMIC_SHARED.sub(pointer, text)))
 
 
+def _compiled(text: Probed) -> Probed:
+    """With its inline PTX as C++."""
+    return replace(text, text=translated(text.text))
+
+
 def _shared_array(alignment: str, ctype: str, declared: str) -> str:
     """Of `As[2][64]` what aligns it as CUDA does, and no further; see gemmgen_emulator.hpp."""
     name, bounds = declared.strip(), ""
@@ -339,15 +345,8 @@ def _first_errors(source: KernelSource, messages: str) -> str:
     for path, number, error in re.findall(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", messages, re.MULTILINE):
         file = Path(path).name
         shown = f" in `{lines[int(number) - 1].strip()}`" if file == f"{source.name}.cu" else ""
-        errors.append(f"{file}:{number}: {error}{shown}")
-    return "; ".join(errors[:SHOWN_ERRORS]) or _of_assembler(source, lines) or messages.strip()[-1000:]
-
-
-def _of_assembler(source: KernelSource, lines: list[str]) -> str:
-    """Where the text has PTX, of which the host's assembler knows nothing and names no line."""
-    inline = [number for number, line in enumerate(lines, 1) if re.search(r"\basm\b", line)]
-    shown = [f"{source.name}.cu:{number}: inline PTX in `{lines[number - 1].strip()}`" for number in inline]
-    return "; ".join(shown[:SHOWN_ERRORS])
+        errors.append(f"{file}:{number}: {error.removeprefix('static assertion failed: ')}{shown}")
+    return "; ".join(errors[:SHOWN_ERRORS]) or messages.strip()[-1000:]
 
 
 @functools.cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.mma import MMAS, Mma, Sums, multiplied
 from gemmgen.problem.wgmma import Wgmma, wgmmas
@@ -12,28 +11,31 @@ from gemmgen.problem.wmma import WMMAS, Wmma
 from gemmgen.support.errors import CandidateFailed, Failure
 
 WMMA = re.compile(r"\bwmma_")
+PTX = "::gemmgen::ptx::"
 HOPPER = re.compile(
     r"\b(?:cluster_|mbarrier_|tma_|wgmma_|setmaxnreg_|grid_dependency_wait|launch_dependents|elect_one\b|fence_proxy_async\b"
     r"|make_descriptor\b)"
 )
 
 
-def twins(source: KernelSource) -> str:
-    """What the emulator compiles for them, a line each (templates/device/host/matrix_instructions.hpp); "" for none.
+def twins(text: str, architecture: str) -> str:
+    """What the emulator compiles for those of `text`, a line each (templates/device/host/matrix_instructions.hpp).
 
-    Those of clusters, mbarriers, TMA and warpgroups are in a file of their own, which it names where the kernel uses
-    any.
+    "" for none. Those of clusters, mbarriers, TMA and warpgroups are in a file of their own, which it names where the
+    kernel uses any, and so is what inline PTX becomes.
 
-    Raises CandidateFailed: unjudged, where the kernel's architecture has not got one.
+    Raises CandidateFailed: unjudged, where `architecture` has not got one.
     """
-    arch = parse_arch(source.arch)
-    used = (MMAS[name] for name in dict.fromkeys(re.findall(r"\bmma_m\w+", source.text)) if name in MMAS)
+    arch = parse_arch(architecture)
+    used = (MMAS[name] for name in dict.fromkeys(re.findall(r"\bmma_m\w+", text)) if name in MMAS)
     lines = [_twin(mma, arch) for mma in used]
-    if WMMA.search(source.text):
-        called = dict.fromkeys(re.findall(r"\bwmma_(?:row|col)_\w+", source.text))
+    if PTX in text:
+        lines.append('#include "ptx.hpp"')
+    if WMMA.search(text):
+        called = dict.fromkeys(re.findall(r"\bwmma_(?:row|col)_\w+", text))
         lines += ['#include "wmma.hpp"', *(_wmma_twin(WMMAS[name], arch) for name in called if name in WMMAS)]
-    if HOPPER.search(source.text):
-        called = dict.fromkeys(re.findall(r"\bwgmma_m64n\w+", source.text))
+    if HOPPER.search(text):
+        called = dict.fromkeys(re.findall(r"\bwgmma_m64n\w+", text))
         known = wgmmas() if called else {}
         lines += ['#include "hopper.hpp"', *(_warpgroup_twin(known[name]) for name in called if name in known)]
     return "".join(f"{line}\n" for line in lines)

@@ -23,6 +23,7 @@ enum class State : uint8_t {
   at_syncthreads,
   at_named_barrier,
   at_warp_barrier,
+  at_active_mask,
   at_warpgroup,  // a product of its 128 threads, of which some have not come
   at_mbarrier,
   at_cluster_barrier,

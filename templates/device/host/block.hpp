@@ -51,7 +51,7 @@ class Block {
       const bool progress = run_ready_threads();
       finish_blocks();
       if (alive_ == 0) return races.finish_block();
-      if (release_block_barriers()) continue;
+      if (release_block_barriers() || release_active_masks()) continue;
       if (!progress && !(asynchronous != nullptr && asynchronous->proceed())) report_deadlock();
     }
   }
@@ -142,6 +142,14 @@ class Block {
     if (states_[index()] != State::ready) hand_over();
   }
 
+  // The lanes of the running thread's warp that are at this line, too, once no other lane of it can run: GPUs promise
+  // less, and mostly give that.
+  unsigned active_mask(unsigned line) {
+    ++at_active_mask_;
+    wait(State::at_active_mask, line);
+    return running_->mask;
+  }
+
   // The threads of the running one's warpgroup come to an instruction; the last one makes them `act`.
   void warpgroup_collective(void* operand, WarpgroupAct act, unsigned line) {
     const unsigned number = index() / WARPGROUP, first = number * WARPGROUP;
@@ -209,7 +217,7 @@ class Block {
     random_ = {seed * 0x2545F4914F6CDD1Du + index};
     count_ = threads;
     alive_ = cluster.ranks * cluster.threads;
-    rank_ = 0;
+    rank_ = at_active_mask_ = 0;
     blockIdx = {index, 0, 0};
     for (unsigned rank = 0; rank < cluster.ranks; ++rank) {
       blocks_[rank] = {};
@@ -319,6 +327,34 @@ class Block {
       released = true;
     }
     return released;
+  }
+
+  // Of warps that have no thread left that runs; whether there was one.
+  bool release_active_masks() {
+    bool released = false;
+    for (unsigned warp = 0; at_active_mask_ > 0 && warp < count_; warp += WARP) {
+      if (ready_[warp / WARP] != 0) continue;
+      const unsigned end = std::min(count_, warp + WARP);
+      for (unsigned t = warp; t < end; ++t)
+        if (states_[t] == State::at_active_mask) released = release_active_mask(t, end) || released;
+    }
+    return released;
+  }
+
+  // Those from thread `first` to `end` that wait at its line.
+  bool release_active_mask(unsigned first, unsigned end) {
+    const auto is_there = [&](unsigned t) {
+      return states_[t] == State::at_active_mask && threads_[t].line == threads_[first].line;
+    };
+    unsigned mask = 0;
+    for (unsigned t = first; t < end; ++t) mask |= unsigned(is_there(t)) << t % WARP;
+    for (unsigned t = end; t-- > first;) {
+      if (!is_there(t)) continue;
+      threads_[t].mask = mask;
+      become(t, State::ready);
+      --at_active_mask_;
+    }
+    return true;
   }
 
   // CUDA asks that all threads of the block come to the same __syncthreads. `first` is the first of them.
@@ -496,6 +532,7 @@ class Block {
   unsigned rank_ = 0;  // of the block that runs
   unsigned count_ = 0;
   unsigned alive_ = 0;
+  unsigned at_active_mask_ = 0;  // threads
   unsigned next_ = 0;  // of the order, in this round
   bool natural_order_ = false;
 };

@@ -40,6 +40,7 @@ struct Stop {
       case State::at_registers: return "wait at line " + std::to_string(line) + " for " + asynchronous->describe(state, barrier);
       case State::at_cluster_barrier: return "wait at the cluster's barrier" + of_line + counted + "arrived";
       case State::at_warp_barrier: return "wait at the warp collective" + of_line;
+      case State::at_active_mask: return "wait at the __activemask" + of_line;
       case State::exited: return "have exited";
       case State::ready: break;
     }

@@ -26,6 +26,7 @@
 #include "matrix_runtime.hpp"
 #include "memory.hpp"
 #include "parameters.hpp"
+#include "ptx_runtime.hpp"
 #include "race_callbacks.hpp"
 #include "races.hpp"
 #include "request.hpp"

@@ -298,7 +298,20 @@ inline long long clock64() {
 // A promise to the compiler; a broken one is told, where a GPU may do anything.
 #define __builtin_assume(...) ((__VA_ARGS__) ? void() : gemmgen::broken_assumption(#__VA_ARGS__, __LINE__))
 
-inline size_t __cvta_generic_to_shared(const void* address) { return reinterpret_cast<size_t>(address); }
+namespace gemmgen {
+unsigned shared_window(const void* shared);
+void* address_in(char space, uint64_t address, unsigned bytes, int line);
+unsigned active_mask(int line);
+}
+
+// An address of shared memory as a GPU counts it, which inline PTX takes, and back.
+inline size_t __cvta_generic_to_shared(const void* address) { return gemmgen::shared_window(address); }
+inline void* __cvta_shared_to_generic(size_t address, int line = __builtin_LINE()) {
+  return gemmgen::address_in('s', address, 1, line);
+}
+inline size_t __cvta_generic_to_global(const void* address) { return reinterpret_cast<size_t>(address); }
+inline void* __cvta_global_to_generic(size_t address) { return reinterpret_cast<void*>(address); }
+inline unsigned __activemask(int line = __builtin_LINE()) { return gemmgen::active_mask(line); }
 
 // The runtime's side. `line` is the caller's line in the .cu, for diagnoses.
 namespace gemmgen {

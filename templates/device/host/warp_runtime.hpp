@@ -14,6 +14,7 @@ void block_barrier(int line) { block.block_barrier(unsigned(line)); }
 unsigned block_vote(bool vote, int line) { return block.block_vote(vote, unsigned(line)); }
 
 unsigned lane() { return block.lane(); }
+unsigned active_mask(int line) { return block.active_mask(unsigned(line)); }
 
 void named_barrier(unsigned number, unsigned threads, bool waits, int line) {
   block.named_barrier(number, threads, waits, unsigned(line));
