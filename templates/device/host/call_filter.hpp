@@ -38,6 +38,8 @@ constexpr uint32_t MACHINE = 0;  // not known: nothing is filtered
 constexpr uint32_t MOST_CALLS = 0;
 #endif
 
+constexpr unsigned CLONE_TICKET = 2;  // the argument of clone that has no use where it stands for fork
+
 class CallFilter {
  public:
   CallFilter() {
@@ -74,6 +76,19 @@ class CallFilter {
     add(BPF_RET | BPF_K, other);
   }
 
+  // Where an argument has a bit of `mask`, or another one is not `value`; and where neither holds.
+  void on_bits_or_other(long call, unsigned argument, uint32_t mask, unsigned other, uint64_t value, uint32_t either, uint32_t neither) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, uint32_t(call), 0, 8);
+    load(lower(argument));
+    add(BPF_JMP | BPF_JSET | BPF_K, mask, 4, 0);
+    load(lower(other));
+    add(BPF_JMP | BPF_JEQ | BPF_K, uint32_t(value), 0, 2);
+    load(lower(other) + 4);
+    add(BPF_JMP | BPF_JEQ | BPF_K, uint32_t(value >> 32), 1, 0);
+    add(BPF_RET | BPF_K, either);
+    add(BPF_RET | BPF_K, neither);
+  }
+
   // From now on and for good; what no rule names is answered by `otherwise`. Needs no_new_privs. False where it cannot be.
   bool install(uint32_t otherwise) {
     if (MACHINE == 0) return false;
@@ -107,6 +122,7 @@ const Call CALLS_TOLD[] = {
     GEMMGEN_CALL(execve, "starts a program"),
     GEMMGEN_CALL(execveat, "starts a program"),
     GEMMGEN_CALL(clone, "starts a process or a thread"),
+    GEMMGEN_CALL(pipe2, "makes a pipe to another process"),
     GEMMGEN_CALL(openat, "opens a file", true),
     GEMMGEN_CALL(unlinkat, "removes a file"),
     GEMMGEN_CALL(renameat2, "renames a file"),
@@ -131,7 +147,9 @@ const Call CALLS_TOLD[] = {
     GEMMGEN_CALL(setsid, "leaves its process group"),
     GEMMGEN_CALL(setpgid, "leaves its process group"),
 #if defined(__x86_64__)  // calls of old
+    GEMMGEN_CALL(fork, "starts a process"),
     GEMMGEN_CALL(vfork, "starts a process"),
+    GEMMGEN_CALL(pipe, "makes a pipe to another process"),
     GEMMGEN_CALL(open, "opens a file", true),
     GEMMGEN_CALL(creat, "makes a file", true),
     GEMMGEN_CALL(unlink, "removes a file"),

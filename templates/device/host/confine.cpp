@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -92,11 +93,13 @@ void limit_resources() {
 constexpr uint32_t NAMESPACES =
     CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
-// The emulator computes in memory that it has, and forks helpers. `program` may be started, once.
-bool filter_kernel(int program) {
+// The emulator computes in memory that it has, and starts helpers, by a clone that names the `ticket` which it is told: no
+// other call starts a process. `program` may be started, once.
+bool filter_kernel(int program, uint64_t ticket) {
   CallFilter filter;
   filter.on_value(__NR_execveat, 0, uint64_t(program), ALLOWED, TOLD);
-  filter.on_bits(__NR_clone, 0, CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_UNTRACED | NAMESPACES, TOLD, ALLOWED);
+  const uint32_t unlike_fork = CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_UNTRACED | NAMESPACES;
+  filter.on_bits_or_other(__NR_clone, 0, unlike_fork, CLONE_TICKET, ticket, TOLD, ALLOWED);
   filter.on_bits(__NR_openat, 2, O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND, TOLD, ALLOWED);  // to read: Landlock's
   filter.on_value(__NR_tgkill, 0, uint64_t(getpid()), ALLOWED, UNKNOWN);                    // abort
   filter.on_value(__NR_ioctl, 1, TCGETS, ALLOWED, FORBIDDEN);                               // is it a terminal?
@@ -113,7 +116,7 @@ bool filter_kernel(int program) {
       __NR_getrandom, __NR_uname, __NR_sysinfo, __NR_getuid, __NR_geteuid, __NR_getgid, __NR_getegid, __NR_seccomp,
       __NR_restart_syscall,
 #if defined(__x86_64__)
-      __NR_arch_prctl, __NR_access, __NR_stat, __NR_lstat, __NR_readlink, __NR_dup2, __NR_fork, __NR_getrlimit, __NR_time,
+      __NR_arch_prctl, __NR_access, __NR_stat, __NR_lstat, __NR_readlink, __NR_dup2, __NR_getrlimit, __NR_time,
 #endif
   };
   for (long call : needed) filter.on(call, ALLOWED);
@@ -172,9 +175,12 @@ int start_kernel(int count, char** values) {
   Landlock files;
   for (int i = PASSED; i < count; ++i) files.allow(values[i], READ);
   files.install();
-  filter_kernel(TICKET);
-  char name[] = "emulator";
-  char* const arguments[] = {name, nullptr};
+  uint64_t ticket = 0;
+  if (getrandom(&ticket, sizeof ticket, 0) != sizeof ticket) return fail("a random number");
+  filter_kernel(TICKET, ticket);
+  char name[] = "emulator", number[32];
+  snprintf(number, sizeof number, "%llu", static_cast<unsigned long long>(ticket));
+  char* const arguments[] = {name, number, nullptr};
   char* const environment[] = {nullptr};  // it may hold what is nobody's business
   syscall(__NR_execveat, TICKET, "", arguments, environment, AT_EMPTY_PATH);
   return fail("the emulator does not start");

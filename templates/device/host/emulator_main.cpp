@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <memory>  // before the macros of gemmgen_emulator.hpp
 
 #include "async_copy.hpp"
@@ -118,8 +120,19 @@ __attribute__((constructor(101))) void guard() {
 
 }  // namespace gemmgen
 
-int main() {
+// Its environment is empty, and what a kernel computes hangs on none.
+extern "C" char* getenv(const char* name) noexcept {
+  if (gemmgen::block.in_kernel())
+    gemmgen::fail("crash", {}, "%s reads the environment (getenv of %.40s), which no kernel may", gemmgen::block.where().c_str(), name);
+  return nullptr;
+}
+
+int main(int count, char** words) {
   using namespace gemmgen;
+  if (count > 1) {
+    fork_ticket = std::strtoull(words[1], nullptr, 10);
+    std::memset(words[1], 0, std::strlen(words[1]));
+  }
   printed = dup(STDOUT_FILENO);
   share_next_block();
   shared_memory.protect_gaps();
