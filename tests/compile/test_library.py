@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 import re
 import shutil
 import subprocess
@@ -15,7 +17,7 @@ import gemmgen
 from gemmgen.artifacts.library.building import library_texts
 from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Member, Needs
-from gemmgen.artifacts.library.rules import choose
+from gemmgen.artifacts.library.rules import Choice, choose
 from gemmgen.artifacts.library.spec import spec_from
 from gemmgen.artifacts.library.table import Sizes
 from gemmgen.artifacts.library.texts import LibraryText
@@ -189,3 +191,72 @@ def test_a_project_of_ten_lines_takes_a_library_in(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
     said = subprocess.run([tmp_path / "build" / "client"], capture_output=True, text=True, check=True).stdout
     assert said.endswith("is too small: M = -1 is not in 0 to 2147418112")
+
+
+CALLS = """#include "mylib.h"
+#include <chrono>
+#include <cstdio>
+int main()
+{
+    mylib_args call = {};
+    call.A = call.B = call.C = reinterpret_cast<void*>(4096);
+    while (std::scanf("%d %d %d %d", &call.M, &call.N, &call.K, &call.batch) == 4) {
+        call.stride_a = 1LL * call.M * call.K, call.stride_b = 1LL * call.N * call.K;
+        call.stride_c = 1LL * call.M * call.N;
+        const auto begin = std::chrono::steady_clock::now();
+        for (int i = 0; i < 999; ++i) mylib_kernel(&call);
+        const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+        std::printf("%s %.1f\\n", mylib_kernel(&call), took.count());
+    }
+}
+"""
+
+
+class Near:
+    """A clock of a GPU that is played: each kernel is the fastest near one size of C."""
+
+    kind: Literal["measured", "predicted"] = "measured"
+    spec, most = DEVICES["H200"], 256
+
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+        octaves = [math.log2(m * n * k) / 3 for m, n, k in points]
+        return [[10 + (octave - 5 - number) ** 2 for number in range(len(members))] for octave in octaves]
+
+
+def dispatcher_of(folder: Path, members: int) -> tuple[Choice, Path]:
+    """A library of so many kernels whose three sizes vary, and a program that says where calls go: no kernel runs."""
+    fields = {"name": "any", "types": "bf16", "M": "16..2048", "N": "16..2048", "K": "16..2048", "batch": 8}
+    spec = spec_from({"name": "mylib", "product": [fields]}, "sm_90", folder)
+    (product,), naive, mma = spec.products, FAMILIES["naive"], FAMILIES["mma"]
+    kernels = [Member(product, render(product.general, naive, naive.default(product.general)), "sm_90")]
+    problem = product.aligned(512, 512, 512)
+    tiles = [(m, n) for m in (32, 64, 128) for n in (32, 64, 128)][: members - 1]
+    for rows, columns in tiles:
+        config = mma.default(problem).with_values(BM=rows, BN=columns, WM=32, WN=32)
+        kernels.append(Member(product, render(problem, mma, config, "sm_80"), "sm_90"))
+    choice = choose(product, "sm_90", kernels, Near())
+    for name, text in library_texts(LibraryText(spec, (choice,))).items():
+        (folder / name.replace(".cu", ".cpp")).write_text(text)
+    (folder / "calls.cpp").write_text(CALLS)
+    (folder / "device.cpp").write_text(DEVICE)
+    missing = [f"{one.name}_{what}" for one in choice.kernels for what in ("launch", "workspace_bytes", "refusal")]
+    nowhere = [f"-Xlinker=--defsym={name}=0" for name in (*missing, "cudaGetErrorString")]
+    command = (*NVCC, "-O3", "-cudart", "none", *nowhere, "mylib.cpp", "calls.cpp", "device.cpp", "-o", "calls")
+    built = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return choice, folder / "calls"
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
+def test_the_dispatcher_estimates_as_python_does(tmp_path: Path) -> None:
+    choice, program = dispatcher_of(tmp_path, 7)
+    assert max(len(rule.kernels) for rule in choice.rules) >= 3
+    rule, random_ = choice.rules[0], random.Random(0)
+    drawn = [tuple(round(2 ** random_.uniform(3, 13)) for _ in range(3)) for _ in range(300)]
+    sizes = [(m, n // 8 * 8 + 8, k // 8 * 8 + 8) for m, n, k in drawn]
+    batches = [random_.choice((1, 8, 100)) for _ in sizes]
+    lines = "\n".join(f"{m} {n} {k} {batch}" for (m, n, k), batch in zip(sizes, batches, strict=True))
+    said = subprocess.run([program], input=lines, capture_output=True, text=True, check=True).stdout.split()[::2]
+    wanted = [choice.members[rule.kernel(one, batch)].name for one, batch in zip(sizes, batches, strict=True)]
+    assert said == wanted
+    assert len(set(said)) >= 3

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from itertools import product as combinations
 from pathlib import Path
 from typing import Any, Literal
@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 
 import gemmgen
 from gemmgen.arrays.library import read_library
-from gemmgen.artifacts.library import rules
-from gemmgen.artifacts.library.between import times_between
 from gemmgen.artifacts.library.building import choice_document, library_texts
 from gemmgen.artifacts.library.clocks import Predicted
+from gemmgen.artifacts.library.estimates import Axis, Tiling, estimated, estimates_from, octave, terms
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.known import known_or
 from gemmgen.artifacts.library.members import Member, Needs, case_of
@@ -32,7 +31,7 @@ from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.cli import main
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.render import render
-from gemmgen.problem.device import DEVICES, DeviceSpec
+from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import InvalidInput
@@ -235,14 +234,13 @@ def test_rules_send_no_call_to_a_kernel_that_cannot_serve_it(listed: list[int]) 
     assert choice.kind == "predicted"
     assert choice.rules[-1].needs is Needs.NONE
     for rule in choice.rules:
-        kernel = choice.members[rule.kernel]
-        assert kernel.needs in rule.needs
-        for name, size in kernel.fixed.items():
-            place = FEATURES.index(name)
-            assert rule.box.least[place] == rule.box.most[place] == size
-        assert rule is next(  # the self-test's call reaches it
-            one for one in choice.rules if one.needs in rule.needs and one.box.holds(rule.example)
-        )
+        for number, example in zip(rule.kernels, rule.examples, strict=True):
+            kernel = choice.members[number]
+            assert kernel.needs in rule.needs
+            for name, size in kernel.fixed.items():
+                place = FEATURES.index(name)
+                assert rule.box.least[place] == rule.box.most[place] == size
+            assert choice.chosen(example, rule.needs) == number  # the self-test's call reaches it
 
 
 class FromARule:
@@ -259,21 +257,6 @@ class FromARule:
         ]
 
 
-@dataclass(frozen=True)
-class FromTheModel:
-    """A clock whose measurements are the model's times, each kernel's by a factor of its own: 2 to begin with."""
-
-    most: int
-    steps: float = 0.0  # from one kernel's factor to the next
-    kind: Literal["measured", "predicted"] = "measured"
-    spec: DeviceSpec = DEVICES["H200"]
-
-    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
-        factors = [2 + number * self.steps for number in range(len(members))]
-        rows = Predicted(self.spec).times(members, points, given)
-        return [[time * factor for time, factor in zip(row, factors, strict=True)] for row in rows]
-
-
 def square_products() -> tuple[Product, list[Contestant]]:
     """A product of three ranges, and kernels of several tiles."""
     product = product_of(M="64..4096", N="64..4096", K=512)
@@ -284,24 +267,76 @@ def square_products() -> tuple[Product, list[Contestant]]:
     return product, [member(product, product.general), *(Member(product, source, "sm_80") for source in made)]
 
 
-def test_times_between_measured_ones_are_the_models_corrected() -> None:
-    _, members = square_products()
-    clock, points, sizes = FromTheModel(64, steps=0.1), [(64, 64, 512), (700, 900, 512)], [(333, 2000, 512)]
-    times = clock.times(members, points, Needs.ALIGNED)
-    (found,) = times_between(members, points, times, sizes, clock.spec)
-    (wanted,) = clock.times(members, sizes, Needs.ALIGNED)
-    assert found == pytest.approx(wanted)
-    times[1][0] = math.inf  # of the nearest point
-    (failed, *others), *_ = times_between(members, points, times, sizes, clock.spec)
-    assert math.isinf(failed) and others == pytest.approx(wanted[1:])
+def test_estimates_give_back_times_that_are_made_of_what_they_count() -> None:
+    ranges = [SizeRange((), 16, 4096), SizeRange((), 16, 4096), SizeRange((512,))]
+    tilings = [Tiling(64, 64, 1, 528), Tiling(128, 256, 2, 132)]
+    points = grid_of(ranges, (), 256)
+    costs = [(3.0, 1.0, 0.002, 0.3, 0.001, 1e-6, 1e-7), (5.0, 2.0, 0.003, 0.1, 0.002, 2e-6, 1e-7)]
+
+    def times(sizes: Sizes) -> list[float]:
+        counts = [terms(tiling, 132, sizes, 3) for tiling in tilings]
+        return [sum(a * b for a, b in zip(one, count, strict=True)) for one, count in zip(costs, counts, strict=True)]
+
+    made = estimated(ranges, tilings, points, [times(sizes) for sizes in points], 132, 3)
+    for sizes in [(100, 3000, 512), (1111, 2222, 512), (4000, 17, 512)]:
+        assert made.times_us(sizes, 3) == pytest.approx(times(sizes), rel=0.02)
+    assert estimates_from(json.loads(json_text(asdict(made)))) == made
 
 
-def test_rules_are_made_of_sizes_between_those_that_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 4095, 4096, 8192, SIZE_LIMIT])
+def test_octaves_are_logarithms_at_powers_of_two(size: int) -> None:
+    assert octave(size) == pytest.approx(math.log2(size), abs=0.0861)
+    assert octave(size) == math.log2(size) or size & (size - 1)
+    axis = Axis.of(SizeRange((), 4, 4096), 6)
+    assert axis.place(1) == (0, 0) and axis.place(SIZE_LIMIT) == (4, 1)
+    assert axis.sizes == (4, 16, 64, 256, 1024, 4096)
+
+
+def played_times(members: Sequence[Contestant], sizes: Sizes) -> list[float]:
+    """The model's times, each kernel's by a factor of its own that changes slowly with the sizes."""
+    octaves = math.log2(sizes[0]) + math.log2(sizes[1]) / 2
+    rows = Predicted(DEVICES["H200"]).times(members, [sizes], Needs.ALIGNED)[0]
+    phases = [dict(one.source.launch.grid)["N"] for one in members if isinstance(one, Member)]
+    return [time * (1 + 0.2 * math.sin(octaves / 2 + phase)) for time, phase in zip(rows, phases, strict=True)]
+
+
+class Played:
+    """A clock of a GPU that is played; `failing` is a kernel that cannot compute one of the sizes."""
+
+    kind: Literal["measured", "predicted"] = "measured"
+    spec, most = DEVICES["H200"], 256
+
+    def __init__(self, failing: Contestant | None = None) -> None:
+        self.failing = failing
+
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+        rows = [played_times(members, sizes) for sizes in points]
+        if self.failing in members:
+            rows[5][members.index(self.failing)] = math.inf
+        return rows
+
+
+def test_where_two_sizes_vary_the_least_estimate_decides() -> None:
+    """By the same times boxes lose more than twice as much."""
     product, members = square_products()
-    regret = choose(product, "sm_80", members, FromTheModel(64)).regret
-    monkeypatch.setattr(rules, "BETWEEN", 0)
-    alone = choose(product, "sm_80", members, FromTheModel(64)).regret
-    assert regret.mean < alone.mean / 2, (regret, alone)
+    choice = choose(product, "sm_80", members, Played())
+    assert [rule.estimates is None for rule in choice.rules] == [False, True]
+    assert choice.regret.mean < 0.003 and choice.regret.p95 < 0.03, choice.regret
+    points = [point.sizes for point in choice.times]
+    found = regions(points, [played_times(choice.members, sizes) for sizes in points])
+    ratios = []
+    for drawn in choice.drawn:
+        times = played_times(choice.members, drawn.sizes)
+        ratios.append(times[chosen(found, drawn.sizes) or 0] / min(times))
+    assert regret_of(ratios).mean > 2 * choice.regret.mean
+
+
+def test_a_kernel_that_failed_at_a_size_is_not_estimated() -> None:
+    product, members = square_products()
+    best = choose(product, "sm_80", members, Played()).rules[0].kernels
+    failing = members[-1]
+    assert failing in choose(product, "sm_80", members, Played()).members, best
+    assert failing not in choose(product, "sm_80", members, Played(failing)).members
 
 
 def _unloaded(source: object) -> Any:
@@ -312,7 +347,7 @@ def test_cublaslt_serves_what_it_is_faster_at_and_nothing_else(tmp_path: Path) -
     product = product_of(N=[64], K=[64])
     members = [*(member(product, one) for one in (product.general, product.aligned(64, 64, 64))), CublasLt(product)]
     choice = choose(product, "sm_90", members, FromARule())
-    names = {rule.box.least[0]: choice.members[rule.kernel].name for rule in choice.rules if rule.needs}
+    names = {rule.box.least[0]: choice.members[rule.kernels[0]].name for rule in choice.rules if rule.needs}
     assert [name == "cublasLt" for _, name in sorted(names.items())] == [False, True]
     assert choice.members[choice.chosen((4096, 64, 0), Needs.ALIGNED)] in choice.kernels  # it takes no K = 0
     assert choice.members[choice.chosen((4096, 65, 65), Needs.NONE)] in choice.kernels

@@ -23,7 +23,7 @@ from gemmgen.artifacts.library.clocks import Measured, Predicted
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.known import Remembered, certificate_key, known_or, winner_of
 from gemmgen.artifacts.library.members import Member
-from gemmgen.artifacts.library.rules import Choice, Clock, choose
+from gemmgen.artifacts.library.rules import Choice, Clock, Rule, choose
 from gemmgen.artifacts.library.spec import Product, Spec
 from gemmgen.artifacts.library.table import AXES
 from gemmgen.artifacts.library.texts import LibraryText
@@ -324,15 +324,7 @@ def choice_document(choice: Choice) -> Document:
         "product": choice.product.name,
         "arch": choice.arch,
         "kernels": [_member_document(member, choice.arch) for member in choice.members],
-        "rules": [
-            {
-                "needs": rule.needs.text,
-                "least": list(rule.box.least),
-                "most": list(rule.box.most),
-                "kernel": names[rule.kernel],
-            }
-            for rule in choice.rules
-        ],
+        "rules": [rule_document(rule, names) for rule in choice.rules],
         "times": {
             "kind": choice.kind,
             "device": choice.device,
@@ -350,6 +342,14 @@ def choice_document(choice: Choice) -> Document:
             "drawn": [[one.given.text, *one.sizes, _rounded(one.us), _rounded(one.best_us)] for one in choice.drawn],
         },
     }
+
+
+def rule_document(rule: Rule, names: Sequence[str]) -> Document:
+    """A rule, of kernels by their `names`: see `rule_from`."""
+    box = {"needs": rule.needs.text, "least": list(rule.box.least), "most": list(rule.box.most)}
+    if rule.estimates is None:
+        return {**box, "kernel": names[rule.kernels[0]]}
+    return {**box, "kernels": [names[one] for one in rule.kernels], "estimates": asdict(rule.estimates)}
 
 
 def _member_document(member: Contestant, arch: str) -> Document:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gemmgen.artifacts.library.estimates import Tiling
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.spec import Product
 from gemmgen.artifacts.library.table import Sizes
+from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.types import Compute
 
@@ -34,6 +36,10 @@ class CublasLt:
     def serves(self, sizes: Sizes, given: Needs) -> bool:
         """As `Member.serves`."""
         return self.needs in given
+
+    def tiling(self, device: DeviceSpec) -> Tiling:
+        """Tiles that are usual: it does not say which it takes."""
+        return Tiling(128, 128, 1, device.sms)
 
     @property
     def types(self) -> tuple[str, ...]:

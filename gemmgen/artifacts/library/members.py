@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from gemmgen.artifacts.interface import Interface
+from gemmgen.artifacts.library.estimates import Tiling
 from gemmgen.artifacts.library.spec import CHUNK, Product
 from gemmgen.artifacts.library.table import Sizes
 from gemmgen.kernel.families import plan_of
@@ -17,6 +18,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
@@ -132,6 +134,12 @@ class Member:
         """Whether it computes products of these sizes by calls that keep what is `given`."""
         wanted = dict(zip("MNK", sizes, strict=True))
         return self.needs in given and all(wanted[name] == size for name, size in self.fixed.items())
+
+    def tiling(self, device: DeviceSpec) -> Tiling:
+        """How it divides C, and how much of it runs at once on a card."""
+        launch, registers = self.source.launch, self.compiled.registers if self.compiled else None
+        tiles, at_once = dict(launch.grid), predict(self._plan, device, registers).occupancy.blocks * device.sms
+        return Tiling(tiles.get("M", SIZE_LIMIT), tiles.get("N", SIZE_LIMIT), launch.blocks_per_tile, max(1, at_once))
 
     def predicted_us(self, sizes: Sizes, device: DeviceSpec) -> float:
         """The model's time of a product of these sizes, in microseconds."""

@@ -12,12 +12,15 @@ from itertools import product as combinations
 from operator import or_
 from typing import Literal, Protocol
 
-from gemmgen.artifacts.library.between import times_between
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.artifacts.library.estimates import Estimates, Numbers, estimated
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import Product
-from gemmgen.artifacts.library.table import AXES, WORTH, Box, Regret, Sizes, paying, regions, regret_of
+from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of, without_idle
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
@@ -27,9 +30,6 @@ FINEST = 1.15  # of the ratios from a size of the grid to the next
 BOUNDARIES = 512  # rows or columns up to which the grid has those that fill tiles, and one more
 # Of the mean of log(time): a kernel without which choices lose less is left out. Predictions err by a fifth.
 PAYS = {"measured": 0.003, "predicted": 0.02}
-# Sizes at which times are interpolated between those that are measured, and what a rule made of them has to save, as
-# they are less noisy. On an H200's times of 5 and 6 kernels such rules lose about half of what others do, or less.
-BETWEEN, BETWEEN_WORTH = 2000, 0.0001
 DRAWN, ATTEMPTS = 200, 10  # sizes for the regret, and for each as many draws where it was seen
 
 
@@ -60,15 +60,21 @@ class Clock(Protocol):
 
 @dataclass(frozen=True)
 class Rule:
-    """Calls that keep what it `needs` and whose sizes are in the box go to a kernel, by its number.
+    """Calls that keep what it `needs` and whose sizes are in the box go to one of `kernels`, by their numbers.
 
-    example  sizes of such a call, which no earlier rule takes
+    estimates  of the time of each, where there are several: the least decides
+    examples   for each kernel the sizes of a call that goes to it, which no earlier rule takes
     """
 
     needs: Needs
     box: Box
-    kernel: int
-    example: Sizes
+    kernels: tuple[int, ...]
+    examples: tuple[Sizes, ...]
+    estimates: Estimates | None = None
+
+    def kernel(self, sizes: Sizes, batch: int = 1) -> int:
+        """The number of the one that serves a call of these sizes."""
+        return self.kernels[0 if self.estimates is None else self.estimates.best(sizes, batch)]
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,7 @@ class Drawn:
 class Choice:
     """The kernels of a product on one architecture, and the rules that choose among them; the first that fits counts.
 
-    times  what the rules were made of, those aside that were interpolated between measured ones
+    times  what the rules were made of
     drawn  sizes that are not among these
     """
 
@@ -120,7 +126,8 @@ class Choice:
 
     def chosen(self, sizes: Sizes, given: Needs) -> int:
         """The number of the kernel that a call goes to."""
-        return next(rule.kernel for rule in self.rules if rule.needs in given and rule.box.holds(sizes))
+        rule = next(rule for rule in self.rules if rule.needs in given and rule.box.holds(sizes))
+        return rule.kernel(sizes, self.product.batch or 1)
 
 
 def choose(product: Product, arch: str, members: Sequence[Contestant], clock: Clock, *, seed: int = 0) -> Choice:
@@ -135,14 +142,14 @@ def choose(product: Product, arch: str, members: Sequence[Contestant], clock: Cl
     rules: list[Rule] = []
     for section in _sections(members):
         timed, made = _section_rules(section, product, members, clock)
-        own = any(_section_of(members[rule.kernel]) == section for rule in made)
+        own = any(_section_of(members[one]) == section for rule in made for one in rule.kernels)
         if own:
             points += timed
             rules += made
-    kept = sorted({rule.kernel for rule in rules})
+    kept = sorted({one for rule in rules for one in rule.kernels})
     numbers = {old: new for new, old in enumerate(kept)}
     final = tuple(members[number] for number in kept)
-    renamed = tuple(replace(rule, kernel=numbers[rule.kernel]) for rule in rules)
+    renamed = tuple(replace(rule, kernels=tuple(numbers[one] for one in rule.kernels)) for rule in rules)
     shown = tuple(_renumbered(point, numbers) for point in points)
     chosen = Choice(product, arch, final, renamed, clock.kind, clock.spec.name, shown)
     return replace(chosen, drawn=tuple(_draw(chosen, clock, seed)))
@@ -179,21 +186,68 @@ def _section_rules(
     ranges = _reached(section, product, members)
     grid = grid_of(ranges, taken, clock.most)
     if len(taken) == 1:
-        return [], [Rule(section.needs, box, numbers[0], grid[len(grid) // 2])]
+        return [], [Rule(section.needs, box, (numbers[0],), (grid[len(grid) // 2],))]
     times = clock.times(taken, grid, section.needs)
-    worth = paying(grid, times, box, least=PAYS[clock.kind])
-    kept, served = [taken[one] for one in worth], [[row[one] for one in worth] for row in times]
-    more = _more_sizes(ranges, grid) if clock.kind == "measured" and len(kept) > 1 else []
-    between = times_between(kept, grid, served, more, clock.spec) if more else []
+    if are_spread(ranges):
+        made = [_estimates_rule(product, ranges, taken, grid, times, clock)]
+    else:
+        made = _box_rules(taken, grid, times, box, clock)
     rules = [
-        Rule(section.needs, _some_depth(one.box, kept[one.kernel]), numbers[worth[one.kernel]], one.example)
-        for one in regions([*grid, *more], [*served, *between], box, BETWEEN_WORTH if more else WORTH)
+        Rule(section.needs, one.box.within(fixed), tuple(numbers[n] for n in one.kernels), one.examples, one.estimates)
+        for one in made
     ]
     points = [
         Point(section.needs, sizes, dict(zip(numbers, row, strict=True)))
         for sizes, row in zip(grid, times, strict=True)
     ]
     return points, rules
+
+
+def _box_rules(
+    members: Sequence[Contestant], grid: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box, clock: Clock
+) -> list[Rule]:
+    """A rule for each part of `box` that a kernel is the best for."""
+    worth = paying(grid, times, box, least=PAYS[clock.kind])
+    served = [[row[one] for one in worth] for row in times]
+    return [
+        Rule(Needs.NONE, _some_depth(one.box, members[worth[one.kernel]]), (worth[one.kernel],), (one.example,))
+        for one in regions(grid, served, box)
+    ]
+
+
+def _estimates_rule(
+    product: Product,
+    ranges: Sequence[SizeRange],
+    members: Sequence[Contestant],
+    grid: Sequence[Sizes],
+    times: Sequence[Sequence[float]],
+    clock: Clock,
+) -> Rule:
+    """One rule for all sizes: the kernel with the least estimate. Kernels that failed somewhere are left out."""
+    sound = [place for place, column in enumerate(zip(*times, strict=True)) if all(map(math.isfinite, column))]
+    require(bool(sound), f"no kernel of {product.name} could be timed at all {len(grid)} sizes")
+    batch, measured = product.batch or 1, np.array(times, np.float64)[:, sound]
+    tilings = [members[place].tiling(clock.spec) for place in sound]
+    made = estimated(ranges, tilings, grid, measured, clock.spec.sms, batch)
+    found = np.array([made.times_us(sizes, batch) for sizes in grid], np.float64)
+
+    def taken(some: tuple[int, ...]) -> float:
+        return float(np.log(np.take_along_axis(measured, _chosen(found, some)[:, None], axis=1)).mean())
+
+    worth = without_idle(len(sound), taken, PAYS[clock.kind])
+    chosen = _chosen(found, worth).tolist()
+    used = [one for one in worth if one in chosen]
+    examples = tuple(min((s for s, one in zip(grid, chosen, strict=True) if one == use), key=math.prod) for use in used)
+    several = made.of(used) if len(used) > 1 else None
+    kernels = tuple(sound[one] for one in used)
+    library = next((members[one] for one in kernels if isinstance(members[one], CublasLt)), members[kernels[0]])
+    return Rule(Needs.NONE, _some_depth(Box(), library), kernels, examples, several)
+
+
+def _chosen(found: Numbers, some: tuple[int, ...]) -> npt.NDArray[np.intp]:
+    """At each point, of `some` kernels the one with the least estimate."""
+    places: npt.NDArray[np.intp] = np.array(some, np.intp)[found[:, list(some)].argmin(axis=1)]
+    return places
 
 
 def _some_depth(box: Box, member: Contestant) -> Box:
@@ -218,7 +272,7 @@ def grid_of(ranges: Sequence[SizeRange], members: Sequence[Contestant], most: in
 
     Else each size of a single range is a ratio times the one before; those come to it that fill a tile of `members`.
     """
-    if _are_spread(ranges):
+    if are_spread(ranges):
         return _spread(ranges, most)
     ratio = FINEST
     while math.prod(len(one.points(ratio)) for one in ranges) > max(
@@ -229,7 +283,7 @@ def grid_of(ranges: Sequence[SizeRange], members: Sequence[Contestant], most: in
     return [(m, n, k) for m, n, k in combinations(*(sorted(one) for one in axes))]
 
 
-def _are_spread(ranges: Sequence[SizeRange]) -> bool:
+def are_spread(ranges: Sequence[SizeRange]) -> bool:
     return sum(not one.listed for one in ranges) > 1
 
 
@@ -246,14 +300,6 @@ def _spread(ranges: Sequence[SizeRange], most: int) -> list[Sizes]:
         m, n, k = (one.at(number / GOLDEN ** (place + 1) % 1.0) for place, one in enumerate(ranges))
         found[m, n, k] = None
     return list(found)
-
-
-def _more_sizes(ranges: Sequence[SizeRange], grid: Sequence[Sizes]) -> list[Sizes]:
-    """Where a grid is spread, sizes between those that it has."""
-    if not _are_spread(ranges):
-        return []
-    known = set(grid)
-    return [sizes for sizes in _spread(ranges, len(grid) + BETWEEN) if sizes not in known]
 
 
 def _boundaries(axis: str, sizes: SizeRange, members: Sequence[Contestant]) -> Iterator[int]:

@@ -48,6 +48,10 @@ class SizeRange:
         return cls((), int(ends[1]), int(ends[2]))
 
     @property
+    def smallest(self) -> int:
+        return self.listed[0] if self.listed else self.least
+
+    @property
     def largest(self) -> int:
         return self.listed[-1] if self.listed else self.most
 

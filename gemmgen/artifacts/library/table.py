@@ -112,11 +112,16 @@ def paying(
     least  of the mean of log(time): who loses less by a kernel's absence does without
     """
     values = np.array(times, np.float64)
-    kept = tuple(range(values.shape[1]))
-    lost = _taken(points, values, kept, box)
+    return without_idle(values.shape[1], lambda kept: _taken(points, values, kept, box), least)
+
+
+def without_idle(count: int, taken: Callable[[tuple[int, ...]], float], least: float) -> tuple[int, ...]:
+    """Of so many kernels those without which the mean of log(time), which `taken` says of some, is `least` more."""
+    kept = tuple(range(count))
+    lost = taken(kept)
     while len(kept) > 1:
         without = [tuple(one for one in kept if one != left) for left in kept]
-        losses = [_taken(points, values, some, box) for some in without]
+        losses = [taken(some) for some in without]
         place = min(range(len(kept)), key=lambda one: (losses[one], -one))  # of equals the first one stays
         if losses[place] - lost >= least:
             break
@@ -147,6 +152,7 @@ class Regret:
     """
 
     points: int
+    arithmetic: float
     mean: float
     p95: float
     worst: float
@@ -157,7 +163,8 @@ def regret_of(ratios: Sequence[float]) -> Regret:
     require(len(ratios) > 0, "regret of no sizes")
     values = np.array(ratios, np.float64)
     mean = math.exp(float(np.log(values).mean()))
-    return Regret(len(ratios), mean - 1, float(np.quantile(values, 0.95)) - 1, float(values.max()) - 1)
+    arithmetic = float(values.mean()) - 1
+    return Regret(len(ratios), arithmetic, mean - 1, float(np.quantile(values, 0.95)) - 1, float(values.max()) - 1)
 
 
 # How good it is to split behind each of the `steps` of points in a row, whose `costs` these are.

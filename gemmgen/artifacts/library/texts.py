@@ -8,6 +8,7 @@ from functools import cached_property
 
 from gemmgen.artifacts.arguments import Argument
 from gemmgen.artifacts.interface import Interface
+from gemmgen.artifacts.library.estimates import Estimates, Tiling
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, case_of
 from gemmgen.artifacts.library.rules import Choice, Rule
@@ -57,9 +58,10 @@ class ProductTest(SelfTest):
     @cached_property
     def reaches(self) -> tuple[Reach, ...]:
         return tuple(
-            Reach(choice, rule, case_of(choice.product, rule.example, rule.needs))
+            Reach(choice, kernel, case_of(choice.product, example, rule.needs))
             for choice in self.choices
             for rule in choice.rules
+            for kernel, example in zip(rule.kernels, rule.examples, strict=True)
         )
 
     def place(self, reach: Reach) -> int:
@@ -69,24 +71,52 @@ class ProductTest(SelfTest):
 
 @dataclass(frozen=True)
 class Reach:
-    """A call that a rule is to decide."""
+    """A call that is to go to a kernel, by its number."""
 
     choice: Choice
-    rule: Rule
+    number: int
     case: Case
 
     @property
     def kernel(self) -> str:
-        return self.choice.members[self.rule.kernel].name
+        return self.choice.members[self.number].name
 
 
 @dataclass(frozen=True)
 class RuleText:
-    """A rule: what it needs, the ranges of M, N, K and M * N in columns, and the kernel."""
+    """A rule: what it needs, the ranges of M, N, K and M * N in columns, and what decides: a kernel, or estimates."""
 
     needs: str
     columns: str
+    decides: str
+
+
+@dataclass(frozen=True)
+class EstimateText:
+    """A kernel among others: how it divides C, and what parts of a product cost it."""
+
     kernel: str
+    tiling: Tiling
+    costs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class EstimatesText:
+    """Times of kernels as the dispatcher estimates them. nodes: sizes, and the factor of each kernel there."""
+
+    name: str
+    estimates: Estimates
+    kernels: tuple[EstimateText, ...]
+
+    @property
+    def nodes(self) -> list[tuple[str, tuple[str, ...]]]:
+        rows = zip(
+            self.estimates.nodes, zip(*(one.factors for one in self.estimates.kernels), strict=True), strict=True
+        )
+        return [
+            (" x ".join(f"{size:.0f}" for size in sizes), tuple(f"{factor:>6.4g}" for factor in factors))
+            for sizes, factors in rows
+        ]
 
 
 @dataclass(frozen=True)
@@ -110,10 +140,35 @@ class TableText:
 
     @property
     def rules(self) -> tuple[RuleText, ...]:
+        rules = zip(self.choice.rules, self._ranges, strict=True)
+        return tuple(
+            RuleText(rule.needs.text, self._columns([f"{one}," for one in ranges]), self._decides(number, rule))
+            for number, (rule, ranges) in enumerate(rules)
+        )
+
+    def _decides(self, number: int, rule: Rule) -> str:
+        if rule.estimates is not None:
+            return f"nullptr, &{self._estimates_name(number)}"
+        return f"&{identifier(self.choice.members[rule.kernels[0]])}_kernel"
+
+    def _estimates_name(self, number: int) -> str:
+        """Of the rule of this number."""
+        return f"{self.name}_times_{number}"
+
+    @property
+    def estimates(self) -> tuple[EstimatesText, ...]:
+        """Of the rules that compare kernels' times."""
+        return tuple(
+            EstimatesText(self._estimates_name(number), rule.estimates, self._compared(rule, rule.estimates))
+            for number, rule in enumerate(self.choice.rules)
+            if rule.estimates is not None
+        )
+
+    def _compared(self, rule: Rule, estimates: Estimates) -> tuple[EstimateText, ...]:
         members = self.choice.members
         return tuple(
-            RuleText(rule.needs.text, self._columns([f"{one}," for one in ranges]), identifier(members[rule.kernel]))
-            for rule, ranges in zip(self.choice.rules, self._ranges, strict=True)
+            EstimateText(identifier(members[kernel]), one.tiling, tuple(f"{cost:.6g}" for cost in one.costs))
+            for kernel, one in zip(rule.kernels, estimates.kernels, strict=True)
         )
 
     @property
@@ -254,6 +309,11 @@ class LibraryText:
     @property
     def most(self) -> int:
         return SIZE_LIMIT
+
+    @property
+    def estimates(self) -> bool:
+        """Whether some rule compares estimated times."""
+        return any(table.estimates for product in self.products for table in product.tables)
 
     @property
     def calls_cublaslt(self) -> bool:

@@ -1,5 +1,8 @@
 /*# NAME.cu: the dispatcher. Host code only. #*/
 // The dispatcher of ${ lib.name }: which kernel serves which call. Rules are tried from the top, and the first that fits counts.
+//% if lib.estimates
+// Where it names several kernels, the one with the least estimated time serves.
+//% endif
 
 #include "${ lib.name }.h"
 
@@ -15,6 +18,9 @@
 #include <algorithm>
 #include <atomic>
 #include <climits>
+//% if lib.estimates
+#include <cmath>
+//% endif
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
@@ -67,10 +73,16 @@ struct Range {
 
 constexpr Range ALL = {0, MOST};
 
+//% if lib.estimates
+//% include "export/library/estimates.cu"
+//% endif
 struct Rule {
     unsigned needs;
     Range M, N, K, MN;  // of sizes, and of C's elements
     const Kernel* kernel;
+//% if lib.estimates
+    const Times* times = nullptr;  // of several kernels, where no single one is named
+//% endif
 };
 
 // The rules of a product for devices of a compute capability (80: 8.0) and, unless `exact`, newer ones.
@@ -114,11 +126,34 @@ constexpr Kernel ${ p.name }_cublasLt_kernel = {
 // ${ p.name }: C = ${ p.out.formula }
 //
 //% for t in p.tables
+//% for e in t.estimates
+constexpr Cost ${ e.name }_costs[] = {
+    // kernel, rows, columns, blocks, at_once,
+    //  start, wave, wave_k, turn, turn_k, c, ab
+//% for k in e.kernels
+    {&${ k.kernel }_kernel, ${ k.tiling.rows }, ${ k.tiling.columns }, ${ k.tiling.blocks }, ${ k.tiling.at_once },
+        ${ k.costs | join(", ") }},
+//% endfor
+};
+constexpr double ${ e.name }_factors[] = {  // of these kernels, for M x N x K
+//% for sizes, factors in e.nodes
+    ${ factors | join(", ") },  // ${ sizes }
+//% endfor
+};
+constexpr Times ${ e.name } = {
+    ${ e.estimates.sms }, ${ p.out.batched | lower }, ${ e.kernels | length },
+//% for axis in e.estimates.axes
+    {${ axis.first }, ${ axis.per_octave }, ${ axis.nodes }},
+//% endfor
+    ${ e.name }_costs, ${ e.name }_factors,
+};
+
+//% endfor
 // On ${ t.choice.arch }${ " alone" if t.exact }: ${ t.source }.
 constexpr Rule ${ t.name }[] = {
     // needs  ${ t.heading }kernel
 //% for r in t.rules
-    {${ "%-9s" | format(r.needs ~ ",") }${ r.columns }&${ r.kernel }_kernel},
+    {${ "%-9s" | format(r.needs ~ ",") }${ r.columns }${ r.decides }},
 //% endfor
 };
 
@@ -247,7 +282,7 @@ cudaError_t choose(const Args* args, Args& a, const Kernel*& kernel)
     const unsigned keeps = product.keeps(a);
     const Rule* rule = table->begin;
     while ((rule->needs & ~keeps) != 0 || !fits(*rule, a)) ++rule;  // the last rule fits every call
-    kernel = rule->kernel;
+    kernel = ${ "rule->times == nullptr ? rule->kernel : fastest(*rule->times, a)" if lib.estimates else "rule->kernel" };
     return cudaSuccess;
 }
 
@@ -271,8 +306,19 @@ extern "C" size_t ${ lib.name }_workspace_bytes(const ${ lib.name }_args* args)
     const Table* table = nullptr;
     if (table_here(PRODUCTS[args->product], table) != cudaSuccess) return 0;
     size_t most = 0;
+//% if lib.estimates
+    for (const Rule* rule = table->begin; rule != table->end; ++rule) {
+        if (!fits(*rule, *args)) continue;
+        const int kernels = rule->times == nullptr ? 1 : rule->times->kernels;
+        for (int i = 0; i < kernels; ++i) {
+            const Kernel* kernel = rule->times == nullptr ? rule->kernel : rule->times->costs[i].kernel;
+            most = std::max(most, kernel->workspace_bytes(*args));
+        }
+    }
+//% else
     for (const Rule* rule = table->begin; rule != table->end; ++rule)
         if (fits(*rule, *args)) most = std::max(most, rule->kernel->workspace_bytes(*args));
+//% endif
     return most;
 }
 
