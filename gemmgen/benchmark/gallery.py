@@ -15,6 +15,7 @@ from typing import Any
 
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, write_kernel
 from gemmgen.artifacts.records import kernel_document
+from gemmgen.benchmark.predicted import is_predicted, predicted_page
 from gemmgen.benchmark.report.ratios import ratio_plot
 from gemmgen.benchmark.scores import FAILED, line, link, number, page, read_failure, scores_in, times
 from gemmgen.kernel.again import rendered_again
@@ -28,6 +29,7 @@ from gemmgen.support.html import render_html
 # Of a kernel whose machine code changed: entries that become null, and those that go.
 DROPPED: dict[str, Any] = {"resources": None, "verification": None, "time": None}
 GONE = ("bench", "emulator", "sanitizers", "suite")
+VERDICTS = ("verification", "emulator")  # entries of a record that may say what ran of its text
 RATIOS = "ratios.svg"
 
 
@@ -114,10 +116,13 @@ def readme(folder: Path) -> str:
         if "rung" in _record(kernel):
             ladders[str(kernel.source.problem)].append(kernel)
     lines = [f"# Kernels for {folder.name}", "", "Made from the JSON files beside it by `gemmgen gallery`.", ""]
-    if scores := scores_in(folder):
-        if ratio_plot(scores) is not None:
+    scores = scores_in(folder)
+    if compared := [score for score in scores if not is_predicted(score)]:
+        if ratio_plot(compared) is not None:
             lines += [f"![cuBLASLt's time over ours, by group of problems and types]({RATIOS})", ""]
-        lines += page(scores)
+        lines += page(compared)
+    if predicted := [score for score in scores if is_predicted(score)]:
+        lines += predicted_page(predicted)
     studies = sorted(folder.glob("study_*.md"))
     if studies:
         lines += ["## Studies", "", *map(_study, studies), ""]
@@ -203,10 +208,14 @@ def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> di
     if fresh.text == kernel.source.text:  # an axis that the family has had since
         return record
     if _same_machine_code(kernel.source.renamed(fresh.name), fresh, str(record["arch"]), store):
-        verdict = {name: value for name, value in record.get("emulator", {}).items() if name != "coverage"}
-        return {**record, "emulator": verdict} if verdict else record  # coverage is one of lines
+        return {**record, **{name: _uncovered(record[name]) for name in VERDICTS if record.get(name)}}
     kept = {name: value for name, value in {**record, **DROPPED}.items() if name not in GONE}
     return {**kept, "rung": {**record["rung"], "time": None}} if "rung" in record else kept
+
+
+def _uncovered(verdict: dict[str, Any]) -> dict[str, Any]:
+    """Without coverage, which is one of lines."""
+    return {name: value for name, value in verdict.items() if name != "coverage"}
 
 
 def _same_machine_code(before: KernelSource, now: KernelSource, arch: str, store: Store) -> bool:

@@ -184,7 +184,7 @@ def page(scores: Sequence[Score]) -> Iterator[str]:
             yield from (*_rows(rows), "")
         if missing:
             yield from (f"Not measured: {', '.join(missing)}.", "")
-    yield from (f"- {how}" for how in sorted({_measured_how(one.record) for one in scores if one.kernel}))
+    yield from (f"- {how}" for how in sorted({made_how(one.record) for one in scores if one.kernel}))
     yield ""
 
 
@@ -250,7 +250,7 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
             _against(score.share, score.goal.share, "{:.1%}"),
             roof.limit if roof else NONE,
             number(score.moving, "{:.1%}") + (", goal out of reach" if score.out_of_reach else ""),
-            _verified(score.record),
+            verified(score.record),
             _sanitized(score.record),
             link(score.kernel) if score.kernel else f"none: {_cell(score.failure or '')}",
             *(_errors(score) if errors else ()),
@@ -275,7 +275,7 @@ def _baseline(score: Score) -> str:
     return " + ".join(filter(None, (library, score.bench["cublaslt"].get("epilogue"))))
 
 
-def _verified(record: Mapping[str, Any]) -> str:
+def verified(record: Mapping[str, Any]) -> str:
     """ "gpu 20; emulator 20, 16 in part": the situations that it passed, by executor; in part: some of C's tiles."""
     verdicts = [verdict for name in ("verification", "emulator") if (verdict := record.get(name))]
     return "; ".join(f"{verdict['executor']} {_passed(verdict)}" for verdict in verdicts) or NONE
@@ -301,7 +301,7 @@ def _failed(failure: Mapping[str, Any]) -> str:
     return f"fails: {failure['kind']}"
 
 
-def _measured_how(record: Mapping[str, Any]) -> str:
+def made_how(record: Mapping[str, Any]) -> str:
     """Date, card, versions and command of what a record says."""
     bench = record.get("bench")
     if not bench:

@@ -9,15 +9,17 @@ import re
 from collections.abc import Iterable, Sequence
 
 from gemmgen.benchmark.fma_shapes import FMA_GROUPS
-from gemmgen.benchmark.group import THIN, Goal, Group, thin_side
-from gemmgen.benchmark.tensor_shapes import TENSOR_GROUPS, tensor_group
+from gemmgen.benchmark.group import THIN, Goal, Group, cubes, every, thin_side
+from gemmgen.benchmark.tensor_shapes import BF16, S8, TENSOR_GROUPS, tensor_group
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import F32_TYPES
 from gemmgen.support.errors import require
 
 GROUPS = {group.name: group for group in (*FMA_GROUPS, *TENSOR_GROUPS)}
+# What architectures that are not at hand are predicted for: a small and a large product of two types that all multiply.
+PREDICTED = tuple(problem for types in (BF16, S8) for problem in every(types, cubes(512, 4096), "rc"))
 
-__all__ = ["GROUPS", "Goal", "Group", "group_of", "select", "suite"]
+__all__ = ["GROUPS", "PREDICTED", "Goal", "Group", "group_of", "select", "suite"]
 
 
 def group_of(problem: Problem) -> Group:

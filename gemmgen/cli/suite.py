@@ -6,16 +6,20 @@ import re
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
+from rich.console import Console
 
 from gemmgen.artifacts.kernelfile import GALLERY, read_text, require_writable
 from gemmgen.benchmark.gallery import write_readme
-from gemmgen.benchmark.scores import scores_in, summaries
-from gemmgen.benchmark.shapes import GROUPS, select, suite
-from gemmgen.benchmark.suite import BUDGET, STEPS, ShapeOutcome, Step, SuitePlan, missing_for, run_step
+from gemmgen.benchmark.scores import Summary, scores_in, summaries
+from gemmgen.benchmark.shapes import GROUPS, PREDICTED, select, suite
+from gemmgen.benchmark.suite.plan import BUDGET, PREDICTED_BUDGET, ShapeOutcome, Step, SuitePlan
+from gemmgen.benchmark.suite.steps import ELSEWHERE, HERE, missing_for, run_step
 from gemmgen.cli.options import Amount, ProblemOptions, Shape, Whole, json_option, problem_options, shape_of
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import rows
@@ -41,13 +45,21 @@ def parse_part(text: str) -> Part:
 @click.option("--only", multiple=True, metavar="TEXT", help="Only shapes with TEXT in them: 4096x4096, rc; repeatable.")
 @click.option("--part", type=parse_part, default="1/1", metavar="I/N", help="Only every N-th shape, from the I-th on.")
 @click.option("--shapes", type=click.Path(path_type=Path), metavar="FILE", help="Shapes of your own instead.")
-@click.option("--step", "steps", type=click.Choice(STEPS), multiple=True, help="Only this step; repeatable.")
+@click.option(
+    "--step", "steps", type=click.Choice([*HERE, "predict"]), multiple=True, help="Only this step; repeatable."
+)
+@click.option(
+    "--arch",
+    "archs",
+    multiple=True,
+    metavar="ARCH",
+    help="Predict for sm_NN or a card's name, which need not be at hand; repeatable.",
+)
 @click.option(
     "--budget",
     type=Whole(0),
-    default=BUDGET,
-    show_default=True,
-    help="Candidates of each search; 0 only benches the winners on file.",
+    help="Candidates of each search; 0 only benches the winners on file.  "
+    f"[default: {BUDGET}, {PREDICTED_BUDGET} with --arch]",
 )
 @click.option("--again", is_flag=True, help="Redo what is on file.")
 @click.option("--limit-seconds", type=Amount(0), help="Start nothing new after this time.")
@@ -70,7 +82,8 @@ def command(
     part: Part,
     shapes: Path | None,
     steps: tuple[Step, ...],
-    budget: int,
+    archs: Sequence[str],
+    budget: int | None,
     again: bool,
     limit_seconds: float | None,
     processes: int | None,
@@ -81,6 +94,7 @@ def command(
 
     \b
     measure   tune each shape, then time the winner, and those on file, beside cuBLASLt's best; needs a GPU
+    predict   only with --arch: choose a kernel for each shape by the model, and verify it in the emulator
     sanitize  the winners on file under compute-sanitizer's tools; needs a GPU and a CUDA toolkit
     emulate   the kernels on file verified in the emulator, which counts what ran of them; with or without a GPU
 
@@ -92,34 +106,67 @@ def command(
     are faster than one: they take turns on it, and one compiles and verifies while another measures. From several
     machines copy the files into one folder and run `gemmgen gallery`.
 
+    With --arch nothing is measured: records and README.md say "predicted", and a winner that was measured stays.
+    Shapes are then bf16 and s8 at 512x512x512 and 4096x4096x4096, where neither --group nor --shapes says others.
+
     A FILE of shapes has one on each line, with options as `gemmgen tune` takes them: 16x16x16 --batch 4096 --layout rc.
     A # begins a comment.
     """
-    problems = select(suite() if shapes is None else read_shapes(shapes), groups, only, part)
+    problems = select(_shapes(shapes, groups, archs), groups, only, part)
     words: list[str] = ctx.obj
-    chosen = _chosen(steps)
+    chosen = _chosen(steps, ELSEWHERE if archs else HERE)
+    if budget is None:
+        budget = PREDICTED_BUDGET if archs else BUDGET
+    require(budget > 0 or not archs, "--budget 0 benches what is on file; with --arch nothing is benched")
     require_writable(out)
     deadline = None if limit_seconds is None else time.monotonic() + limit_seconds
-    folder = out / compile_target("auto")[0]
-    plan = SuitePlan(problems, folder, shlex.join(["gemmgen", *words]), budget, again, deadline, processes)
+    plan = SuitePlan(problems, out, shlex.join(["gemmgen", *words]), budget, again, deadline, processes)
+    plans = [replace(plan, folder=out / compile_target(arch)[0], arch=arch) for arch in archs or ("auto",)]
+    ran = [_ran(one, chosen) for one in plans]
+    documents = [one.document() for one in ran]
+    emit(as_json, lambda: {"architectures": documents} if archs else documents[0], partial(_show, ran))
+    if any(outcome.state == "failed" for one in ran for outcome in one.outcomes):
+        ctx.exit(FAILED)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What became of a plan, what its folder holds now, and the page that shows it."""
+
+    plan: SuitePlan
+    outcomes: list[ShapeOutcome]
+    groups: list[Summary]
+    readme: Path | None
+
+    def document(self) -> dict[str, Any]:
+        """As JSON-ready data."""
+        return {
+            "readme": None if self.readme is None else str(self.readme),
+            "rows": [outcome.document() for outcome in self.outcomes],
+            "groups": [asdict(summary) for summary in self.groups],
+        }
+
+
+def _show(ran: Sequence[Ran], console: Console) -> None:
+    for one in ran:
+        show_suite(console, one.plan, one.outcomes, one.groups, one.readme)
+
+
+def _ran(plan: SuitePlan, steps: Sequence[Step]) -> Ran:
     outcomes: list[ShapeOutcome] = []
     try:
-        for step in chosen:
+        for step in steps:
             _run(step, plan, outcomes)
     finally:
-        readme = write_readme(folder)[0] if folder.is_dir() else None
-    made = summaries(scores_in(folder))
-    emit(
-        as_json,
-        lambda: {
-            "readme": None if readme is None else str(readme),
-            "rows": [outcome.document() for outcome in outcomes],
-            "groups": [asdict(summary) for summary in made],
-        },
-        lambda console: show_suite(console, plan, outcomes, made, readme),
-    )
-    if any(outcome.state == "failed" for outcome in outcomes):
-        ctx.exit(FAILED)
+        readme = write_readme(plan.folder)[0] if plan.folder.is_dir() else None
+    return Ran(plan, outcomes, summaries(scores_in(plan.folder)), readme)
+
+
+def _shapes(own: Path | None, groups: Sequence[str], archs: Sequence[str]) -> Sequence[Problem]:
+    """Those that are chosen among."""
+    if own is not None:
+        return read_shapes(own)
+    return PREDICTED if archs and not groups else suite()
 
 
 def read_shapes(path: Path) -> list[Problem]:
@@ -153,15 +200,19 @@ def _problem(words: list[str], place: str) -> Problem:
     return problem
 
 
-def _chosen(steps: Sequence[Step]) -> list[Step]:
-    """The steps asked for, in their order, else those that this machine can do; says which it cannot, and why.
+def _chosen(asked: Sequence[Step], known: Sequence[Step]) -> list[Step]:
+    """Of `known` those asked for, in their order, else those that this machine can do; says which it cannot, and why.
 
-    Raises CandidateFailed (unavailable) for one that was asked for, and where none is left.
+    Raises InvalidInput for one that is not known, and CandidateFailed (unavailable) for one that was asked for and
+    where none is left.
     """
-    missing = {step: missing_for(step) for step in STEPS if not steps or step in steps}
+    for step in asked:
+        how = "needs --arch" if step == "predict" else "judges what is made for the card at hand: leave out --arch"
+        require(step in known, f"--step {step} {how}")
+    missing = {step: missing_for(step) for step in known if not asked or step in asked}
     chosen = [step for step, reason in missing.items() if reason is None]
     for step, reason in missing.items():
-        if reason is not None and (steps or not chosen):
+        if reason is not None and (asked or not chosen):
             raise CandidateFailed(Failure("unavailable", reason, step))
         if reason is not None:
             stderr().print(f"without {step}: {reason}", soft_wrap=True)
@@ -169,7 +220,7 @@ def _chosen(steps: Sequence[Step]) -> list[Step]:
 
 
 def _run(step: Step, plan: SuitePlan, outcomes: list[ShapeOutcome]) -> None:
-    total = len(plan.problems if step == "measure" else plan.judged_by(step))
+    total = len(plan.problems if step in ("measure", "predict") else plan.judged_by(step))
     with rows(total) as tell:
 
         def on_done(outcome: ShapeOutcome) -> None:

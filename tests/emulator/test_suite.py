@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from gemmgen import api
+from gemmgen.artifacts.kernelfile import kernels_in
+from gemmgen.benchmark.gallery import check
 from gemmgen.cli import main
 from gemmgen.problem.gemm import Problem
 
@@ -55,3 +57,19 @@ def test_a_wrong_winner_fails_the_run(
     assert main(words) == 1
     assert "1 row failed" in capsys.readouterr().out
     assert "emulator fails: wrong" in (folder / "README.md").read_text()
+
+
+def test_an_architecture_that_is_not_at_hand_gets_verified_kernels(
+    tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """T4's tensor cores multiply s8 by instructions, and with arithmetic, of their own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
+    (tmp_path / "mine").write_text("64x64x64 --types s8,s8,s32 --layout rc\n")
+    words = ["suite", "--arch", "sm_75", "--shapes", str(tmp_path / "mine"), "--out", str(tmp_path), "--budget", "1"]
+    assert main(words) == 0
+    (kernel,) = kernels_in(tmp_path / "sm_75")
+    record = kernel.record or {}
+    assert kernel.source.arch == record["arch"] == record["resources"]["arch"] == "sm_75"
+    assert record["verification"]["passed"] and record["verification"]["executor"] == "emulator"
+    assert record["time"]["kind"] == "predicted" and record["resources"]["spill_bytes"] == 0
+    assert check(tmp_path) == []

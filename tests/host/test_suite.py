@@ -17,13 +17,15 @@ import pytest
 from gemmgen import api
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel
 from gemmgen.artifacts.records import verdict_document
-from gemmgen.benchmark import suite
 from gemmgen.benchmark.accuracy import Accuracy
 from gemmgen.benchmark.bench import BenchRow
 from gemmgen.benchmark.gallery import check, readme, write_readme
 from gemmgen.benchmark.scores import scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS
-from gemmgen.benchmark.suite import Check, ShapeOutcome, SuitePlan, check_all, measure_all
+from gemmgen.benchmark.suite import judging, measuring, plan, steps
+from gemmgen.benchmark.suite.judging import Check, check_all
+from gemmgen.benchmark.suite.measuring import measure_all
+from gemmgen.benchmark.suite.plan import ShapeOutcome, SuitePlan
 from gemmgen.cli import main
 from gemmgen.kernel.families import NAIVE, Config, Family
 from gemmgen.kernel.model import predict, representative
@@ -73,8 +75,8 @@ class Card:
         executor: Any = nullcontext()
         executor.name, executor.description = "gpu", "NVIDIA H200 (sm_90)"
         self.target: Any = SimpleNamespace(gpu=gpu, executor=executor, spec=SPEC, arch="sm_90")
-        monkeypatch.setattr(suite, "tune", self._tune)
-        monkeypatch.setattr(suite, "compare", self._compare)
+        monkeypatch.setattr(measuring, "tune", self._tune)
+        monkeypatch.setattr(measuring, "compare", self._compare)
 
     def run(self, **changes: Any) -> list[ShapeOutcome]:
         outcomes: list[ShapeOutcome] = []
@@ -128,7 +130,7 @@ def test_what_is_on_file_stays_until_code_card_or_budget_change(card: Card, monk
     card.target.gpu.properties.name = "NVIDIA H100"
     assert card.run()[0].state == "done"
     card.target.gpu.properties.name = LIMITS.card
-    monkeypatch.setattr(suite, "search_digest", lambda: "other code")
+    monkeypatch.setattr(plan, "search_digest", lambda: "other code")
     assert card.run()[0].state == "done" and card.searches == 5
 
 
@@ -137,11 +139,11 @@ def test_the_code_of_a_search_is_its_templates_and_not_the_emulators(
 ) -> None:
     copy = tmp_path / "host" / "templates"
     shutil.copytree(TEMPLATES, copy)
-    known = suite.search_digest()
-    monkeypatch.setattr(suite, "TEMPLATES", copy)
+    known = plan.search_digest()
+    monkeypatch.setattr(plan, "TEMPLATES", copy)
     for path, same in (("device/host/faults.cu", True), ("kernel/gemm.cu", False)):
         (copy / path).write_text("// changed\n")
-        assert (suite.search_digest.__wrapped__() == known) is same
+        assert (plan.search_digest.__wrapped__() == known) is same
 
 
 @pytest.mark.parametrize(("found", "stays"), [(16, 16), (32, 8)])
@@ -198,7 +200,7 @@ def test_a_rival_of_another_text_must_pass_again(card: Card, monkeypatch: pytest
     old.path.write_text(stale)
     digest = replace(old.source, text=stale).digest
     old.path.with_suffix(".json").write_text(json.dumps({**old.record, "sha256": digest}))
-    monkeypatch.setattr(suite, "verify", lambda *_, **__: Verdict("gpu", 3, 0, 9.0, WRONG))
+    monkeypatch.setattr(measuring, "verify", lambda *_, **__: Verdict("gpu", 3, 0, 9.0, WRONG))
     card.tile = 8
     card.run(again=True)
     assert card.tiles == {8}, "16 was faster, and is wrong now"
@@ -220,7 +222,7 @@ def test_what_cannot_be_compared_is_kept_as_tuned(card: Card, monkeypatch: pytes
     def no_baseline(*_: Any) -> None:
         raise CandidateFailed(Failure("unavailable", "no algorithm", "cublaslt"))
 
-    monkeypatch.setattr(suite, "compare", no_baseline)
+    monkeypatch.setattr(measuring, "compare", no_baseline)
     (outcome,) = card.run()
     assert outcome.state == "failed" and outcome.reason is not None and "no algorithm" in outcome.reason
     assert card.tiles == {8}
@@ -389,9 +391,9 @@ def test_the_sanitizers_see_each_winner_once(card: Card, monkeypatch: pytest.Mon
         return SanitizerResult(tool, "2025.3", len(situations), (), 1.0)
 
     card.run()
-    monkeypatch.setattr(suite, "GpuExecutor", Watching)
+    monkeypatch.setattr(judging, "GpuExecutor", Watching)
     monkeypatch.setattr(with_sanitizers, "run_tool", run_tool)
-    watched = replace(suite.sanitizer_check(store), lanes=lambda kernels: [Lane(suite.Watcher(str(store.root)))])
+    watched = replace(judging.sanitizer_check(store), lanes=lambda kernels: [Lane(judging.Watcher(str(store.root)))])
     assert judged(watched, card.plan) == [(PROBLEM, "done", None)]
     assert [tool for tool, _ in asked] == [*TOOLS] and min(timeout for _, timeout in asked) > TIMEOUT
     assert "| gpu 20 | 4 pass |" in readme(card.plan.folder)
@@ -418,7 +420,7 @@ def test_the_command_shows_each_row_and_what_the_groups_reach(
     card: Card, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
-    monkeypatch.setattr(suite, "open_target", lambda *_: card.target)
+    monkeypatch.setattr(steps, "open_target", lambda *_: card.target)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "mine").write_text("256x256x256\n128x256x64\n")
     words = ["suite", "--step", "measure", "--shapes", str(tmp_path / "mine"), "--out", str(card.plan.folder.parent)]
@@ -453,7 +455,7 @@ def test_an_interrupted_run_still_makes_the_page(
 def test_without_a_gpu_measuring_is_refused_and_nothing_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(suite, "why_no_gpu", lambda: "no NVIDIA driver")
+    monkeypatch.setattr(steps, "why_no_gpu", lambda: "no NVIDIA driver")
     assert main(["suite", "--step", "measure", "--out", str(tmp_path)]) == 1
     assert "no NVIDIA driver" in capsys.readouterr().err and not list(tmp_path.iterdir())
 

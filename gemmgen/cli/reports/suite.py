@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from gemmgen.benchmark.scores import Summary
-from gemmgen.benchmark.suite import ShapeOutcome, SuitePlan
+from gemmgen.benchmark.suite.plan import ShapeOutcome, SuitePlan
 from gemmgen.cli.reports.words import NONE, bold, show_table, table
 from gemmgen.support.words import plural
 

@@ -1,0 +1,138 @@
+"""The step "measure": each problem tuned, and its winner timed beside cuBLASLt's best."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.artifacts.records import Document, Origin, provenance
+from gemmgen.benchmark.bench import BenchRow, benched, compare, verified_on_gpu
+from gemmgen.benchmark.suite.plan import (
+    ROW_FAILS,
+    ShapeOutcome,
+    SuitePlan,
+    failed,
+    found,
+    keep,
+    outcome_of,
+    retire,
+    search_digest,
+    searched_with,
+)
+from gemmgen.kernel.again import rendered_again
+from gemmgen.kernel.families import config_of, plan_of
+from gemmgen.kernel.families.base import check
+from gemmgen.kernel.model import predict
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import compile_kernel
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.run.target import Target
+from gemmgen.search.trial import Trial
+from gemmgen.search.tuner import tune
+from gemmgen.search.verifying import examples_for
+from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
+from gemmgen.support.files import Store
+from gemmgen.verification.host_memory import require_memory
+from gemmgen.verification.verifier import verify
+
+
+def measure_all(plan: SuitePlan, target: Target, store: Store, on_done: Callable[[ShapeOutcome], None]) -> None:
+    """Tune and bench each problem, unless that is on file; `on_done` hears what became of each."""
+    for problem in plan.problems:
+        if plan.late:
+            return
+        on_done(_measured(problem, plan, target, store))
+
+
+def _measured(problem: Problem, plan: SuitePlan, target: Target, store: Store) -> ShapeOutcome:
+    started = time.monotonic()
+    known = None if plan.again else _on_file(problem, plan, target)
+    if known is not None:
+        return outcome_of("measure", known, "on file", started)
+    try:
+        require_memory(problem)
+        kernel = _winner(problem, plan, target, store)
+    except ROW_FAILS as error:
+        return failed("measure", problem, error, plan, target.executor.description, started)
+    return found("measure", kernel, plan, started)
+
+
+def _on_file(problem: Problem, plan: SuitePlan, target: Target) -> KernelFile | None:
+    """The winner that this card and this code found with a budget that is no smaller."""
+    for kernel in plan.winners():
+        bench = (kernel.record or {}).get("bench") or {}
+        if (
+            kernel.source.problem == problem
+            and searched_with(kernel) >= plan.budget
+            and bench.get("limits", {}).get("card") == _gpu(target).properties.name
+        ):
+            return kernel
+    return None
+
+
+def _winner(problem: Problem, plan: SuitePlan, target: Target, store: Store) -> KernelFile:
+    """Search from those on file, hold the winner against them in one run, and keep the fastest that is right."""
+    on_file = [kernel for kernel in plan.winners() if kernel.source.problem == problem]
+    rivals = [rival for kernel in on_file if (rival := _rival(kernel, target)) is not None]
+    new = _searched(problem, rivals, plan, target, store) if plan.budget else []
+    contenders = list({kernel.source.name: kernel for kernel in (*rivals, *new)}.values())
+    if not contenders:
+        raise GemmgenError(f"no winner for {problem} is on file, and a budget of 0 searches for none")
+    try:
+        rows = compare(contenders, _gpu(target), store)
+    except CandidateFailed:
+        for kernel in new:
+            keep(kernel, kernel.record or {}, plan)  # tuned and verified, if not compared
+        raise
+    fastest = sorted((row for row in rows if isinstance(row, BenchRow)), key=lambda row: row.timing.median_us)
+    for row in fastest:
+        record = row.kernel.record or _record(row, plan, target, store)
+        if record is not None:
+            searched = {"code": search_digest(), "budget": max([plan.budget, *map(searched_with, on_file)])}
+            kernel = keep(row.kernel, {**benched(record, row), **({"suite": searched} if new else {})}, plan)
+            for loser in on_file:
+                if loser.source.name != kernel.source.name:
+                    retire(loser)
+            return kernel
+    failure = next((row for row in rows if isinstance(row, Failure)), None)
+    raise CandidateFailed(failure) if failure else GemmgenError("every kernel on file is wrong")
+
+
+def _searched(
+    problem: Problem, known: Sequence[KernelFile], plan: SuitePlan, target: Target, store: Store
+) -> list[KernelFile]:
+    """The one kernel that a search finds, verified; it starts with what is known."""
+    start = [config_of(kernel.source) for kernel in known]
+    best = tune(problem, target, store, budget=plan.budget, start=start).winner
+    return [KernelFile(best.source, provenance(best, Origin.of(target, plan.command)))]
+
+
+def _rival(kernel: KernelFile, target: Target) -> KernelFile | None:
+    """What the kernel on file is today. Its record stands only if that is the text which passed."""
+    try:
+        family, config = config_of(kernel.source)
+        check(family, kernel.source.problem, config, target.spec.arch.limits)
+        source = rendered_again(kernel.source, kernel.arch)
+    except (InvalidInput, ZeroDivisionError):  # a config that this version refuses
+        return None
+    stands = source.text == kernel.source.text and verified_on_gpu(kernel)
+    return KernelFile(source, kernel.record if stands else None)
+
+
+def _record(row: BenchRow, plan: SuitePlan, target: Target, store: Store) -> Document | None:
+    """A new record of a kernel whose old one does not hold; None where it is wrong."""
+    source = row.kernel.source
+    verdict = verify(_gpu(target), source, examples=examples_for(source.problem))
+    if not verdict.passed:
+        return None
+    lowered = plan_of(source)
+    compiled = compile_kernel(source, target.arch, store)
+    prediction = predict(lowered, target.spec, compiled.registers)
+    trial = Trial(source, lowered, prediction, compiled, verdict, row.timing)
+    return provenance(trial, Origin.of(target, plan.command))
+
+
+def _gpu(target: Target) -> GpuExecutor:
+    assert target.gpu is not None
+    return target.gpu

@@ -1,0 +1,45 @@
+"""The steps of the suite: what each needs, and how it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gemmgen.benchmark.suite.judging import check_all, emulator_check, sanitizer_check
+from gemmgen.benchmark.suite.measuring import measure_all
+from gemmgen.benchmark.suite.plan import ShapeOutcome, Step, SuitePlan
+from gemmgen.benchmark.suite.predicting import predict_all
+from gemmgen.run.emulator.compiler import HostCompiler
+from gemmgen.run.gpu import why_no_gpu
+from gemmgen.run.target import open_target
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.files import Store
+from gemmgen.verification.sanitizers.tool import why_no_sanitizer
+
+HERE: tuple[Step, ...] = ("measure", "sanitize", "emulate")  # of the card at hand
+ELSEWHERE: tuple[Step, ...] = ("predict",)  # of an architecture that is named
+
+
+def missing_for(step: Step) -> str | None:
+    """What this machine lacks for `step`, and how to get it; None where nothing is."""
+    if step == "measure":
+        return why_no_gpu()
+    if step == "sanitize":
+        return why_no_sanitizer()
+    try:
+        HostCompiler.find()
+    except CandidateFailed as error:
+        return error.failure.reason
+    return None
+
+
+def run_step(step: Step, plan: SuitePlan, store: Store, on_done: Callable[[ShapeOutcome], None]) -> None:
+    """One step of `plan`; `on_done` hears what became of each problem as it ends, in this thread.
+
+    Raises CandidateFailed (unavailable) where something is missing.
+    """
+    if step in ("measure", "predict"):
+        target = open_target("gpu", "auto", store) if step == "measure" else open_target("emulator", plan.arch, store)
+        with target.executor:
+            (measure_all if step == "measure" else predict_all)(plan, target, store, on_done)
+        return
+    check_all(sanitizer_check(store) if step == "sanitize" else emulator_check(store, plan.processes), plan, on_done)
