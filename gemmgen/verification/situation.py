@@ -51,7 +51,7 @@ MANY_TILES = (66_000, 33_000)
 NO_DEPTH = {"m": 5, "n": 7, "k": 0}  # where alpha counts for nothing, though it be NaN
 VAST_ELEMENTS, VAST_FLOPS = 20_000_000, 1e8  # of such cases at most, or they are left out
 MOST_PRODUCTS_BYTES = 2**29  # of products beyond 16 bits, where all of them have memory
-VAST_PARTIALS = 2**30  # bytes that split-K takes for one, likewise
+VAST_PARTIALS = 2**30  # bytes that split-K takes for one, or for one of far sizes, likewise
 Side = Literal["A", "B"]
 Sizes = Literal["usual", "tiny", "deep", "far M", "far N"]
 # Those of a run's examples in turn. Their number and ROUND's have no divisor, so that each of them meets all data.
@@ -161,9 +161,9 @@ def stratum(example: int) -> Stratum:
 def far_situations(source: KernelSource, largest: int) -> list[Situation]:
     """What draws hardly reach of the sizes left to run time; none where `largest` is less than FAR_SIZES.
 
-    FAR_SHAPES of M and N, EVEN_SHAPES and a large one; SOME_BATCH, and a batch of as many products as a block computes:
-    where the launch counts on more of them than the kernel does, that is the least batch which shows it. And K = 0,
-    with an alpha that is no number. And alpha = 0, whatever is left to run time.
+    FAR_SHAPES of M and N, EVEN_SHAPES and a large one, each as far as VAST_PARTIALS allow; SOME_BATCH, and a batch of
+    as many products as a block computes: where the launch counts on more of them than the kernel does, that is the
+    least batch which shows it. And K = 0, with an alpha that is no number. And alpha = 0, whatever is left to run time.
     """
     problem = source.problem
     if largest < FAR_SIZES[-1]:
@@ -182,7 +182,8 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
     even = dict.fromkeys(_free_case(problem, _shape(*sizes)) for sizes in (*EVEN_SHAPES, LARGE_SHAPE))
     sampled = [Situation(case, "sparse", seed=1) for case in even if case not in cases]
     ragged = sampled if None in (problem.m, problem.n, problem.k) else []
-    return whole + ragged + _without_depth(problem) + without_scale(problem)
+    large = [one for one in whole + ragged if _partials_fit(source, one.case)]
+    return large + _without_depth(problem) + without_scale(problem)
 
 
 def _without_depth(problem: Problem) -> list[Situation]:
@@ -230,8 +231,12 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
         for case in cases
         if case.flops <= VAST_FLOPS
         and sum(matrix.elements for matrix in case.matrices) <= VAST_ELEMENTS
-        and source.launch.workspace(case).partials <= VAST_PARTIALS
+        and _partials_fit(source, case)
     ]
+
+
+def _partials_fit(source: KernelSource, case: Case) -> bool:
+    return source.launch.workspace(case).partials <= VAST_PARTIALS
 
 
 def products_beyond_16_bits(problem: Problem) -> list[Situation]:

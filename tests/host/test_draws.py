@@ -38,6 +38,7 @@ from gemmgen.verification.situation import (
     STRATA,
     TINY,
     VAST_ELEMENTS,
+    VAST_PARTIALS,
     Situation,
     far_situations,
     products_beyond_16_bits,
@@ -204,6 +205,15 @@ def test_sizes_that_tiles_divide_and_large_ones_are_tried_together() -> None:
     far = far_situations(render(FREE, SIMT, SIMT.default(FREE)), FAR_SIZES[-1])
     assert sum(one.case.m % 256 == one.case.n % 256 == one.case.k % 512 == 0 for one in far) == 2
     assert any(min(one.case.m, one.case.n) > 1024 for one in far)
+
+
+def test_far_sizes_whose_partial_sums_take_gigabytes_are_left_out() -> None:
+    problem = replace(FREE, batch=17)
+    for split, most in ((1, 70_001), (24, 2177)):
+        source = render(problem, SIMT, SIMT.default(problem).with_values(SPLIT=split))
+        far = far_situations(source, FAR_SIZES[-1])
+        assert all(source.launch.workspace(one.case).partials <= VAST_PARTIALS for one in far)
+        assert max(max(one.case.m, one.case.n) for one in far) == most, "others stay"
 
 
 def test_batches_beyond_16_bits_are_tried() -> None:
