@@ -23,6 +23,7 @@ from gemmgen.problem.device import (
 )
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.wgmma import WARPGROUP
 
 Limiter = Literal["threads", "blocks", "registers", "shared memory"]
 Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM", "latency"]
@@ -62,6 +63,12 @@ TMA_L2_BYTES = 50  # likewise by TMA
 PROMOTION_SHOWS = 0.25  # share of its time: the other consumer's products hide some, and the clock rises meanwhile
 CLUSTER_LOSS = 0.02  # share of its time that a kernel loses because blocks of a cluster wait for each other
 TMA_LATENCY = 1550  # cycles, from the start of a stage's copies to the products of its k tile
+# Of a block by TMA that follows another one on its SM, before its first copies: it starts once the other one has ended,
+# sets up barriers and fetches tensor maps. A persistent block does so once. (With TMA_LATENCY 3,300 to 4,900 cycles.)
+BLOCK_START = 2000
+# From the end of a step's products to the start of the next step's, where one warpgroup multiplies and keeps none in
+# flight: it waits for them, for its barrier, and for the first instruction's operands. (170 to 210: e4m3, s8 and tf32.)
+WGMMA_DRAIN = 180
 SECTOR = 32  # bytes that global memory moves at once
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
 BYTES_UNDER_WAY = 32 * 1024  # of an SM, that keep device memory busy
@@ -218,13 +225,15 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
 
 
 def _between_cycles(plan: Plan, resident: int, tile: float) -> float:
-    """From the products of a tile, which take `tile` cycles, by tensor cores, to those of the next one on this SM, as
-    far as known."""
+    """From the products of a tile, which take `tile` cycles, to those of the next one on this SM, as far as known."""
     if plan.launch.maps:  # TMA fills the next tile's stages meanwhile
         rows, columns = plan.tile
         passes = 1 + plan.problem.epilogue.reads_c  # C leaves, and arrives before where it is read
         stores = rows * columns * plan.problem.types.c.size * passes / L2_BYTES_PER_CYCLE
-        return max(0.0, (tile + stores) / plan.work.turns - tile)
+        start = 0.0 if plan.launch.persistent else (BLOCK_START + TMA_LATENCY) / resident
+        return start + max(0.0, (tile + stores) / plan.work.turns - tile)
+    if plan.work.line_bytes:  # blocks of an SM end together: none streams while the next ones' first bytes are awaited
+        return GLOBAL_LATENCY * (1 + STREAM_REDUCTION_LATENCIES * plan.launch.adds_up)
     if plan.work.row_bytes == 0:
         return 0.0
     warps_per_scheduler = plan.consumers * resident / WARP / SCHEDULERS
@@ -256,12 +265,13 @@ def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:
     launch = plan.launch
     if not launch.adds_up:
         return 0.0
-    # The most that stream-K leaves: an owner one partial, a stream block one or, across two tiles, two.
-    parts = 2 * launch.stream.blocks if launch.stream else blocks
-    size = plan.problem.types.accumulator.size
-    moved = 2 * plan.results * size * parts / (L2_BYTES_PER_CYCLE * device.sms)  # to and from L2
+    size = plan.results * plan.problem.types.accumulator.size
+    if launch.stream:  # the most that it leaves: an owner one partial, a stream block one or, across two tiles, two
+        moved = 2 * size * 2 * launch.stream.blocks / device.sms
+    else:  # all blocks write, and of each tile's one reads them all
+        moved = size * (math.ceil(blocks / device.sms) + launch.splits * math.ceil(blocks / launch.splits / device.sms))
     latencies = STREAM_REDUCTION_LATENCIES if plan.work.line_bytes else REDUCTION_LATENCIES
-    return (latencies * GLOBAL_LATENCY + moved) / device.clock_ghz / 1000
+    return (latencies * GLOBAL_LATENCY + moved / L2_BYTES_PER_CYCLE) / device.clock_ghz / 1000
 
 
 def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bound, float]:
@@ -285,13 +295,20 @@ def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bo
     stalls = STALLS + (LATE_READ_STALLS if work.k_vector and not work.hoisted else 0.0)
     arriving = (work.global_bytes - L1_HITS * work.repeated_bytes) * resident / _l2_bytes(plan)
     return {
-        "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / plan.lanes(arch) / _sustained(plan),
+        "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / plan.lanes(arch) / _sustained(plan)
+        + _drain(plan, warps),
         "issue": (warps_per_scheduler + stalls) * instructions,
         "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
         "shared memory": warps * work.wavefronts * work.depth + work.copy_wavefronts * resident,
         "L2": arriving,
         "latency": _latency(plan, arriving) / work.prefetch if work.prefetch else 0.0,
     }
+
+
+def _drain(plan: Plan, warps: int) -> int:
+    """Cycles of a step in which no tensor core has work: other warpgroups of the SM, of `warps` in all, fill them."""
+    alone = warps // plan.work.turns <= WARPGROUP // WARP
+    return WGMMA_DRAIN if plan.work.drains and alone else 0
 
 
 def _l2_bytes(plan: Plan) -> int:

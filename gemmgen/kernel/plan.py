@@ -53,6 +53,7 @@ class Work:
     promotions     instructions of a thread, a step, that add up sums while none of its products are under way
     turns          groups of warps that take turns at a block's tiles: one's C leaves beside another's products
     row_bytes      neighbouring bytes of a row of C that a warp stores at once (0: not counted)
+    drains         a warpgroup waits for its products of a step before it starts those of the next one
     """
 
     outputs: int
@@ -84,6 +85,7 @@ class Work:
     promotions: float = 0
     turns: int = 1
     row_bytes: int = 0
+    drains: bool = False
 
     @property
     def fmas(self) -> float:

@@ -12,12 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmgen.benchmark.explain import BOUNDS, TENSOR_BOUNDS, bound_in_words
-from gemmgen.kernel.families import MMA, NAIVE, SIMT, WGMMA, Config, Family
+from gemmgen.kernel.families import MMA, NAIVE, SIMT, SKINNY, WGMMA, Config, Family
 from gemmgen.kernel.model import (
+    BLOCK_START,
+    L2_BYTES_PER_CYCLE,
     REPRESENTATIVE_SIZE,
+    TMA_LATENCY,
     Bound,
     Occupancy,
     Prediction,
+    _reduction_us,
     estimate_registers,
     occupancy,
     predict,
@@ -131,6 +135,57 @@ def test_a_consumers_epilogue_costs_what_no_products_hide() -> None:
     longer, shorter = (time_us(2048, c, 0) - time_us(2048, c, 1) for c in ("s32", "bf16"))
     assert longer == pytest.approx(2 * shorter, rel=0.05) and shorter > 0.1
     assert time_us(1024, "s32", 0) == time_us(1024, "s32", 1)
+
+
+def test_a_block_that_is_launched_for_each_tile_starts_its_copies_each_time() -> None:
+    """Not its first: a launch of a single turn takes as long. And the other block of an SM computes meanwhile."""
+
+    def lost_us(m: int, **axes: int) -> float:
+        problem = Problem(m, 2112, 2048, types=Types.parse("bf16"), layout=Layout.parse("rc"))
+        config = WGMMA.default(problem).with_values(BM=128, BN=128, **axes)
+        plans = (WGMMA.plan(problem, config.with_values(PERSISTENT=persistent)) for persistent in (0, 1))
+        one, many = (predict(plan, DEVICES["H200"]).time_us for plan in plans)
+        return one - many
+
+    assert lost_us(128) == 0
+    assert lost_us(128 * 132, STAGES=6) == pytest.approx(16 * (BLOCK_START + TMA_LATENCY) / 1980, rel=0.1)
+
+
+def test_a_warpgroup_alone_that_keeps_no_products_in_flight_leaves_tensor_cores_idle() -> None:
+    """Beside another one, in its block or in the SM's other block, they have work."""
+
+    def lost(**axes: int) -> float:
+        problem = Problem(4096, 4096, 4096, types=Types.parse("bf16"), layout=Layout.parse("rc"))
+        config = WGMMA.default(problem).with_values(**{"BM": 128, "BN": 128, "STAGES": 6, **axes})
+        plans = (WGMMA.plan(problem, config.with_values(IN_FLIGHT=one)) for one in (0, 1))
+        alone, beside = (predict(plan, DEVICES["H200"]).time_us for plan in plans)
+        return alone / beside
+
+    assert lost(CONSUMERS=1) > 1.1 and lost(CONSUMERS=2, PINGPONG=1) > 1.1
+    assert lost(CONSUMERS=2) == 1 == lost(CONSUMERS=1, BM=64, STAGES=3, PERSISTENT=0)
+
+
+def test_streams_of_many_short_blocks_wait_for_each_ones_first_bytes() -> None:
+    problem = Problem(4, 4096, 4096, layout=Layout.parse("rc"))
+
+    def time_us(split: int) -> float:
+        return predict(SKINNY.plan(problem, SKINNY.default(problem).with_values(SPLIT=split)), DEVICES["H200"]).time_us
+
+    assert time_us(1) < time_us(16) < time_us(32)
+
+
+def test_of_split_sums_each_tiles_last_block_reads_all() -> None:
+    """It is one SM that reads them: with twice the parts, twice as long, however many SMs wrote them."""
+
+    def added_us(split: int) -> float:
+        problem = Problem(256, 256, 64 * 64, types=Types.parse("bf16,bf16,f32"), layout=Layout.parse("rc"))
+        plan = MMA.plan(problem, MMA.default(problem).with_values(BM=128, BN=128, SPLIT=split))
+        blocks = plan.launch.blocks(representative(problem))
+        return _reduction_us(plan, blocks, DEVICES["H200"])
+
+    read_us = 128 * 128 * 4 / L2_BYTES_PER_CYCLE / 1980
+    assert added_us(16) - added_us(8) == pytest.approx(8 * read_us)
+    assert added_us(1) == 0
 
 
 def test_sectors_that_are_stored_in_part_take_as_long_as_whole_ones() -> None:

@@ -46,7 +46,10 @@ from gemmgen.search.trial import Trial
 from gemmgen.search.tuner import Tuner
 from gemmgen.support.errors import GemmgenError, InvalidInput
 
-HELD_OUT = Path(__file__).parent / "data" / "h200_simt_times_held_out.json"
+HELD_OUT, HELD_OUT_WGMMA = (
+    Path(__file__).parent / "data" / f"h200_{family}_times_held_out.json" for family in ("simt", "wgmma")
+)
+SPACE = modelcheck.DATA / "h200_wgmma_space.json"
 CARD = DEVICES["H200"]
 PROBLEM = Problem(512, 512, 512)
 DEFAULT = SIMT.default(PROBLEM)
@@ -69,7 +72,7 @@ def agreement(measured: tuple[float, ...], predicted: tuple[float, ...]) -> Agre
 
 
 def test_the_model_orders_what_an_h200_measured(check: ModelCheck) -> None:
-    """Seen with these 594 times: mean rank correlation 0.846, 582 within the error, 11 of 11 in the top 16."""
+    """Seen with these 594 times: mean rank correlation 0.849, 582 within the error, 11 of 11 in the top 16."""
     assert (check.configs, check.skipped) == (594, 0)
     assert check.rank_correlation >= 0.8
     assert check.within >= 0.93 * check.configs
@@ -77,39 +80,56 @@ def test_the_model_orders_what_an_h200_measured(check: ModelCheck) -> None:
 
 
 def test_no_problem_is_ordered_at_random_or_costs_much(check: ModelCheck) -> None:
-    """Seen: 0.761 for the worst (1000x1000x1000), and nothing lost."""
+    """Seen: 0.750 for the worst (1000x1000x1000), and nothing lost."""
     assert min(one.rank_correlation for one in check.agreements) >= 0.7
     assert max(one.lost for one in check.agreements) <= 0.02
 
 
 def test_times_that_it_was_not_calibrated_on_are_in_the_models_order() -> None:
-    """Seen with these 585 of another draw: 0.782, 568 within the error, 11 of 11 in the top 16, and nothing lost."""
+    """Seen with these 585 of another draw: 0.791, 572 within the error, 11 of 11 in the top 16, and nothing lost."""
     check = check_model(load_times(HELD_OUT))
     assert (check.configs, check.skipped) == (585, 0)
-    assert check.rank_correlation >= 0.75
+    assert check.rank_correlation >= 0.77
     assert check.within >= 0.93 * check.configs
     assert check.in_top >= 10 and len(check.agreements) == 11
     assert max(one.lost for one in check.agreements) <= 0.02
 
 
 def test_the_model_orders_skinny_kernels() -> None:
-    """Seen with these 645 times: 0.769, 317 within the error, 12 of 12 in the top 16, and nothing lost."""
+    """Seen with these 645 times: 0.791, 407 within the error, 12 of 12 in the top 16, and nothing lost."""
     check = check_model(load_times(TIMES["skinny"]))
     assert (check.configs, check.skipped) == (645, 0)
-    assert check.rank_correlation >= 0.73
-    assert check.within >= 0.45 * check.configs
+    assert check.rank_correlation >= 0.77
+    assert check.within >= 0.6 * check.configs
     assert check.in_top >= 11 and len(check.agreements) == 12
     assert max(one.lost for one in check.agreements) <= 0.03
 
 
 def test_the_model_orders_kernels_of_tensor_cores() -> None:
-    """Seen with these 48 times of wgmma: 0.832, 46 within the error; with 55 of mma: 0.720, 47."""
-    for family, configs, correlation, within in (("wgmma", 48, 0.8, 46), ("mma", 55, 0.68, 46)):
+    """Seen with these 48 times of wgmma: 0.832, 46 within the error; with 55 of mma: 0.720, 49."""
+    for family, configs, correlation, within in (("wgmma", 48, 0.8, 46), ("mma", 55, 0.68, 48)):
         check = check_model(load_times(TIMES[family]))
         assert (check.configs, check.skipped) == (configs, 0)
         assert check.rank_correlation >= correlation and check.within >= within
         assert check.in_top == len(check.agreements) == 4
         assert max(one.lost for one in check.agreements) <= 0.01
+
+
+@pytest.mark.parametrize(
+    ("path", "configs", "mean", "worst", "lost"),
+    [(SPACE, 1161, 0.92, 0.89, 0.01), (HELD_OUT_WGMMA, 866, 0.89, 0.85, 0.035)],
+)
+def test_the_model_orders_whole_spaces_of_wgmma(
+    path: Path, configs: int, mean: float, worst: float, lost: float
+) -> None:
+    """Seen: 0.935, the worst 0.916 (64x6144x4096), and 0.8% lost; held out 0.912, 0.889 (16x5120x8192), 3.1% of tf32.
+
+    With details, of which many tie, the first TOP are few tiles: `tune` tries details last.
+    """
+    check = check_model(load_times(path))
+    assert (check.configs, check.skipped) == (configs, 0)
+    assert check.rank_correlation >= mean and min(one.rank_correlation for one in check.agreements) >= worst
+    assert check.within >= 0.94 * configs and max(one.lost for one in check.agreements) <= lost
 
 
 # Figures

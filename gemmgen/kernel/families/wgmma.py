@@ -252,6 +252,7 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         pairs=len(pieces.pairs) if pieces else 1,
         promotions=outputs * (problem.types.compute is Compute.PROMOTED and not config.IN_FLIGHT),
         turns=config.CONSUMERS if config.PINGPONG else 1,
+        drains=not config.IN_FLIGHT,
     )
 
 
