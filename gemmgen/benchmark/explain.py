@@ -17,7 +17,7 @@ from gemmgen.kernel.model import LAUNCH_US, Bound, Prediction, predict, represen
 from gemmgen.kernel.plan import Plan, Tile
 from gemmgen.kernel.render import render_plan
 from gemmgen.problem.case import Case
-from gemmgen.problem.device import WARP, Arch, DeviceSpec
+from gemmgen.problem.device import WARP, DeviceSpec
 from gemmgen.problem.dtype import WORD
 from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use, skips
@@ -213,7 +213,7 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store | No
 def peak(plan: Plan, device: DeviceSpec) -> float:
     """TFLOPS, or TOPS, with all of the card's units busy that multiply; pairs of pieces count once."""
     work = plan.work
-    return 2 * device.sms * plan.lanes(device.arch) * work.products / work.pairs * device.clock_ghz / 1000
+    return 2 * device.sms * plan.lanes(device) * work.products / work.pairs * device.clock_ghz / 1000
 
 
 def cuda_cores(case: Case, device: DeviceSpec) -> float:
@@ -293,14 +293,14 @@ def _edited(
     original = _disassembled(_compiled(KernelFile(render_plan(plan, arch)), arch, store), plan.instruction)
     if isinstance(original, Failure) or not original.main_loop.fmas:
         return None
-    cycles = _fma_use(original, plan, device.arch).allowed / use.fma.allowed
+    cycles = _fma_use(original, plan, device).allowed / use.fma.allowed
     work_us = prediction.time_us - LAUNCH_US
     return Edited(cycles, LAUNCH_US + work_us * (cycles if prediction.bound in ("FMA", "issue") else 1.0))
 
 
-def _fma_use(sass: Sass, plan: Plan, arch: Arch) -> FmaUse:
+def _fma_use(sass: Sass, plan: Plan, device: DeviceSpec) -> FmaUse:
     dtype = plan.problem.types.accumulator
-    return fma_use(sass.loop, plan.work, arch, dtype, plan.lanes(arch) if plan.mma else None)
+    return fma_use(sass.loop, plan.work, device.arch, dtype, plan.lanes(device) if plan.mma else None)
 
 
 def _loop_use(
@@ -311,7 +311,7 @@ def _loop_use(
     per_word = WORD * work.wavefronts / work.read_bytes if work.read_bytes else 1.0  # lanes may share words
     fmas, step = sass.main_loop.fmas, work.fmas * work.depth
     return LoopUse(
-        fma=_fma_use(sass, plan, device.arch),
+        fma=_fma_use(sass, plan, device),
         wavefronts=Wavefronts(
             loop.wavefronts(("LDS", "LDSM"), per_word, often) / fmas,
             loop.wavefronts(("STS", "LDGSTS"), 1.0, often) / fmas,

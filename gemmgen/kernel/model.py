@@ -31,7 +31,7 @@ Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRA
 # What NVIDIA does not publish. Chosen so that the order of predictions follows the order of measured times on an
 # H200 (f32, 11 shapes and layouts, 2026-11-21).
 MODEL_ERROR = 0.2  # relative: of the 594 times of its calibration 582 were predicted within it, of 585 others 568
-L2_BYTES_PER_CYCLE = 28  # per SM, sustained
+L2_BYTES_PER_CYCLE = 28  # per SM of sm_90, sustained; Arch.l2_share says how many of them others have
 L1_HITS = 7 / 8  # share of the bytes that the SM's blocks repeat which L1 serves
 GLOBAL_LATENCY = 700  # cycles, from a tile's first load to its barrier
 REDUCTION_LATENCIES = (
@@ -162,7 +162,7 @@ def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Pre
 def least_us(plan: Plan, device: DeviceSpec) -> float:
     """What products alone take at the rate of the instructions that multiply in `plan`: no tile is faster."""
     case, work = representative(plan.problem), plan.work
-    cycles = _step_cycles(plan, 1, device.arch, 0)["FMA"]  # of an SM, for a tile's step
+    cycles = _step_cycles(plan, 1, device, 0)["FMA"]  # of an SM, for a tile's step
     rows, columns = plan.tile
     macs = plan.problem.products * rows * columns * work.depth * work.passes / work.pairs / cycles
     return case.flops / 2 / macs / device.sms / device.clock_ghz / 1000
@@ -197,7 +197,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     # Stream-K spreads the last wave evenly; without it the busiest SM has one block more than others.
     per_sm = blocks / device.sms if launch.stream else -(-blocks // device.sms)
     resident = 1 if launch.persistent else min(fit.blocks, math.ceil(per_sm))
-    cycles = _step_cycles(plan, resident, device.arch, spilled)
+    cycles = _step_cycles(plan, resident, device, spilled)
     bound = max(cycles, key=lambda unit: cycles[unit])
     if launch.maps:  # a ring of TMA's stages has neither barriers of the block nor turns of copying and computing
         step = _sharp_maximum(cycles.values())
@@ -271,10 +271,10 @@ def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:
     else:  # all blocks write, and of each tile's one reads them all
         moved = size * (math.ceil(blocks / device.sms) + launch.splits * math.ceil(blocks / launch.splits / device.sms))
     latencies = STREAM_REDUCTION_LATENCIES if plan.work.line_bytes else REDUCTION_LATENCIES
-    return (latencies * GLOBAL_LATENCY + moved / L2_BYTES_PER_CYCLE) / device.clock_ghz / 1000
+    return (latencies * GLOBAL_LATENCY + moved / L2_BYTES_PER_CYCLE / device.arch.l2_share) / device.clock_ghz / 1000
 
 
-def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bound, float]:
+def _step_cycles(plan: Plan, resident: int, device: DeviceSpec, spilled: int) -> dict[Bound, float]:
     """Cycles that each unit of an SM needs for one step of its `resident` blocks."""
     work = plan.work
     warps = -(-plan.consumers // WARP) * resident
@@ -293,9 +293,9 @@ def _step_cycles(plan: Plan, resident: int, arch: Arch, spilled: int) -> dict[Bo
     instructions = fmas + operands + reads + overhead + 2 * spilled * work.depth
     uncached = instructions / iterations * SASS_BYTES > INSTRUCTION_CACHE
     stalls = STALLS + (LATE_READ_STALLS if work.k_vector and not work.hoisted else 0.0)
-    arriving = (work.global_bytes - L1_HITS * work.repeated_bytes) * resident / _l2_bytes(plan)
+    arriving = (work.global_bytes - L1_HITS * work.repeated_bytes) * resident / _l2_bytes(plan, device.arch)
     return {
-        "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / plan.lanes(arch) / _sustained(plan)
+        "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / plan.lanes(device) / _sustained(plan)
         + _drain(plan, warps),
         "issue": (warps_per_scheduler + stalls) * instructions,
         "instruction fetch": FETCH_CYCLES * instructions if uncached else 0.0,
@@ -311,11 +311,11 @@ def _drain(plan: Plan, warps: int) -> int:
     return WGMMA_DRAIN if plan.work.drains and alone else 0
 
 
-def _l2_bytes(plan: Plan) -> int:
+def _l2_bytes(plan: Plan, arch: Arch) -> float:
     """That arrive at an SM a cycle."""
     if plan.launch.maps:
         return TMA_L2_BYTES
-    return L2_BYTES_PER_CYCLE if plan.mma is None else TENSOR_L2_BYTES
+    return arch.l2_share * (L2_BYTES_PER_CYCLE if plan.mma is None else TENSOR_L2_BYTES)
 
 
 def _sustained(plan: Plan) -> float:

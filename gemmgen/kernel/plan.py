@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from gemmgen.kernel.config import Config, Constraint, Derived
 from gemmgen.kernel.expression import names_in, without_guards
 from gemmgen.kernel.source import Launch, Parameter, parameters
-from gemmgen.problem.device import Arch
+from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
 from gemmgen.problem.pieces import Pieces
@@ -221,12 +221,12 @@ class Plan:
         """In words: what multiplies."""
         return "FMA units" if self.mma is None else "tensor cores"
 
-    def lanes(self, arch: Arch) -> float:
-        """Such instructions that an SM of `arch` starts per cycle, times the threads of a warp."""
+    def lanes(self, device: DeviceSpec) -> float:
+        """Such instructions that an SM of `device` starts per cycle, times the threads of a warp."""
         if self.mma is not None:
-            macs = arch.wgmma_macs if isinstance(self.mma, Wgmma) else arch.mma_macs
-            return macs(self.mma.a) / self.work.products
-        return arch.lanes(self.problem.types.accumulator)
+            macs = device.arch.wgmma_macs if isinstance(self.mma, Wgmma) else device.arch.mma_macs
+            return macs(self.mma.a) * device.tensor_share(self.mma.accumulator) / self.work.products
+        return device.arch.lanes(self.problem.types.accumulator)
 
     @property
     def consumers(self) -> int:

@@ -1,7 +1,7 @@
 """GPU architectures and cards: the limits that constraints check and the rates that the model uses.
 
 Figures are NVIDIA's, from the CUDA C++ Programming Guide (technical specifications per compute
-capability) and the cards' data sheets; nothing here is measured.
+capability) and the cards' data sheets, but for those of L2; nothing here is measured.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ class Arch:
     tensor_macs             multiply-adds of 16-bit floats an SM's tensor cores start per cycle (the data sheets' dense
                             rates over SMs and clock); of doubles: tensor_f64_macs
     mma_share               of these as many as mma.sync reaches: newer cards keep the rest for other instructions
+    l2_share                of the bytes a cycle that L2 delivers to an SM of sm_90, rounded from what others published
+                            (arXiv 1903.07486: T4; 2402.13499: A100, RTX 4090, H100); sm_86, sm_120: taken for sm_89
     """
 
     name: str
@@ -76,6 +78,7 @@ class Arch:
     tensor_macs: int = 0
     tensor_f64_macs: int = 0
     mma_share: float = 1.0
+    l2_share: float = 1.0
 
     @property
     def number(self) -> int:
@@ -119,22 +122,23 @@ def _arch(
     fp64: int,
     tensor: int,
     tensor_f64: int,
+    l2_share: float,
     mma_share: float = 1.0,
 ) -> Arch:
-    rates = fp32, fp64, tensor, tensor_f64, mma_share
+    rates = fp32, fp64, tensor, tensor_f64, mma_share, l2_share
     return Arch(f"sm_{number}", threads, blocks, sm_kb * 1024, block_kb * 1024, *rates)
 
 
 ARCHS: dict[str, Arch] = {
     arch.name: arch
     for arch in (
-        _arch(75, 1024, 16, 64, 64, 64, 2, 512, 2),
-        _arch(80, 2048, 32, 164, 163, 64, 32, 1024, 64),
-        _arch(86, 1536, 16, 100, 99, 128, 2, 512, 2),
-        _arch(89, 1536, 24, 100, 99, 128, 2, 512, 2),
-        _arch(90, 2048, 32, 228, 227, 128, 64, 2048, 128, 0.62),
-        _arch(100, 2048, 32, 228, 227, 128, 64, 4096, 64, 0.25),
-        _arch(120, 1536, 24, 100, 99, 128, 2, 512, 2),
+        _arch(75, 1024, 16, 64, 64, 64, 2, 512, 2, 0.6),
+        _arch(80, 2048, 32, 164, 163, 64, 32, 1024, 64, 0.5),
+        _arch(86, 1536, 16, 100, 99, 128, 2, 512, 2, 0.4),
+        _arch(89, 1536, 24, 100, 99, 128, 2, 512, 2, 0.4),
+        _arch(90, 2048, 32, 228, 227, 128, 64, 2048, 128, 1.0, 0.62),
+        _arch(100, 2048, 32, 228, 227, 128, 64, 4096, 64, 1.0, 0.25),
+        _arch(120, 1536, 24, 100, 99, 128, 2, 512, 2, 0.4),
     )
 }
 LIKE = {"sm_87": "sm_86", "sm_88": "sm_86", "sm_103": "sm_100", "sm_121": "sm_120"}  # whose limits stand for theirs
@@ -150,6 +154,7 @@ class DeviceSpec:
     tensor_ghz     the clock of the data sheet's tensor-core rates, those of f64 apart; 0: clock_ghz
     bandwidth      device memory, GB/s
     l2_mb, memory_gb
+    f32_sums       share of tensor cores' rate that floats reach whose sums are f32: GeForce cards halve it
     """
 
     name: str
@@ -160,16 +165,22 @@ class DeviceSpec:
     l2_mb: float
     memory_gb: float
     tensor_ghz: float = 0.0
+    f32_sums: float = 1.0
 
     def is_card(self, name: str) -> bool:
         """Whether the driver's `name` of a card means this one: an L40 is no L4."""
         return re.search(rf"\b{self.name}\b", name) is not None
 
-    def tensor_tflops(self, dtype: DType) -> float:
+    def tensor_tflops(self, dtype: DType, sums: DType) -> float:
         """The data sheet's dense rate of tensor cores for elements of `dtype` (tf32 for f32): TFLOPS, or TOPS."""
         if dtype is DType.F64:
             return 2 * self.sms * self.arch.tensor_f64_macs * self.clock_ghz / 1000
-        return 2 * self.sms * self.arch.wgmma_macs(dtype) * (self.tensor_ghz or self.clock_ghz) / 1000
+        macs = self.arch.wgmma_macs(dtype) * self.tensor_share(sums)
+        return 2 * self.sms * macs * (self.tensor_ghz or self.clock_ghz) / 1000
+
+    def tensor_share(self, sums: DType) -> float:
+        """Of tensor cores' rate, that this card reaches where they sum in `sums`."""
+        return self.f32_sums if sums is DType.F32 else 1.0
 
     def tflops(self, dtype: DType) -> float:
         """Peak of multiply-adds in `dtype`, that of the sums, at boost clock: TFLOPS, or TOPS of integers."""
@@ -179,7 +190,8 @@ class DeviceSpec:
 def _spec(
     name: str, arch: int, sms: int, clock: float, bandwidth: float, l2: float, memory: float, tensor: float = 0.0
 ) -> DeviceSpec:
-    return DeviceSpec(name, ARCHS[f"sm_{arch}"], sms, clock, bandwidth, l2, memory, tensor)
+    f32_sums = 0.5 if name.startswith("RTX") else 1.0
+    return DeviceSpec(name, ARCHS[f"sm_{arch}"], sms, clock, bandwidth, l2, memory, tensor, f32_sums)
 
 
 # The first card of an architecture stands for it where only the architecture is named.

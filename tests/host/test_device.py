@@ -47,6 +47,31 @@ def test_f32_peaks_are_those_of_the_data_sheets(card: str, tflops: float) -> Non
     assert DEVICES[card].tflops(DType.F32) == pytest.approx(tflops, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("card", "dtype", "sums", "tflops"),
+    [
+        ("T4", DType.F16, DType.F32, 65),
+        ("A100", DType.BF16, DType.F32, 312),
+        ("A100", DType.S8, DType.S32, 624),
+        ("RTX 3090", DType.BF16, DType.F32, 71),
+        ("RTX 3090", DType.F16, DType.F16, 142),
+        ("RTX 3090", DType.S8, DType.S32, 284),
+        ("A10", DType.BF16, DType.F32, 125),
+        ("RTX 4090", DType.BF16, DType.F32, 165.2),
+        ("RTX 4090", DType.E4M3, DType.F32, 330.3),
+        ("L4", DType.BF16, DType.F32, 121),
+        ("H100", DType.BF16, DType.F32, 989.4),
+        ("RTX 5090", DType.F32, DType.F32, 104.8),  # tf32
+        ("RTX 5090", DType.S8, DType.S32, 838),
+    ],
+)
+def test_peaks_of_tensor_cores_are_those_of_the_data_sheets(
+    card: str, dtype: DType, sums: DType, tflops: float
+) -> None:
+    """GeForce cards sum floats in f32 at half the rate of f16."""
+    assert DEVICES[card].tensor_tflops(dtype, sums) == pytest.approx(tflops, rel=0.01)
+
+
 def test_limits_of_old_and_new() -> None:
     assert ARCHS["sm_75"].limits.names == {
         "MAX_BLOCKS": 2**31 - 1,

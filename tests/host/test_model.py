@@ -188,6 +188,26 @@ def test_of_split_sums_each_tiles_last_block_reads_all() -> None:
     assert added_us(1) == 0
 
 
+def test_no_prediction_beats_a_cards_tensor_cores() -> None:
+    for card in DEVICES.values():
+        for types in ("f16", "s8,s8,s32"):
+            problem = Problem(8192, 8192, 8192, types=Types.parse(types), layout=Layout.parse("rc"))
+            found = predict(MMA.plan(problem, MMA.default(problem)), card)
+            factor, sums = problem.types.factors[0], problem.types.accumulator
+            assert found.tflops(representative(problem)) < card.tensor_tflops(factor, sums)
+
+
+def test_where_l2_delivers_less_large_tiles_gain_on_small_ones() -> None:
+    def gain(arch: Arch) -> float:
+        problem = Problem(8192, 8192, 8192, types=Types.parse("s8,s8,s32"), layout=Layout.parse("rc"))
+        configs = (MMA.default(problem).with_values(BM=tile, BN=tile, WM=32, WN=32) for tile in (64, 128))
+        card = replace(DEVICES["L4"], arch=arch)
+        small, large = (predict(MMA.plan(problem, config), card, 128).time_us for config in configs)
+        return small / large
+
+    assert gain(ARCHS["sm_89"]) > 1.2 * gain(replace(ARCHS["sm_89"], l2_share=1.0))
+
+
 def test_sectors_that_are_stored_in_part_take_as_long_as_whole_ones() -> None:
     """Four lanes of mma store pairs of a row: 16 bytes of bf16, 32 of f32."""
 

@@ -72,7 +72,8 @@ class MeasuredLimits:
         card = next((spec for spec in DEVICES.values() if spec.is_card(self.card)), None)
         if card is not None and on_tensor_cores(types, card.arch):
             pieces = types.compute.pieces
-            fma = Roof(card.tensor_tflops(types.factors[0]) / (len(pieces.pairs) if pieces else 1), "tensor rate")
+            rate = card.tensor_tflops(types.factors[0], types.accumulator)
+            fma = Roof(rate / (len(pieces.pairs) if pieces else 1), "tensor rate")
         read = Roof(flops_per_byte * self.read_gbs / 1000, "read bandwidth")
         copy = Roof(flops_per_byte * self.copy_gbs / 1000, "copy bandwidth")
         return min(fma, copy if written >= COPY_SHARE else read, key=lambda roof: roof.tflops)
