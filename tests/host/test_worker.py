@@ -26,6 +26,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, executor
+from gemmgen.run.gpu.given import Given
 from gemmgen.run.gpu.shared import SharedMemory
 from gemmgen.run.gpu.timing import QUICK
 from gemmgen.support.errors import CandidateFailed, NoBaseline
@@ -188,7 +189,7 @@ def worker(driver):
 
 def run(worker, operands: Operands | None, *, seed: int = 3, results: str | None = None, source=SOURCE):
     key = arena.image_key(LARGE, OPERANDS, 1, seed)
-    return worker.runs.run((source, b"cubin"), LARGE, seed, key, operands, b"changed", results)
+    return worker.runs.run((source, b"cubin"), Given(LARGE, seed, key, operands, results), b"changed")
 
 
 def test_operands_travel_once(worker, driver):
@@ -237,9 +238,8 @@ def products(driver: Driver, outside: int | None = None):
 def test_a_batch_of_doubles_comes_back(worker, driver):
     case = DOUBLES.case()
     driver.kernels[BATCH.name] = products(driver)
-    result = worker.runs.run(
-        (BATCH, b"cubin"), case, 3, None, make_operands(Situation(case, "random", 3)), b"changed", None
-    )
+    given = Given(case, 3, None, make_operands(Situation(case, "random", 3)), None)
+    result = worker.runs.run((BATCH, b"cubin"), given, b"changed")
     assert result.dtype == np.float64 and len(result) == case.c.elements and (case.c.view(result) == 7).all()
 
 
@@ -251,7 +251,7 @@ def test_what_is_written_between_lines_and_matrices_is_found(worker, driver, out
     driver.kernels[BATCH.name] = products(driver, outside)
     operands = make_operands(Situation(case, "random", 3))
     with pytest.raises(CandidateFailed, match=f"outside C's elements, the first in the padding of C at {where}"):
-        worker.runs.run((BATCH, b"cubin"), case, 3, None, operands, b"changed", None)
+        worker.runs.run((BATCH, b"cubin"), Given(case, 3, None, operands, None), b"changed")
 
 
 POINTED = Problem(5, 7, 9, dtype=DType.F64, batch=None, ldc=8, pointers=True)
@@ -277,7 +277,8 @@ def by_pointers(driver: Driver, outside: int | None = None, harm: Callable[[np.n
 
 def run_pointers(worker, case, seed=3, results=None):
     situation = Situation(case, "random", 3)
-    return worker.runs.run((POINTERS, b"cubin"), case, seed, None, make_operands(situation), b"changed", results)
+    given = Given(case, seed, None, make_operands(situation), results)
+    return worker.runs.run((POINTERS, b"cubin"), given, b"changed")
 
 
 @pytest.mark.parametrize("different", [0, 1, 4])
@@ -616,8 +617,8 @@ def test_large_operands_and_results_go_through_memory_that_both_sides_share(work
     driver.kernels[source.name] = kernel
     with closing(SharedMemory()) as shared:
         shared.put(case, operands)
-        given = (source, b"cubin"), case, 3, None, "shared", b"changed", shared.path
-        result = worker.runs.run(*given)
+        given = Given(case, 3, None, "shared", shared.path)
+        result = worker.runs.run((source, b"cubin"), given, b"changed")
         assert met == {name: values.tobytes() for name, values in operands.by_name.items()}
         assert result.tobytes() == operands.c.tobytes()
         worker.runs._copy_out(driver.to_device(OPERANDS.a), OPERANDS.a.nbytes, shared.path)
@@ -640,9 +641,10 @@ def test_what_is_judged_in_place_is_delivered_where_it_is_wrong(worker, driver, 
 
     idle = {name: lambda *arguments, **grid: None for name in ("decode_4", "multiply")}
     driver.kernels |= {**idle, "judge": judge, "sample": sample}
-    key, given = arena.image_key(LARGE, OPERANDS, 1, 3), ((SOURCE, b"cubin"), LARGE, 3)
-    assert worker.runs.run_kept(*given, key, None, b"changed", None) is None, "it asks for what it does not have"
-    assert worker.runs.run_kept(*given, key, OPERANDS, b"changed", None) is True
+    given = Given(LARGE, 3, arena.image_key(LARGE, OPERANDS, 1, 3), None, None)
+    binary = SOURCE, b"cubin"
+    assert worker.runs.run_kept(binary, given, b"changed") is None, "it asks for what it does not have"
+    assert worker.runs.run_kept(binary, replace(given, sent=OPERANDS), b"changed") is True
     rule, places = rule_of(SITUATION), np.array([5, 2, 9])
     found = worker.runs.judge(LARGE, rule, places, b"multiply", b"judge")
     assert (found.elements, found.wrong, found.worst, found.largest_bound) == (300 * 500, wrong, 0.25, 3.0)
@@ -708,8 +710,9 @@ class PlayedChild:
         self.sent: list[object] = []
 
     def request(self, message: tuple[object, ...], timeout: float) -> object:
-        verb, _, _, _, key, operands, *_ = message
-        assert verb == "run"
+        verb, _, given, *_ = message
+        assert verb == "run" and isinstance(given, Given)
+        key, operands = given.key, given.sent
         self.sent.append("pipe" if isinstance(operands, Operands) else operands)
         if key in self.kept or operands is not None:
             self.kept |= {key} - {None}
@@ -899,8 +902,8 @@ def test_a_launch_begins_with_its_largest_magnitudes_at_zero(worker, driver):
 
     driver.kernels[source.name] = kernel
     operands = make_operands(Situation(case, "exact", 0))
-    arguments = (source, b"cubin"), case, 3, None, operands, b"changed", None
-    assert (worker.runs.run(*arguments, output="row_amax") == 3).all()
+    given = Given(case, 3, None, operands, None)
+    assert (worker.runs.run((source, b"cubin"), given, b"changed", output="row_amax") == 3).all()
     assert np.isnan(operands.extra["row_amax"]).all() and not met[0].any()
     assert kernel_document(source)["zeroed"] == ["row_amax"] and "zeroed" not in kernel_document(SOURCE)
 

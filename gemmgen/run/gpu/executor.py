@@ -24,6 +24,7 @@ from gemmgen.run.executor import Floats, Operands, Products
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.arena import KEPT_BYTES, ImageKey, image_key
 from gemmgen.run.gpu.capability import properties_here
+from gemmgen.run.gpu.given import Given
 from gemmgen.run.gpu.limits import MeasuredLimits, measure_limits
 from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
@@ -159,8 +160,8 @@ class GpuExecutor:
         key = image_key(case, operands, self._token(operands), seed)
 
         def run_with(sent: Sent) -> Any:
-            request = kernel.binary, case, seed, key, sent, self._changed, self._shared.path, output
-            return self._request(self._timeout, "run", *request)
+            given = Given(case, seed, key, sent, self._shared.path)
+            return self._request(self._timeout, "run", kernel.binary, given, self._changed, output)
 
         reply = self._with_image(key, case, operands, run_with)
         return self._shared.read(reply, case.problem.types.c) if isinstance(reply, int) else reply
@@ -174,8 +175,8 @@ class GpuExecutor:
             key, cubin = image_key(case, operands, self._token(operands), seed), self._multiply
 
             def multiply_with(sent: Sent) -> Any:
-                request = case, seed, key, sent, cubin, shared.path, sizes
-                return self._request(MULTIPLY_TIMEOUT, "multiply", *request)
+                given = Given(case, seed, key, sent, shared.path)
+                return self._request(MULTIPLY_TIMEOUT, "multiply", given, cubin, sizes)
 
             count = self._with_image(key, case, operands, multiply_with)
             shape = (-1, *((case.batch,) if case.problem.batched else ()), case.m, case.b.cols)
@@ -194,8 +195,8 @@ class GpuExecutor:
         key, cubins = image_key(case, operands, self._token(operands), seed), (self._multiply, self._judge)
 
         def run_with(sent: Sent) -> Any:
-            request = kernel.binary, case, seed, key, sent, self._changed, shared.path
-            return self._request(self._timeout, "run_kept", *request)
+            given = Given(case, seed, key, sent, shared.path)
+            return self._request(self._timeout, "run_kept", kernel.binary, given, self._changed)
 
         self._with_image(key, case, operands, run_with)
         try:

@@ -15,6 +15,7 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, WORD, DType
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import arena
+from gemmgen.run.gpu.given import Given
 from gemmgen.run.gpu.images import Images
 from gemmgen.run.gpu.judge import Judge
 from gemmgen.run.gpu.judge_records import Known
@@ -23,7 +24,7 @@ from gemmgen.run.gpu.multiplier import Multiplier
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
 from gemmgen.run.gpu.programs import Binary, Programs
 from gemmgen.run.gpu.replay import Enqueue, allocate
-from gemmgen.run.gpu.shared import Mapped, Sent, operands_in
+from gemmgen.run.gpu.shared import Mapped, operands_in
 from gemmgen.run.judging import Judged, Places, Rule
 from gemmgen.support.errors import CandidateFailed
 
@@ -63,69 +64,42 @@ class Runs:
         self._kept: tuple[Ran, arena.ImageKey | None] | None = None  # of `run_kept`
         self._shared = Mapped()
 
-    def run(
-        self,
-        binary: Binary,
-        case: Case,
-        seed: int,
-        key: arena.ImageKey | None,
-        sent: Sent,
-        changed: bytes,
-        shared: str | None,
-        output: str = "C",
-    ) -> Floats | int | None:
+    def run(self, binary: Binary, given: Given, changed: bytes, output: str = "C") -> Floats | int | None:
         """The storage of C, or of another `output`, after one launch between guard bands.
 
         Raises CandidateFailed: launch or crash.
 
-        Operands need not be sent where their image is kept under `key`; None asks for them. `changed` is the cubin
-        of changed.cu. A large result goes into the `shared` memory, and its count of elements is the answer.
+        None asks for the operands, where they were not sent and no image of them is kept. `changed` is the cubin of
+        changed.cu. A large result goes into the shared memory, and its count of elements is the answer.
         """
-        ran = self._run(binary, case, seed, key, sent, changed, shared, output)
+        ran = self._run(binary, given, changed, output)
         if ran is None:
             return None
-        if case.problem.epilogue.outputs:
+        if given.case.problem.epilogue.outputs:
             return self._result(ran, output)
-        return self._deliver(ran, shared)
+        return self._deliver(ran, given.shared)
 
-    def multiply(
-        self,
-        case: Case,
-        seed: int,
-        key: arena.ImageKey | None,
-        sent: Sent,
-        cubin: bytes,
-        shared: str,
-        sizes: bool,
-    ) -> int | None:
-        """A * B and, with `sizes`, |A| * |B| of `run`'s operands, into the `shared` memory; the count of all elements.
+    def multiply(self, given: Given, cubin: bytes, sizes: bool) -> int | None:
+        """A * B and, with `sizes`, |A| * |B|, into the shared memory; the count of all elements.
 
         None asks for the operands, as in `run`. `cubin` is that of multiply.cu.
         """
-        layout = arena.place(case, seed)
-        image = self._image(layout, key, sent, shared)
+        case, layout = given.case, arena.place(given.case, given.seed)
+        image = self._image(layout, given)
         if image is None:
             return None
-        made = self._products(layout, image, key, cubin, sizes)
+        assert given.shared is not None
+        made = self._products(layout, image, given.key, cubin, sizes)
         elements = case.m * case.b.cols * case.batch
         for index, memory in enumerate(made):
-            self._copy_out(int(memory), DType.F64.size * elements, shared, index)
+            self._copy_out(int(memory), DType.F64.size * elements, given.shared, index)
         return len(made) * elements
 
-    def run_kept(
-        self,
-        binary: Binary,
-        case: Case,
-        seed: int,
-        key: arena.ImageKey | None,
-        sent: Sent,
-        changed: bytes,
-        shared: str | None,
-    ) -> bool | None:
+    def run_kept(self, binary: Binary, given: Given, changed: bytes) -> bool | None:
         """Like `run`, but C stays where it is, for `judge` and `deliver`."""
         self._kept = None
-        ran = self._run(binary, case, seed, key, sent, changed, shared, "C")
-        self._kept = None if ran is None else (ran, key)
+        ran = self._run(binary, given, changed, "C")
+        self._kept = None if ran is None else (ran, given.key)
         return None if ran is None else True
 
     def judge(self, case: Case, rule: Rule, places: Places, multiply: bytes, judge: bytes) -> Judged:
@@ -186,28 +160,20 @@ class Runs:
             for magnitudes in ((False, True) if sizes else (False,))
         ]
 
-    def _image(self, layout: arena.DeviceArena, key: arena.ImageKey | None, sent: Sent, shared: str | None) -> Any:
+    def _image(self, layout: arena.DeviceArena, given: Given) -> Any:
         """The image of what was sent, or is kept; None where it is neither."""
+        sent = given.sent
         if sent == "shared":
-            assert shared is not None
-            sent = operands_in(self._shared, shared, layout.case)
-        return self._images.get(key, layout, sent)
+            assert given.shared is not None
+            sent = operands_in(self._shared, given.shared, layout.case)
+        return self._images.get(given.key, layout, sent)
 
-    def _run(
-        self,
-        binary: Binary,
-        case: Case,
-        seed: int,
-        key: arena.ImageKey | None,
-        sent: Sent,
-        changed: bytes,
-        shared: str | None,
-        output: str,
-    ) -> Ran | None:
+    def _run(self, binary: Binary, given: Given, changed: bytes, output: str) -> Ran | None:
         """One launch, and nothing but outputs changed."""
+        case, seed, key = given.case, given.seed, given.key
         enqueue, layout = self._programs.launcher(binary, case), arena.place(case, seed)
         workspace = arena.place_workspace(binary[0].launch, case, seed)
-        image = self._image(layout, key, sent, shared)
+        image = self._image(layout, given)
         if image is None:
             return None
         memory = self._images.with_room(lambda: allocate(layout.size), spare=key)
