@@ -132,10 +132,15 @@ class Recheck:
 
     @property
     def stands(self) -> bool:
-        """The kernel passes twice, under the same conditions with the same figures, and nothing else speaks against it.
+        """All of its text was judged and passes twice, with the same figures under the same conditions.
 
-        Where something does, `own` stays None.
+        Where something speaks against it before, `own` stays None.
         """
+        return self.passes and not self.unseen
+
+    @property
+    def passes(self) -> bool:
+        """The same of what of its text was judged."""
         return self.own is not None and self.own.passed and not (self.same and self.differences)
 
 

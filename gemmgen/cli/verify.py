@@ -133,9 +133,9 @@ def command(
         require(not extra, f"--certificate says what is run: leave out {', '.join(extra)}")
         own = {name: ctx.params[name] for name in ("examples", "seed") if name in given}
         result = _check_certificate(certificate, device, as_json, **own)
-        if not result.stands:
+        if not result.passes:
             ctx.exit(FAILED if result.wrong is None else exit_code(result.wrong))
-        ctx.exit(NOT_JUDGED if result.unseen else DONE)
+        ctx.exit(DONE if result.stands else NOT_JUDGED)
     if kernel is None:
         raise click.UsageError("name a kernel, or its --certificate", ctx)
     chosen = (tool or TOOLS) if sanitize or tool else ()

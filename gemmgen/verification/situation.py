@@ -50,6 +50,8 @@ TILE_FLOPS = 2.5e9  # of a block tile over such a K at most: a second or two
 MANY_TILES = (66_000, 33_000)
 NO_DEPTH = {"m": 5, "n": 7, "k": 0}  # where alpha counts for nothing, though it be NaN
 VAST_ELEMENTS, VAST_FLOPS = 20_000_000, 1e8  # of such cases at most, or they are left out
+PAST_16_BITS = 2**16 + 2**8 + 1  # products: a block has 256 at most
+FEW_DIFFERENT = 3, 5  # matrices A and B of such a batch of pointers: neither number divides 65,536
 MOST_PRODUCTS_BYTES = 2**29  # of products beyond 16 bits, where all of them have memory
 VAST_PARTIALS = 2**30  # bytes that split-K takes for one, or for one of far sizes, likewise
 Side = Literal["A", "B"]
@@ -240,13 +242,19 @@ def _partials_fit(source: KernelSource, case: Case) -> bool:
 
 
 def products_beyond_16_bits(problem: Problem) -> list[Situation]:
-    """A batch that ends behind product 65,535; none where their number is fixed, or they take MOST_PRODUCTS_BYTES.
+    """A batch whose last blocks have products behind 65,535 alone.
 
-    For executors that run no launch's end by itself: see tails.py.
+    None where the number of products is fixed, or all of them take MOST_PRODUCTS_BYTES.
+
+    For executors that run no launch's end by itself, and for pointers, which have none: see tails.py. Few matrices A
+    and B serve all products of these, and the last one's are not the first one's.
     """
-    if problem.batch is not None or problem.pointers:
+    if problem.batch is not None:
         return []
-    case = _free_case(problem, _shape(1, 1, 1, 2**16 + 1), math.inf)
+    case = _free_case(problem, _shape(1, 1, 1, PAST_16_BITS), math.inf)
+    if problem.pointers:
+        different_a, different_b = FEW_DIFFERENT
+        case = replace(case, different_a=different_a, different_b=different_b)
     return [Situation(case, "exact", seed=1)] if sum(one.bytes for one in case.matrices) <= MOST_PRODUCTS_BYTES else []
 
 

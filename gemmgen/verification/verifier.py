@@ -222,7 +222,8 @@ def _beyond_draws(
     far = [one for one in far if _elements(one.case) <= most]
     if examples < EXHAUSTIVE:
         return far
-    return [*far, *vast_situations(source, largest), *(products_beyond_16_bits(source.problem) if whole else [])]
+    products = products_beyond_16_bits(source.problem) if whole or source.problem.pointers else []
+    return [*far, *vast_situations(source, largest), *products]
 
 
 def _elements(case: Case) -> int:

@@ -151,6 +151,25 @@ def test_a_wrong_kernel_with_the_right_hashes_fails(run: Run, certificate: Path)
     assert run("verify", str(kernel), "--examples", "50", "--device", "emulator")[0] == 1, "and by what it computes"
 
 
+def test_lines_that_nvcc_alone_sees_do_not_stand(run: Run, certificate: Path) -> None:
+    kernel = certificate.with_name(f"{NAME}.cu")
+    right, start = kernel.read_text(), "    float acc = 0.0f;\n"
+    edited = right.replace(start, f"#ifdef __CUDACC__\n    if (alpha == 3.0f) return;\n#endif\n{start}")
+    kernel.write_text(edited)
+
+    def forge(record: dict[str, Any]) -> None:
+        record["kernel_bytes"] += len(edited) - len(right)
+        text = edited.encode()[record["kernel_start"] :][: record["kernel_bytes"]]
+        record["sha256"] = hashlib.sha256(text).hexdigest()
+        record["files"][kernel.name] = hashlib.sha256(edited.encode()).hexdigest()
+
+    rewrite(certificate, forge)
+    code, out = run(*CHECK, str(certificate))
+    assert code == 3 and "STANDS" not in out and "NOT JUDGED" in out
+    document = json.loads(run(*CHECK, str(certificate), "--json")[1])
+    assert not document["stands"] and document["not_judged"]
+
+
 def test_one_situation_that_is_right_certifies_nothing(run: Run, tmp_path: Path) -> None:
     """The first one drawn has a single element of C: a check draws its own."""
     run("generate", "?x?x40", "--family", "naive", "--set", "BM=8", "--set", "BN=8")

@@ -134,6 +134,41 @@ ALIGNED = """
 """
 
 
+HEADERS = """
+#include <cooperative_groups.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+namespace cg = cooperative_groups;
+"""
+GROUPS = """
+    const cg::thread_block block = cg::this_thread_block();
+    const auto tile = cg::tiled_partition<8>(block);
+    __shared__ int seen[1024];
+    const int t = block.thread_rank();
+    seen[t] = t;
+    block.sync();
+    assert(seen[block.size() - 1 - t] == int(block.size()) - 1 - t);
+    assert(tile.thread_rank() == unsigned(t % 8) && tile.size() == 8 && tile.meta_group_rank() == unsigned(t / 8));
+    assert(tile.shfl(t, 0) == t / 8 * 8 && tile.shfl_xor(t, 1) == (t ^ 1) && tile.shfl_down(t, 7) <= t + 7);
+    assert(tile.ballot(t % 8 < 3) == 7u && tile.any(t % 8 == 1) && !tile.all(t % 8 == 1));
+    cg::sync(tile);
+    if (t % 32 < 20) assert(__activemask() == 0xfffffu);
+    else assert(__activemask() == 0xfff00000u);
+    const __half h = __float2half(0.1f), sum = __hfma(h, __half(3.0f), __half(1.0f));
+    assert(__half_as_ushort(h) == 0x2e66 && __half2float(__half(2.5f)) == 2.5f && __half_as_ushort(sum) == 0x3d33);
+    const __nv_bfloat16 b = __float2bfloat16(1.01171875f);
+    assert(__bfloat162float(b) == 1.015625f && __bfloat162float(b * __nv_bfloat16(2.0f)) == 2.03125f);
+    const float2 both = __half22float2(__hadd2(__floats2half2_rn(1.0f, 2.0f), __halves2half2(h, h)));
+    assert(both.x > 1.0f && both.y > 2.0f);
+"""
+
+
+def test_headers_of_cuda_work(emulator: EmulatorExecutor) -> None:
+    source = edited(GROUPS)
+    verdict = verify(emulator, replace(source, text=HEADERS + source.text), examples=3, shrink=False)
+    assert verdict.passed, verdict.failure
+
+
 def test_arrays_are_aligned_as_they_are_declared(emulator: EmulatorExecutor) -> None:
     verdict = verify(emulator, edited(ALIGNED), examples=2, shrink=False)
     assert verdict.passed, verdict.failure

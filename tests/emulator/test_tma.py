@@ -188,3 +188,14 @@ def test_a_store_writes_whole_chunks_also_behind_a_lines_end(emulator: EmulatorE
     given = Operands(*(np.zeros(one.elements, np.float32) for one in (case.a, case.b, case.c)))
     with pytest.raises(CandidateFailed, match=r"outside C|leaves the tensor"):
         kernel.run(case, given, seed=1)
+
+
+def test_a_map_that_is_no_grid_constant_is_refused(shared_store: Store) -> None:
+    text = environment(BATCH.types).from_string(MOVE).render()
+    text = text.replace("k(const __grid_constant__ TensorMap map_a", "k(const TensorMap map_a")
+    source = KernelSource("k", text, BATCH, "test", {}, Launch(32, ()), ())
+    with (
+        EmulatorExecutor(shared_store) as executor,
+        pytest.raises(CandidateFailed, match=r"map_a is no __grid_con.*cu:\d"),
+    ):
+        executor.load(source)

@@ -181,8 +181,9 @@ def test_depths_and_tiles_beyond_16_bits_are_tried_where_they_take_little(
 @pytest.mark.parametrize(
     ("problem", "batch"),
     [
-        (Problem(32, 32, 32, types=Types.parse("bf16"), batch=None), [65_537]),
-        (Problem(None, 4, None, batch=None), [65_537]),
+        (Problem(32, 32, 32, types=Types.parse("bf16"), batch=None), [65_793]),
+        (Problem(None, 4, None, batch=None), [65_793]),
+        (Problem(32, 32, 32, batch=None, pointers=True), [65_793]),
         (Problem(32, 32, 32, batch=7), []),
         (Problem(32, 32, 64, batch=None), []),
     ],

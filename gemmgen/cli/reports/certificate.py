@@ -13,7 +13,7 @@ from gemmgen.verification.verifier import Verdict
 
 
 def show_recheck(console: Console, result: Recheck) -> None:
-    """STANDS, VOID (a file changed), EDITED (one is not as rendered) or FAIL (its words do not hold), and why."""
+    """STANDS, NOT JUDGED (of all lines), VOID (a file changed), EDITED (not as rendered) or FAIL, and why."""
     certificate = result.certificate
     console.print(f"{certificate.path}", soft_wrap=True)
     if certificate.changed:
@@ -89,6 +89,12 @@ def _show_verified(console: Console, result: Recheck) -> None:
         _show_wrong(console, result, wrong, wrong.failure)
     elif result.stands:
         console.print(good("STANDS"), " every file is the one certified, and the kernel passes again")
+        show_pass(console, result.verdict)
+    elif result.passes:
+        console.print(
+            "      every file is the one certified, and what was judged of the kernel passes again: that is no"
+        )
+        console.print("      certificate of the lines above")
         show_pass(console, result.verdict)
     else:
         console.print(bad("FAIL"), " every file is the one certified, but the kernel does not do what it says")

@@ -19,10 +19,12 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import MAX_THREADS
 from gemmgen.run.emulator.conditions import probed
 from gemmgen.run.emulator.confine import Confinement
+from gemmgen.run.emulator.failures import failed
 from gemmgen.run.emulator.instructions import twins
+from gemmgen.run.emulator.parameters import cluster_dims, most_threads, require_grid_constants
 from gemmgen.run.emulator.probes import Probed, Site
 from gemmgen.run.emulator.ptx import translated
-from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
+from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store, content_key
 from gemmgen.support.lifeline import Lifelines
 from gemmgen.support.paths import TEMPLATES
@@ -32,6 +34,7 @@ from gemmgen.support.threads import thread_pool
 RUNTIME = TEMPLATES / "device" / "host"
 KIND = "emulator"  # of the store's entries
 INSTRUCTIONS = "instructions.hpp"  # twins of the tensor-core instructions that a kernel uses
+HEADERS = RUNTIME / "cuda"  # that a kernel may include
 DYNAMIC_ALIGNMENT = 128  # bytes, of dynamic shared memory where a kernel asks for no more
 COMPILE_TIMEOUT = 300.0
 SHOWN_ERRORS = 3
@@ -65,11 +68,6 @@ LINK = ("-no-pie", "-Wl,--as-needed")
 OPTIONAL_LINK = ("-static-libstdc++", "-static-libgcc")  # half the time to link, and a process starts sooner
 
 HOW_TO_GET_ONE = "install g++ or clang++, name one in $CXX, or `pip install ziglang`"
-
-
-def failed(kind: FailureKind, reason: str) -> CandidateFailed:
-    """What the emulator raises."""
-    return CandidateFailed(Failure(kind, reason, "emulator"))
 
 
 @dataclass(frozen=True)
@@ -122,9 +120,11 @@ class HostCompiler:
 
         Without probes where these break the text.
 
-        Raises CandidateFailed: unjudged, with the line, where the host compiler or the linker refuses the text. It may
-        be a right kernel all the same: the host compiler lacks what CUDA has and the emulator does not stand in for.
+        Raises CandidateFailed: launch, for parameters that fail on every GPU; unjudged, with the line, where the host
+        compiler or the linker refuses the text. It may be a right kernel all the same: the host compiler lacks what
+        CUDA has and the emulator does not stand in for.
         """
+        require_grid_constants(source)
         plain = for_host(source.text)
         text = _compiled(probed(plain))
         try:
@@ -219,7 +219,18 @@ class HostCompiler:
             # The kernel's file keeps its lines; what is compiled are those that export it and its variables.
             result = self._run(
                 *(*LANGUAGE, *flags),
-                *("-iquote", str(RUNTIME), "-include", str(header), "-include", INSTRUCTIONS, "-include", kernel),
+                *(
+                    "-I",
+                    str(HEADERS),
+                    "-iquote",
+                    str(RUNTIME),
+                    "-include",
+                    str(header),
+                    "-include",
+                    INSTRUCTIONS,
+                    "-include",
+                    kernel,
+                ),
                 *("-c", "-x", "c++", "-", "-o", "kernel.o"),
                 text=_exports(source, len(text.sites)),
                 folder=folder,
@@ -313,23 +324,11 @@ def _exports(source: KernelSource, sites: int) -> str:
     listed = " ".join(f"GEMMGEN_VARIABLE({name}, {str(written).lower()})" for name, written in variables)
     *prepares, kernel = source.program
     entries = " ".join(
-        f"GEMMGEN_ENTRY({one.name}, ({_most_threads(one)}), ({_cluster_dims(one)}))" for one in (kernel, *prepares)
+        f"GEMMGEN_ENTRY({one.name}, ({most_threads(one, MAX_THREADS)}), ({cluster_dims(one)}))"
+        for one in (kernel, *prepares)
     )
     exported = f"GEMMGEN_ENTRIES({entries}, {_dynamic_alignment(source.text)})"
     return f"{exported}\nGEMMGEN_VARIABLES({listed})\nGEMMGEN_SITES({sites})\n"
-
-
-def _most_threads(source: KernelSource) -> str:
-    """The threads that __launch_bounds__ before the kernel's name allows, as C++; CUDA's own limit without it."""
-    bounds = re.search(rf"__launch_bounds__\(([^,()]+)(?:,[^()]*)?\)\s+{source.name}\(", source.text)
-    return bounds[1] if bounds else str(MAX_THREADS)
-
-
-def _cluster_dims(source: KernelSource) -> str:
-    """The blocks of a cluster that __cluster_dims__ before the kernel's name asks for, as C++; 0 without it."""
-    bounds = r"(?:\s+__launch_bounds__\([^()]*\))?"
-    found = re.search(rf"__cluster_dims__\(([^()]+)\){bounds}\s+{source.name}\(", source.text)
-    return " * ".join(f"({extent.strip()})" for extent in found[1].split(",")) if found else "0"
 
 
 def _dynamic_alignment(text: str) -> int:
@@ -415,7 +414,7 @@ def _call(
 @functools.cache
 def _runtime() -> tuple[str, ...]:
     """The text of the runtime's files."""
-    return tuple(path.read_text() for path in sorted(RUNTIME.iterdir()))
+    return tuple(path.read_text() for path in sorted(RUNTIME.rglob("*")) if path.is_file())
 
 
 @functools.cache

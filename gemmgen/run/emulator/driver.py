@@ -16,8 +16,9 @@ from gemmgen.problem.case import Case
 from gemmgen.run.arguments import Argument, arguments_of, packed
 from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.emulator.arena import ArenaLayout, Blocks, SharedArena
-from gemmgen.run.emulator.compiler import Executables, HostCompiler, failed
+from gemmgen.run.emulator.compiler import Executables, HostCompiler
 from gemmgen.run.emulator.counters import Counters
+from gemmgen.run.emulator.failures import failed
 from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Request, Server
 from gemmgen.run.executor import Floats, Operands, tells
 from gemmgen.run.judging import Places, Rule

@@ -18,8 +18,8 @@ from pathlib import Path
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.arguments import Argument, packed
 from gemmgen.run.emulator.arena import ArenaLayout, Placement
-from gemmgen.run.emulator.compiler import failed
 from gemmgen.run.emulator.confine import Confinement, in_memory_file
+from gemmgen.run.emulator.failures import failed
 from gemmgen.support.errors import CandidateFailed, FailureKind
 from gemmgen.support.lifeline import Lifeline
 
