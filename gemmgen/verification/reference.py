@@ -314,7 +314,14 @@ def _sum(situation: Situation, window: Window, name: str) -> Bounded:
     along_k = np.ascontiguousarray(np.moveaxis(values, axis, -1))  # of which numpy adds pairs, and pairs of pairs
     with np.errstate(invalid="ignore"):
         of_all = along_k.sum(-1), np.abs(along_k).sum(-1), np.abs(along_k).max(-1, initial=0.0)
-    return _bounded_sum(situation, situation.data == "exact", case.k, *(np.expand_dims(one, axis) for one in of_all))
+    total, size, largest = (np.expand_dims(one, axis) for one in of_all)
+    found = _bounded_sum(situation, situation.data == "exact", case.k, total, size, largest)
+    dtype = case.problem.types.accumulator
+    if dtype.is_integer:
+        return found
+    # No data keeps sums of one operand alone within the type: a kernel's may be infinite, in whatever order it adds.
+    beyond = np.isfinite(total) & (size + found.bound > dtype.largest)
+    return Bounded(found.value, np.where(beyond, np.inf, found.bound))
 
 
 def _in_window(values: Floats, window: Window) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -53,7 +53,7 @@ VAST_ELEMENTS, VAST_FLOPS = 20_000_000, 1e8  # of such cases at most, or they ar
 PAST_16_BITS = 2**16 + 2**8 + 1  # products: a block has 256 at most
 FEW_DIFFERENT = 3, 5  # matrices A and B of such a batch of pointers: neither number divides 65,536
 MOST_PRODUCTS_BYTES = 2**29  # of products beyond 16 bits, where all of them have memory
-VAST_PARTIALS = 2**30  # bytes that split-K takes for one, or for one of far sizes, likewise
+VAST_PARTIALS = 2**30  # bytes that split-K takes at most for one of these, or one that is far
 Side = Literal["A", "B"]
 Sizes = Literal["usual", "tiny", "deep", "far M", "far N"]
 # Those of a run's examples in turn. Their number and ROUND's have no divisor, so that each of them meets all data.
@@ -179,13 +179,17 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
     if problem.batch is None:
         products = dict(source.launch.grid).get("batch", 1), SOME_BATCH
         shapes += [{**dict.fromkeys("mnk", SHALLOW), "batch": count} for count in products]
-    cases = dict.fromkeys(_free_case(problem, shape) for shape in shapes)
+    cases = _with_room(source, (_free_case(problem, shape) for shape in shapes))
     whole = [Situation(case, "exact", seed=0) for case in cases]
-    even = dict.fromkeys(_free_case(problem, _shape(*sizes)) for sizes in (*EVEN_SHAPES, LARGE_SHAPE))
+    even = _with_room(source, (_free_case(problem, _shape(*sizes)) for sizes in (*EVEN_SHAPES, LARGE_SHAPE)))
     sampled = [Situation(case, "sparse", seed=1) for case in even if case not in cases]
     ragged = sampled if None in (problem.m, problem.n, problem.k) else []
-    large = [one for one in whole + ragged if _partials_fit(source, one.case)]
-    return large + _without_depth(problem) + without_scale(problem)
+    return whole + ragged + _without_depth(problem) + without_scale(problem)
+
+
+def _with_room(source: KernelSource, cases: Iterable[Case]) -> list[Case]:
+    """Each of `cases` once, but for those whose partial sums take more than VAST_PARTIALS."""
+    return [case for case in dict.fromkeys(cases) if source.launch.workspace(case).partials <= VAST_PARTIALS]
 
 
 def _without_depth(problem: Problem) -> list[Situation]:
@@ -230,15 +234,9 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
     )  # integers are exact at their largest
     return [
         Situation(case, kind, seed=1)  # not watched for races, which takes longer
-        for case in cases
-        if case.flops <= VAST_FLOPS
-        and sum(matrix.elements for matrix in case.matrices) <= VAST_ELEMENTS
-        and _partials_fit(source, case)
+        for case in _with_room(source, cases)
+        if case.flops <= VAST_FLOPS and sum(matrix.elements for matrix in case.matrices) <= VAST_ELEMENTS
     ]
-
-
-def _partials_fit(source: KernelSource, case: Case) -> bool:
-    return source.launch.workspace(case).partials <= VAST_PARTIALS
 
 
 def products_beyond_16_bits(problem: Problem) -> list[Situation]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.support.recent import Recent
@@ -357,3 +359,15 @@ def test_the_largest_bound_is_finite_where_some_are_not() -> None:
     bound = np.array([0.5, np.inf, 2.0])
     assert Wanted.of(np.zeros(3), bound).largest_bound == 2.0
     assert Wanted.of(np.zeros(1), bound[1:2]).largest_bound == 0.0
+
+
+def test_a_line_whose_sum_may_overflow_leaves_what_its_zero_point_makes_of_it_open() -> None:
+    """A kernel's f32 sum is infinite where float64's is not, and times a zero point of 0 that is NaN."""
+    problem = replace(Problem(None, None, None, types=Types.parse("bf16")), epilogue=parse_epilogue("zero_n"))
+    case = problem.case(m=97, n=97, k=700, alpha=1.0, beta=0.0)
+    what = Situation(case, "onehot", seed=6)
+    rows = case.a.dtype.decode(case.a.view(make_operands(what).a))
+    overflows = np.abs(rows).sum(-1) > DType.F32.largest
+    _, bound = expected(what, Window.whole(case))
+    assert overflows.any() and not overflows.all()
+    assert np.isinf(bound[overflows]).all() and np.isfinite(bound[~overflows]).any()
