@@ -12,6 +12,7 @@ explain, export, bench    a kernel: why it is as it is, as files that stand alon
 diff                      what sets two kernels apart
 study, check_model        series of kernels, and how well the model orders them
 library                   kernels of several products with one dispatcher, as a folder
+regret                    how much longer a library's choices take than its best kernels
 report                    what is on file as one page
 TuneResult, Trial, ...    what they return: frozen records
 """
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         library,
         load,
         load_library,
+        regret,
         report,
         study,
         tune,
@@ -74,6 +76,7 @@ else:
             "library",
             "load",
             "load_library",
+            "regret",
             "report",
             "study",
             "tune",
@@ -143,6 +146,7 @@ __all__ = [
     "library",
     "load",
     "load_library",
+    "regret",
     "report",
     "study",
     "tune",

@@ -6,7 +6,7 @@
     print(result.winner.source.name, result.winner.time_us, result.winner.time_kind)
 
 kernels.py       tune, generate, verify, explain, diff: one kernel
-products.py      export, export_all, library, load, load_library: what kernels become
+products.py      export, export_all, library, regret, load, load_library: what kernels become
 measurements.py  bench, report, study, check_model: many of them beside each other
 
 Sizes are in elements, times in microseconds, shared memory in bytes.
@@ -15,7 +15,7 @@ Sizes are in elements, times in microseconds, shared memory in bytes.
 from gemmgen.api.asked import DEFAULT_OUT
 from gemmgen.api.kernels import diff, explain, generate, tune, verify
 from gemmgen.api.measurements import bench, check_model, report, study
-from gemmgen.api.products import export, export_all, library, load, load_library
+from gemmgen.api.products import export, export_all, library, load, load_library, regret
 
 __all__ = [
     "DEFAULT_OUT",
@@ -29,6 +29,7 @@ __all__ = [
     "library",
     "load",
     "load_library",
+    "regret",
     "report",
     "study",
     "tune",

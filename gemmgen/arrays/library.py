@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -12,34 +11,15 @@ from typing import Any
 from gemmgen.arrays.kernel import ArrayKernel, Arrays, Plan
 from gemmgen.arrays.view import Device
 from gemmgen.artifacts.kernelfile import read_kernel, read_record, reading
-from gemmgen.artifacts.library.estimates import Estimates, estimates_from
 from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
 from gemmgen.artifacts.library.members import Needs
+from gemmgen.artifacts.library.record import RECORD, rule_from
+from gemmgen.artifacts.library.rules import Rule
 from gemmgen.artifacts.library.spec import CHUNK
-from gemmgen.artifacts.library.table import Box
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.support.errors import require
 from gemmgen.support.files import content_key
-
-RECORD = ".record.json"  # behind a library's name
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Calls that keep what it `needs` and whose sizes are in the box go to one of `kernels`, by their names.
-
-    estimates  of the time of each, where there are several
-    """
-
-    needs: Needs
-    box: Box
-    kernels: tuple[str, ...]
-    estimates: Estimates | None = None
-
-    def kernel(self, case: Case) -> str:
-        sizes = case.m, case.n, case.k
-        return self.kernels[0 if self.estimates is None else self.estimates.best(sizes, case.batch)]
 
 
 class ArrayProduct:
@@ -119,7 +99,7 @@ class ArrayProduct:
         rule = next(fitting, None)
         require(rule is not None, f"{self.name} has no rule for {case}")
         assert rule is not None
-        return self._kernel(rule.kernel(case))
+        return self._kernel([*self._kernels][rule.kernel(sizes, case.batch)])
 
     def _kernel(self, name: str) -> ArrayKernel:
         if name not in self._loaded:
@@ -204,21 +184,5 @@ def _product(name: str, choice: Any, folder: Path, load: Callable[..., ArrayKern
     """Without the rules of cuBLASLt, whose calls go to the kernels of later ones."""
     names = [one["name"] for one in choice["kernels"] if one["name"] != CUBLASLT]
     kernels = {one: read_kernel(folder / f"{one}.cu").source for one in names}
-    rules = (_rule(document, kernels) for document in choice["rules"])
+    rules = (rule_from(document, [*kernels]) for document in choice["rules"])
     return ArrayProduct(name, kernels, tuple(rule for rule in rules if rule.kernels), load)
-
-
-def _rule(document: Any, kernels: Mapping[str, KernelSource]) -> Rule:
-    """What a record says of a rule, of these kernels alone."""
-    names = document["kernels"] if "estimates" in document else [document["kernel"]]
-    places = [place for place, name in enumerate(names) if name in kernels]
-    estimates = estimates_from(document["estimates"]).of(places) if "estimates" in document else None
-    box = Box(tuple(document["least"]), tuple(document["most"]))
-    return Rule(_needs(document["needs"]), box, tuple(names[place] for place in places), estimates)
-
-
-def _needs(text: str) -> Needs:
-    found = Needs.NONE
-    for name in () if text == "ANY" else text.split(" | "):
-        found |= Needs[name]
-    return found

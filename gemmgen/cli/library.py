@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 import click
 
 from gemmgen.api import library as make_library
-from gemmgen.artifacts.library.building import Library, choice_document
+from gemmgen.api import regret as measure_regret
+from gemmgen.artifacts.library.building import Library
+from gemmgen.artifacts.library.record import choice_document
+from gemmgen.artifacts.library.regret import ProductRegret
 from gemmgen.artifacts.records import Document
 from gemmgen.cli.options import Whole, arch_option, device_option, json_option, seed_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
-from gemmgen.cli.reports.library import show_library
+from gemmgen.cli.reports.library import show_library, show_regrets
 from gemmgen.run.target import DeviceChoice
+from gemmgen.support.errors import require
 
 
 @click.command()
@@ -38,6 +43,12 @@ from gemmgen.run.target import DeviceChoice
     type=click.Choice(["cublaslt"]),
     help="What may serve sizes for which it was measured to be faster than all kernels; the library then needs it.",
 )
+@click.option(
+    "--regret",
+    is_flag=True,
+    help="Make nothing: time the choices of the library in --to against its best kernels, over sizes drawn at random.",
+)
+@click.option("--sizes", type=Whole(1), help="How many, with --regret.  [default: 200]")
 @seed_option
 @arch_option
 @json_option
@@ -51,6 +62,8 @@ def command(
     examples: int | None,
     points: int | None,
     fallback: Literal["cublaslt"] | None,
+    regret: bool,
+    sizes: int | None,
     seed: int,
     arch: str,
     as_json: bool,
@@ -74,6 +87,17 @@ def command(
     K = [4096, 11008]
     epilogue = "bias+gelu"
     """
+    if regret:
+        making = {"--budget": budget, "--examples": examples, "--points": points, "--fallback": fallback}
+        given = ", ".join(name for name, value in making.items() if value is not None)
+        require(not given, f"--regret makes nothing: leave out {given}")
+        with watch() as progress:
+            found = measure_regret(
+                spec, to=to, device=device, arch=arch, sizes=sizes or 200, seed=seed, progress=progress
+            )
+        emit(as_json, lambda: [_regret_document(one) for one in found], lambda console: show_regrets(console, found))
+        return
+    require(sizes is None, f"--sizes {sizes} is of --regret")
     with watch() as progress:
         made = make_library(
             spec,
@@ -89,6 +113,18 @@ def command(
             progress=progress,
         )
     emit(as_json, lambda: _document(made), lambda console: show_library(console, made))
+
+
+def _regret_document(found: ProductRegret) -> Document:
+    worst = found.worst
+    return {
+        "product": found.product,
+        "arch": found.arch,
+        "kind": found.kind,
+        "device": found.device,
+        **asdict(found.regret),
+        "worst_call": {"keeps": worst.given.text, "sizes": worst.sizes, "us": worst.us, "best_us": worst.best_us},
+    }
 
 
 def _document(made: Library) -> Document:

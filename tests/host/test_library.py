@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from itertools import product as combinations
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -17,12 +19,14 @@ from hypothesis import strategies as st
 
 import gemmgen
 from gemmgen.arrays.library import read_library
-from gemmgen.artifacts.library.building import choice_document, library_texts
+from gemmgen.artifacts.library import regret
+from gemmgen.artifacts.library.building import library_texts
 from gemmgen.artifacts.library.clocks import Predicted
 from gemmgen.artifacts.library.estimates import Axis, Tiling, estimated, estimates_from, octave, terms
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.known import known_or
 from gemmgen.artifacts.library.members import Member, Needs, case_of
+from gemmgen.artifacts.library.record import choice_document, choices_from
 from gemmgen.artifacts.library.rules import Choice, choose, grid_of
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import Product, Spec, read_spec, spec_from
@@ -34,6 +38,7 @@ from gemmgen.kernel.render import render
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.run.gpu.timing import InterleavedTimings, Timing
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
 from gemmgen.support.jsontext import json_text
@@ -508,3 +513,105 @@ def test_a_kernel_that_is_the_fastest_in_the_middle_alone_has_a_rule() -> None:
     found = regions(points, [(1.0, 0.8) if inside else (1.0, 3.0) for inside in middle])
     assert [chosen(found, point) for point in points] == middle
     assert len(found) <= 5
+
+
+# Regret
+
+
+@dataclass(frozen=True)
+class PlayedGpu:
+    """A GPU that is played: kernels of these `members` take `played_times`."""
+
+    members: Mapping[str, Contestant]
+    arch: str = "sm_90"
+    store: None = None
+    description: str = "a card that is played"
+
+    def load_compiled(self, source: Any, compiled: Any) -> Any:
+        return self.members[source.name]
+
+    def measure_many(self, kernels: Sequence[Any], case: Any, protocol: Any, *, baseline: bool) -> Any:
+        times = played_times(kernels, (case.m, case.n, case.k))
+        return InterleavedTimings(tuple(Timing((time,), {}) for time in times), None)
+
+
+def library_of_squares(folder: Path, kind: Literal["measured", "predicted"]) -> Spec:
+    """A library's record and kernels in `folder`, chosen by a clock that is played."""
+    product, members = square_products()
+    played = Played()
+    played.kind = kind
+    choice = choose(product, "sm_90", members, played)
+    for one in choice.kernels:
+        (folder / f"{one.name}.cu").write_text(one.source.text)
+    (folder / "mylib.record.json").write_text(json_text({"choices": [choice_document(choice)]}))
+    return Spec("mylib", ("sm_90",), (product,))
+
+
+def test_a_record_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    spec = library_of_squares(tmp_path, "measured")
+    (choice,) = choices_from(spec, tmp_path)
+    record = json.loads((tmp_path / "mylib.record.json").read_text())
+    read, written = json.loads(json_text(choice_document(choice))), record["choices"][0]
+    assert all(read[name] == written[name] for name in ("kernels", "rules", "times"))
+    assert read["regret"]["drawn"] == written["regret"]["drawn"]
+    with pytest.raises(InvalidInput, match=r"mylib\.record\.json: nothing of product linear for sm_80: make the"):
+        choices_from(replace(spec, architectures=("sm_80",)), tmp_path)
+    with pytest.raises(InvalidInput, match=r"cannot read .*other\.record\.json"):
+        choices_from(replace(spec, name="other"), tmp_path)
+
+
+def test_without_a_gpu_regret_is_cross_validated(tmp_path: Path) -> None:
+    spec = library_of_squares(tmp_path, "measured")
+    (found,) = gemmgen.regret(spec, to=tmp_path, device="emulator")
+    assert (found.kind, found.device, found.regret.points) == ("cross-validated", "H200", 256)
+    assert 0 <= found.regret.mean <= found.regret.arithmetic < 0.05
+    assert found.worst.us / found.worst.best_us == pytest.approx(1 + found.regret.worst)
+
+
+def test_of_predicted_times_regret_is_predicted(tmp_path: Path) -> None:
+    spec = library_of_squares(tmp_path, "predicted")
+    (found,) = gemmgen.regret(spec, to=tmp_path, device="emulator")
+    assert (found.kind, found.regret.points) == ("predicted", 200)
+
+
+def test_on_a_gpu_regret_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = library_of_squares(tmp_path, "measured")
+
+    @contextmanager
+    def executor() -> Iterator[None]:
+        yield
+
+    members = {one.name: one for one in choices_from(spec, tmp_path)[0].members}
+    target = SimpleNamespace(gpu=PlayedGpu(members), spec=DEVICES["H200"], executor=executor())
+    monkeypatch.setattr(regret, "open_target", lambda *_: target)
+    monkeypatch.setattr("gemmgen.artifacts.library.clocks.compile_kernel", lambda *_: None)
+    (found,) = gemmgen.regret(spec, to=tmp_path, sizes=30)
+    assert (found.kind, found.device, found.regret.points) == ("measured", "H200", 30)
+    record = json.loads((tmp_path / "mylib.record.json").read_text())["choices"][0]
+    known = {tuple(row[1:4]) for row in record["times"]["points"]}
+    assert not known & {one.sizes for one in found.drawn}
+    for one in found.drawn:
+        assert one.us >= one.best_us == min(played_times([*members.values()], one.sizes))
+
+
+def test_the_command_prints_regret_and_refuses_what_it_does_not_take(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    pytest.importorskip("tomllib")
+    library_of_squares(tmp_path, "measured")
+    fields = {**LINEAR, "M": "64..4096", "N": "64..4096", "K": 512}
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())
+    (tmp_path / "spec.toml").write_text(f'name = "mylib"\narchitectures = ["sm_90"]\n[[product]]\n{lines}')
+    words = ["library", str(tmp_path / "spec.toml"), "--to", str(tmp_path), "--device", "emulator"]
+    assert main([*words, "--regret"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"linear +sm_90 +cross-validated +H200 +256 ", said) and "there is no GPU" in said
+    assert main([*words, "--regret", "--json"]) == 0
+    (document,) = json.loads(capsys.readouterr().out)
+    assert (document["kind"], document["points"]) == ("cross-validated", 256)
+    assert {"arithmetic", "mean", "p95", "worst", "worst_call"} <= set(document)
+    assert main([*words, "--regret", "--budget", "3"]) == 2
+    assert "--regret makes nothing: leave out --budget" in capsys.readouterr().err
+    assert main([*words, "--sizes", "3"]) == 2
+    assert "--sizes 3 is of --regret" in capsys.readouterr().err

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,9 @@ from gemmgen.artifacts.library.clocks import Measured, Predicted
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.known import Remembered, certificate_key, known_or, winner_of
 from gemmgen.artifacts.library.members import Member
-from gemmgen.artifacts.library.rules import Choice, Clock, Rule, choose
+from gemmgen.artifacts.library.record import choice_document
+from gemmgen.artifacts.library.rules import Choice, Clock, choose
 from gemmgen.artifacts.library.spec import Product, Spec
-from gemmgen.artifacts.library.table import AXES
 from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.artifacts.records import Document, Origin, provenance
 from gemmgen.artifacts.together import write_together
@@ -315,54 +314,6 @@ def record_document(library: LibraryText, options: Options) -> Document:
         "generator": {"version": gemmgen_version(), "digest": generator_digest()},
         "choices": [choice_document(choice) for choice in library.choices],
     }
-
-
-def choice_document(choice: Choice) -> Document:
-    """What was chosen for a product on one architecture, and of what."""
-    names = [member.name for member in choice.members]
-    return {
-        "product": choice.product.name,
-        "arch": choice.arch,
-        "kernels": [_member_document(member, choice.arch) for member in choice.members],
-        "rules": [rule_document(rule, names) for rule in choice.rules],
-        "times": {
-            "kind": choice.kind,
-            "device": choice.device,
-            "unit": "us",
-            "columns": ["keeps", *AXES, *names],
-            "points": [
-                [point.given.text, *point.sizes, *(_rounded(point.times_us.get(one)) for one in range(len(names)))]
-                for point in choice.times
-            ],
-        },
-        "regret": {
-            "kind": choice.kind,
-            **asdict(choice.regret),
-            "columns": ["keeps", *AXES, "us", "best us"],
-            "drawn": [[one.given.text, *one.sizes, _rounded(one.us), _rounded(one.best_us)] for one in choice.drawn],
-        },
-    }
-
-
-def rule_document(rule: Rule, names: Sequence[str]) -> Document:
-    """A rule, of kernels by their `names`: see `rule_from`."""
-    box = {"needs": rule.needs.text, "least": list(rule.box.least), "most": list(rule.box.most)}
-    if rule.estimates is None:
-        return {**box, "kernel": names[rule.kernels[0]]}
-    return {**box, "kernels": [names[one] for one in rule.kernels], "estimates": asdict(rule.estimates)}
-
-
-def _member_document(member: Contestant, arch: str) -> Document:
-    needs = {"needs": member.needs.text, "fixed": dict(member.fixed)}
-    if isinstance(member, CublasLt):
-        return {"name": member.name, "arch": arch, **needs}
-    source = member.source
-    return {"name": member.name, "arch": member.arch, **needs, "family": source.family, "config": source.config}
-
-
-def _rounded(time_us: float | None) -> float | None:
-    """Null where a kernel does not serve, or failed."""
-    return None if time_us is None or not math.isfinite(time_us) else round(time_us, 4)
 
 
 def _certificate(

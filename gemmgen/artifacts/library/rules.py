@@ -152,7 +152,7 @@ def choose(product: Product, arch: str, members: Sequence[Contestant], clock: Cl
     renamed = tuple(replace(rule, kernels=tuple(numbers[one] for one in rule.kernels)) for rule in rules)
     shown = tuple(_renumbered(point, numbers) for point in points)
     chosen = Choice(product, arch, final, renamed, clock.kind, clock.spec.name, shown)
-    return replace(chosen, drawn=tuple(_draw(chosen, clock, seed)))
+    return replace(chosen, drawn=tuple(draw(chosen, clock, str(seed))))
 
 
 @dataclass(frozen=True)
@@ -316,15 +316,18 @@ def _renumbered(point: Point, numbers: dict[int, int]) -> Point:
     return Point(point.given, point.sizes, kept)
 
 
-def _draw(choice: Choice, clock: Clock, seed: int) -> Iterator[Drawn]:
-    """DRAWN calls: half of them keep all that a kernel may need, and half nothing where that leaves a choice."""
+def draw(choice: Choice, clock: Clock, seed: str, count: int = DRAWN) -> Iterator[Drawn]:
+    """So many calls of sizes that are not of the grid, timed.
+
+    Half of them keep all that a kernel may need, and half nothing where that leaves a choice.
+    """
     seen = {point.sizes for point in choice.times}
     random_ = random.Random(f"{seed} {choice.product.name} {choice.arch}")
     most = reduce(or_, (member.needs for member in choice.members))
     some = sum(not member.needs for member in choice.members) > 1
     listed = all(one.listed for one in choice.product.ranges)  # there are no others
-    draws = (_drawn(choice.product, random_) for _ in range(ATTEMPTS * DRAWN))
-    sizes = list(islice((one for one in draws if listed or one not in seen), DRAWN))
+    draws = (_drawn(choice.product, random_) for _ in range(ATTEMPTS * count))
+    sizes = list(islice((one for one in draws if listed or one not in seen), count))
     halves = [(most, sizes[::2]), (Needs.NONE, sizes[1::2])] if some else [(most, sizes)]
     for given, points in halves:
         yield from _timed(choice, clock, points, given)

@@ -1,0 +1,131 @@
+"""What a library's record says of choices, written and read back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from gemmgen.artifacts.kernelfile import read_kernel, read_record, reading
+from gemmgen.artifacts.library.estimates import estimates_from
+from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
+from gemmgen.artifacts.library.fallback import Contestant, CublasLt
+from gemmgen.artifacts.library.members import Member, Needs
+from gemmgen.artifacts.library.rules import Choice, Drawn, Point, Rule
+from gemmgen.artifacts.library.spec import Product, Spec
+from gemmgen.artifacts.library.table import AXES, Box
+from gemmgen.artifacts.records import Document
+from gemmgen.support.errors import require
+
+RECORD = ".record.json"  # behind a library's name
+
+
+def choice_document(choice: Choice) -> Document:
+    """What was chosen for a product on one architecture, and of what."""
+    names = [member.name for member in choice.members]
+    return {
+        "product": choice.product.name,
+        "arch": choice.arch,
+        "kernels": [_member_document(member, choice.arch) for member in choice.members],
+        "rules": [rule_document(rule, names) for rule in choice.rules],
+        "times": {
+            "kind": choice.kind,
+            "device": choice.device,
+            "unit": "us",
+            "columns": ["keeps", *AXES, *names],
+            "points": [
+                [point.given.text, *point.sizes, *(_rounded(point.times_us.get(one)) for one in range(len(names)))]
+                for point in choice.times
+            ],
+        },
+        "regret": {
+            "kind": choice.kind,
+            **asdict(choice.regret),
+            "columns": ["keeps", *AXES, "us", "best us"],
+            "drawn": [[one.given.text, *one.sizes, _rounded(one.us), _rounded(one.best_us)] for one in choice.drawn],
+        },
+    }
+
+
+def rule_document(rule: Rule, names: Sequence[str]) -> Document:
+    """A rule, of kernels by their `names`: see `rule_from`."""
+    box = {"needs": rule.needs.text, "least": list(rule.box.least), "most": list(rule.box.most)}
+    if rule.estimates is None:
+        return {**box, "kernel": names[rule.kernels[0]]}
+    return {**box, "kernels": [names[one] for one in rule.kernels], "estimates": asdict(rule.estimates)}
+
+
+def _member_document(member: Contestant, arch: str) -> Document:
+    needs = {"needs": member.needs.text, "fixed": dict(member.fixed)}
+    if isinstance(member, CublasLt):
+        return {"name": member.name, "arch": arch, **needs}
+    source = member.source
+    return {"name": member.name, "arch": member.arch, **needs, "family": source.family, "config": source.config}
+
+
+def _rounded(time_us: float | None) -> float | None:
+    """Null where a kernel does not serve, or failed."""
+    return None if time_us is None or not math.isfinite(time_us) else round(time_us, 4)
+
+
+def choices_from(spec: Spec, folder: Path) -> tuple[Choice, ...]:
+    """The choices of the library that `folder` holds, which was made of `spec`.
+
+    Raises InvalidInput where it holds none, or one of another spec.
+    """
+    path = folder / f"{spec.name}{RECORD}"
+    record = read_record(path)
+    with reading(path, "the record of a library"):
+        made = {(one["product"], one["arch"]): one for one in record["choices"]}
+        wanted = [(product, arch) for arch in spec.architectures for product in spec.products]
+        for product, arch in wanted:
+            require(
+                (product.name, arch) in made, f"nothing of product {product.name} for {arch}: make the library again"
+            )
+        return tuple(_choice(product, arch, made[product.name, arch], folder) for product, arch in wanted)
+
+
+def _choice(product: Product, arch: str, document: Any, folder: Path) -> Choice:
+    members = tuple(_member(product, one, folder) for one in document["kernels"])
+    names, times = [member.name for member in members], document["times"]
+    rules = tuple(rule_from(one, names) for one in document["rules"])
+    points, drawn = tuple(_points(times["points"])), tuple(_drawn(document["regret"]["drawn"]))
+    return Choice(product, arch, members, rules, times["kind"], times["device"], points, drawn)
+
+
+def _member(product: Product, document: Any, folder: Path) -> Contestant:
+    if document["name"] == CUBLASLT:
+        return CublasLt(product)
+    kernel = read_kernel(folder / f"{document['name']}.cu")
+    return Member(product, kernel.source, document["arch"], record=kernel.record)
+
+
+def rule_from(document: Any, names: Sequence[str]) -> Rule:
+    """The rule that `rule_document` wrote, of the kernels that have these names alone; it may be left with none."""
+    asked = document["kernels"] if "estimates" in document else [document["kernel"]]
+    places = [place for place, name in enumerate(asked) if name in names]
+    estimates = estimates_from(document["estimates"]).of(places) if "estimates" in document else None
+    box = Box(tuple(document["least"]), tuple(document["most"]))
+    return Rule(needs_from(document["needs"]), box, tuple(names.index(asked[place]) for place in places), (), estimates)
+
+
+def needs_from(text: str) -> Needs:
+    """What `Needs.text` wrote."""
+    found = Needs.NONE
+    for name in () if text == "ANY" else text.split(" | "):
+        found |= Needs[name]
+    return found
+
+
+def _points(rows: Sequence[Sequence[Any]]) -> Iterator[Point]:
+    for keeps, m, n, k, *times in rows:
+        known = {number: math.inf if time is None else float(time) for number, time in enumerate(times)}
+        yield Point(needs_from(keeps), (m, n, k), known)
+
+
+def _drawn(rows: Sequence[Sequence[Any]]) -> Iterator[Drawn]:
+    for keeps, m, n, k, *times in rows:
+        us, best = (math.inf if time is None else float(time) for time in times)
+        yield Drawn(needs_from(keeps), (m, n, k), us, best)

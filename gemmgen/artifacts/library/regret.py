@@ -1,0 +1,127 @@
+"""How good a library's choices are: measured on a GPU, and without one by times of its record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gemmgen.artifacts.library.clocks import Measured
+from gemmgen.artifacts.library.estimates import estimated
+from gemmgen.artifacts.library.fallback import Contestant
+from gemmgen.artifacts.library.members import Needs
+from gemmgen.artifacts.library.record import choices_from
+from gemmgen.artifacts.library.rules import DRAWN, Choice, Drawn, Point, Rule, draw
+from gemmgen.artifacts.library.spec import Spec
+from gemmgen.artifacts.library.table import Regret, Sizes, chosen, regions, regret_of
+from gemmgen.problem.device import DeviceSpec
+from gemmgen.run.target import DeviceChoice, Target, open_target
+from gemmgen.search.trial import Progress
+from gemmgen.support.brief import brief
+from gemmgen.support.files import Store
+
+FOLDS = 8  # parts of the recorded times, each of which is left out in turn
+
+
+@brief
+@dataclass(frozen=True)
+class ProductRegret:
+    """How much longer a product's choices on one architecture take than the best kernel of the library.
+
+    kind    "measured": the kernels were timed here, for sizes drawn at random that are not of the grid
+            "cross-validated": by measured times of the record, for sizes that were left out where rules were made anew
+            "predicted": by the model's times
+    device  on which they were measured, or for which they were predicted
+    drawn   the sizes, with the time of the chosen kernel and of the best one
+    """
+
+    product: str
+    arch: str
+    kind: Literal["measured", "cross-validated", "predicted"]
+    device: str
+    drawn: tuple[Drawn, ...]
+
+    @property
+    def regret(self) -> Regret:
+        return regret_of([one.us / one.best_us for one in self.drawn])
+
+    @property
+    def worst(self) -> Drawn:
+        return max(self.drawn, key=lambda one: one.us / one.best_us)
+
+
+def measured_regret(
+    spec: Spec, folder: Path, device: DeviceChoice, count: int, seed: int, progress: Progress
+) -> tuple[ProductRegret, ...]:
+    """Of the library in `folder` that was made of `spec`: see gemmgen.api.regret."""
+    choices = choices_from(spec, folder)
+    found: list[ProductRegret] = []
+    for arch in spec.architectures:
+        target = open_target(device, arch, Store())
+        with target.executor:
+            found += [_of(choice, target, count, seed, progress) for choice in choices if choice.arch == arch]
+    return tuple(found)
+
+
+def _of(choice: Choice, target: Target, count: int, seed: int, progress: Progress) -> ProductRegret:
+    name, arch = choice.product.name, choice.arch
+    if target.gpu is not None:
+        progress.about(f"{name}: {count} sizes")
+        clock = Fresh(Measured(target.gpu), target.spec, progress)
+        drawn = tuple(draw(choice, clock, f"regret {seed}", count))
+        return ProductRegret(name, arch, "measured", target.spec.name, drawn)
+    if choice.kind == "measured" and choice.times:
+        return ProductRegret(name, arch, "cross-validated", choice.device, tuple(cross_validated(choice)))
+    return ProductRegret(name, arch, "predicted", choice.device, choice.drawn)
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A GPU's times, taken now: a rules.Clock."""
+
+    clock: Measured
+    spec: DeviceSpec
+    progress: Progress
+    kind: Literal["measured", "predicted"] = "measured"
+    most: int = DRAWN
+
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+        self.progress.stage("measure", len(points))
+        rows = []
+        for sizes in points:
+            rows.append(self.clock.times(members, sizes, given))
+            self.progress.step("measure", None)
+        return rows
+
+
+def cross_validated(choice: Choice) -> Iterator[Drawn]:
+    """Each recorded size, decided by rules that were made without it and every FOLDSth one from it on."""
+    for given in dict.fromkeys(point.given for point in choice.times):
+        points = [point for point in choice.times if point.given == given]
+        rules = [rule for rule in choice.rules if rule.needs == given]
+        for fold in range(FOLDS):
+            left_out = points[fold::FOLDS]
+            others = [point for number, point in enumerate(points) if number % FOLDS != fold]
+            yield from _decided(choice, rules, others, left_out)
+
+
+def _decided(choice: Choice, rules: Sequence[Rule], known: Sequence[Point], asked: Sequence[Point]) -> Iterator[Drawn]:
+    """`asked` points, by rules like `rules` that are made of the times at `known` ones."""
+    kernels = sorted({one for rule in rules for one in rule.kernels})
+    sizes = [point.sizes for point in known]
+    times = [[point.times_us[one] for one in kernels] for point in known]
+    compared = next((rule for rule in rules if rule.estimates is not None), None)
+    if compared is not None and compared.estimates is not None:
+        tilings = [one.tiling for one in compared.estimates.kernels]
+        ours = [[point.times_us[one] for one in compared.kernels] for point in known]
+        batch, sms = choice.product.batch or 1, compared.estimates.sms
+        made = estimated(choice.product.ranges, tilings, sizes, ours, sms, batch)
+        picked = [compared.kernels[made.best(point.sizes, batch)] for point in asked]
+    else:
+        found = regions(sizes, times)
+        picked = [kernels[chosen(found, point.sizes) or 0] for point in asked]
+    for point, kernel in zip(asked, picked, strict=True):
+        best = min(time for time in point.times_us.values() if math.isfinite(time))
+        yield Drawn(point.given, point.sizes, point.times_us[kernel], best)
