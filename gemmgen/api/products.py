@@ -56,7 +56,7 @@ def export(
         examples = whole("examples", examples, least=0)
     seed = whole("seed", seed, least=0)
     _, spec = compile_target(arch)
-    found = kernel_file(kernel, spec)
+    found = kernel_file(kernel, spec).alone
     wish = Wish(device, arch, examples, seed, command, progress or progress_here(), torch)
     (exported,) = export_verified([found if name is None else found.renamed(name)], Path(to), wish)
     return exported
@@ -81,7 +81,7 @@ def export_all(
         examples = whole("examples", examples, least=0)
     _, spec = compile_target(arch)
     wish = Wish(device, arch, examples, whole("seed", seed, least=0), command, progress or progress_here(), torch)
-    return export_verified([kernel_file(one, spec) for one in kernels], Path(to), wish)
+    return export_verified([kernel_file(one, spec).alone for one in kernels], Path(to), wish)
 
 
 def library(

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.promises import only_promised, require_agreement
+from gemmgen.artifacts.wrapped import kernel_alone
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.naming import full_name_of, parse_name, require_identifier
@@ -67,6 +68,12 @@ class KernelFile:
     def arch(self) -> str:
         """What the kernel was made for, as its record says."""
         return str((self.record or {}).get("arch", DEFAULT_ARCH))
+
+    @property
+    def alone(self) -> KernelFile:
+        """The same kernel without the launcher that an export wrote around it: see `kernel_alone`."""
+        text = kernel_alone(self.source.text, self.source.name)
+        return self if text == self.source.text else replace(self, source=replace(self.source, text=text))
 
     def renamed(self, name: str) -> KernelFile:
         """The same kernel by a name that a user gives, and its record with it. Raises InvalidInput."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import gemmgen
 from gemmgen.artifacts.folder import (
     export,
     export_all,
@@ -22,6 +23,7 @@ from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.kernelfile import read_record
 from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.artifacts.torchop import TorchOperator
+from gemmgen.artifacts.wrapped import kernel_alone
 from gemmgen.kernel.epilogue_text import reference_text
 from gemmgen.kernel.families import FAMILIES, NAIVE
 from gemmgen.kernel.render import render
@@ -291,6 +293,34 @@ def test_a_new_c_has_the_leading_dimension_that_the_kernel_is_built_for() -> Non
 
     assert made() == ("N", "M * N")
     assert made(types="bf16", ld_align=8) == ("(N + 7) / 8 * 8", "M * ((N + 7) / 8 * 8)")
+
+
+# Exported again
+
+
+@pytest.mark.parametrize("name", [*SAMPLES])
+@pytest.mark.parametrize("edit", [lambda text: text, lambda text: text.replace("\n", "\r\n")], ids=["as it is", "CRLF"])
+def test_an_exported_kernel_is_found_again(name: str, edit: Callable[[str], str]) -> None:
+    source = SAMPLES[name]
+    text = own_texts(source, "sm_90")["gemm.cu"]
+    assert kernel_alone(edit(text), "gemm") == edit(source.text)
+    assert kernel_alone(source.text, "gemm") == source.text
+    with pytest.raises(InvalidInput, match="gemm is of an export, and where its launcher begins cannot be told"):
+        kernel_alone(text.replace("using Plan = gemm_plan;", ""), "gemm")
+    with pytest.raises(InvalidInput, match="where its text begins cannot be told"):
+        kernel_alone(text.replace("namespace gemm_impl {", "namespace mine {"), "gemm")
+
+
+def test_an_exported_folder_is_exported_again(tmp_path: Path) -> None:
+    source = SAMPLES["plain"]
+    gemmgen.export(source, to=tmp_path / "one", examples=0)
+    again = gemmgen.export(tmp_path / "one" / "gemm.cu", to=tmp_path / "two", examples=0)
+    assert again.kernel.source.text == source.text
+    for file in own_texts(source, "sm_90"):
+        assert (tmp_path / "two" / file).read_text() == (tmp_path / "one" / file).read_text()
+    named = gemmgen.export(tmp_path / "two" / "gemm.cu", to=tmp_path / "three", examples=0, name="other")
+    assert {"other.cu", "other.h"} <= {path.name for path in named.files}
+    assert "gemm_launch" not in (tmp_path / "three" / "other.cu").read_text()
 
 
 # Sizes

@@ -166,7 +166,7 @@ class _Maker:
 
     def _named(self, product: Product) -> list[KernelFile]:
         """Of these files those that the target runs."""
-        return [kernel for kernel in map(read_kernel, product.kernels) if self._runs(kernel)]
+        return [kernel.alone for kernel in map(read_kernel, product.kernels) if self._runs(kernel)]
 
     def _runs(self, kernel: KernelFile) -> bool:
         """Whether a kernel was rendered for this architecture, or an older one whose kernels it runs as well."""

@@ -1,0 +1,27 @@
+"""What `export` writes around a kernel's text in NAME.cu, and the way back to the kernel."""
+
+from __future__ import annotations
+
+import re
+
+from gemmgen.support.errors import require
+
+GUARD = r"#if defined\(__CUDACC__\) && !defined\(__CUDACC_RTC__\)"
+
+
+def kernel_alone(text: str, name: str) -> str:
+    """The kernel's own text of an exported `.cu`, as it stands there; other texts as they are.
+
+    Raises InvalidInput where an edit left only one end of it to be told.
+    """
+    begin = re.search(rf"^namespace {name}_impl \{{\r?\n#endif\r?\n(\r?\n)?", text, re.MULTILINE)
+    end = re.search(rf"\r?\n{GUARD}\r?\nnamespace \{{\r?\n\r?\nusing Plan = {name}_plan;", text)
+    if begin is None and end is None:
+        return text
+    require(
+        begin is not None and end is not None and begin.end() <= end.start(),
+        f"{name} is of an export, and where its {'launcher' if begin else 'text'} begins cannot be told after an edit: "
+        f"keep the lines `namespace {name}_impl {{` and `using Plan = {name}_plan;` with those before them",
+    )
+    assert begin is not None and end is not None
+    return text[begin.end() : end.start()]
