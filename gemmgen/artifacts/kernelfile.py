@@ -106,6 +106,7 @@ def find_kernel(text: str, out: Path, arch: Arch) -> KernelFile:
     path = Path(text)
     if path.suffix == ".json":  # a kernel's record stands for the kernel beside it
         path = path.with_suffix(".cu")
+        require(path.is_file(), f"{text} stands for the kernel beside it, and there is no {path}")
     if path.suffix == ".cu" or path.is_file():
         return read_kernel(path)
     found = _named(text, (out, Path(), *sorted(GALLERY.glob("*/"))))
@@ -201,7 +202,9 @@ def reading(path: Path, what: str = "the record of a kernel") -> Iterator[None]:
         yield
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except KeyError as error:
+        raise InvalidInput(f"{path} is not {what}: it lacks {error}") from error
+    except (TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"{path} is not {what} ({type(error).__name__}: {error})") from error
 
 

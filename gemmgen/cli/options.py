@@ -79,12 +79,17 @@ def count(text: str) -> Size:
     return int(text)
 
 
-def setting(text: str) -> tuple[str, int]:
-    """NAME=VALUE -> (name, value). Raises InvalidInput."""
+def typical(text: str) -> tuple[str, int]:
+    """NAME=N -> (name, size). Raises InvalidInput."""
+    return setting(text, "M=512")
+
+
+def setting(text: str, example: str = "BM=128") -> tuple[str, int]:
+    """NAME=VALUE -> (name, value). Raises InvalidInput, with an `example`."""
     name, _, number = text.partition("=")
     require(
         bool(name) and DIGITS.fullmatch(number.removeprefix("-")) is not None,
-        f"{text[:40]!r} sets nothing: write NAME=VALUE with an integer, for example BM=128",
+        f"{text[:40]!r} sets nothing: write NAME=VALUE with an integer, for example {example}",
     )
     return name, int(number)
 
@@ -231,7 +236,7 @@ _PROBLEM = (
     ),
     click.option(
         "--typical",
-        type=setting,
+        type=typical,
         multiple=True,
         metavar="NAME=N",
         help="At which M, N, K or batch a kernel is tuned and timed that leaves it to run time: M=16; may be repeated.",

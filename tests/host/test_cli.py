@@ -486,6 +486,12 @@ BROKEN_USAGE = {
         "no kernel in gemmgen-out, this folder or generated/ has a name that begins so",
     ),
     "no rung": ("diff nowhere nothing", "no rung there has this title: gemmgen study LADDER --out gemmgen-out"),
+    "a typical size that is none": ("tune ?x64x64 --typical M=five", "'M=five' sets nothing: write NAME=VALUE with an"),
+    "and what would be one": ("tune ?x64x64 --typical M=five", "for example M=512"),
+    "a record without its kernel": (
+        "verify no/such.json",
+        "no/such.json stands for the kernel beside it, and there is no",
+    ),
     "no file": ("explain no/such/file.cu", "cannot read no/such/file.cu: No such file"),
     "missing --to": ("export x", "Missing option '--to'"),
     "bench of a wrong shape": ("bench 0x1x1", "M = 0"),

@@ -76,6 +76,9 @@ def choices_from(spec: Spec, folder: Path) -> tuple[Choice, ...]:
     Raises InvalidInput where it holds none, or one of another spec.
     """
     path = folder / f"{spec.name}{RECORD}"
+    require(
+        path.is_file(), f"{folder} holds no library {spec.name}: there is no {path}. Make it first, without --regret"
+    )
     record = read_record(path)
     with reading(path, "the record of a library"):
         made = {(one["product"], one["arch"]): one for one in record["choices"]}
