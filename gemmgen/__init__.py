@@ -63,25 +63,8 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    # Imported when first asked for: `gemmgen --help` needs no numpy.
+    # Imported when first asked for: `gemmgen --help` needs no numpy. All other names are gemmgen.api's.
     HOMES = {
-        "gemmgen.api": (
-            "bench",
-            "check_model",
-            "diff",
-            "explain",
-            "export",
-            "export_all",
-            "generate",
-            "library",
-            "load",
-            "load_library",
-            "regret",
-            "report",
-            "study",
-            "tune",
-            "verify",
-        ),
         "gemmgen.arrays.kernel": ("ArrayKernel",),
         "gemmgen.arrays.library": ("ArrayLibrary",),
         "gemmgen.artifacts.exporting": ("Exported",),
@@ -106,10 +89,10 @@ else:
 
         if name == "__version__":
             return import_module("gemmgen.support.version").gemmgen_version()
-        for module, names in HOMES.items():
-            if name in names:
-                return getattr(import_module(module), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home = next((module for module, names in HOMES.items() if name in names), "gemmgen.api")
+        return getattr(import_module(home), name)
 
     def __dir__():
         return [*globals(), *__all__]
