@@ -14,6 +14,10 @@ from typing import Any
 
 from gemmgen.support.errors import GemmgenError
 
+# A descriptor's least number: programs that put what they inherit at numbers that they know, as an emulator does, would
+# close a line that happens to be there.
+LOWEST = 16
+
 
 class Lifeline:
     """Kills a process group once this process is gone, or has closed the line.
@@ -23,7 +27,9 @@ class Lifeline:
     """
 
     def __init__(self) -> None:
-        self.end, self._held = os.pipe()
+        end, self._held = os.pipe()
+        self.end = fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, LOWEST)
+        os.close(end)
 
     def tie(self, leader: int) -> None:
         """The process `leader` and its group live no longer than the line."""
