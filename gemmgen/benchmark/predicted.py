@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gemmgen.benchmark.scores import NONE, Score, line, link, made_how, number, times, verified
+from gemmgen.kernel.families import plan_of
 from gemmgen.kernel.model import MODEL_ERROR
 
 MEANING = (
-    "No card of this architecture was at hand, and nothing here is a measurement. Each kernel has the least time that",
-    "the model predicts, by the data sheet of the card that the row names, among candidates that were compiled for",
-    "this architecture and spill no registers. The model was fitted to an H200, where it cannot tell kernels within",
-    f"{MODEL_ERROR:.0%} of each other apart; of other cards it knows less. The emulator verified each kernel with the",
-    "architecture's arithmetic, which for its tensor cores comes from the literature. Verified: situations passed; in",
-    "part: only some tiles of C ran, as the launch is large.",
+    "No such card was at hand when these were made, and nothing here is a measurement. Each kernel has the least time",
+    "that the model predicts, by the data sheet of the card that the row names, among candidates that were compiled",
+    "for this architecture and spill no registers. The model was fitted to an H200, where it cannot tell kernels",
+    f"within {MODEL_ERROR:.0%} of each other apart; of other cards it knows less. The emulator verified each kernel",
+    "with the architecture's arithmetic, which for its tensor cores comes from the literature. Verified: situations",
+    "passed; in part: only some tiles of C ran, as the launch is large.",
 )
 
 
@@ -34,7 +35,7 @@ def predicted_page(scores: Sequence[Score]) -> Iterator[str]:
             str(score.problem),
             str(time.get("device", NONE)),
             *times(time),
-            str(time.get("bound", NONE)),
+            _bound(score),
             number(resources.get("registers"), "{:,}"),
             number(_shared_bytes(score, resources), "{:,}"),
             verified(score.record),
@@ -43,6 +44,12 @@ def predicted_page(scores: Sequence[Score]) -> Iterator[str]:
     yield ""
     yield from (f"- {how}" for how in sorted({made_how(score.record) for score in scores}))
     yield ""
+
+
+def _bound(score: Score) -> str:
+    """What the model says that takes longest."""
+    bound = str(score.record["time"].get("bound", NONE))
+    return plan_of(score.kernel.source).units if bound == "FMA" and score.kernel else bound
 
 
 def _shared_bytes(score: Score, resources: dict[str, Any]) -> int | None:

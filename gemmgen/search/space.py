@@ -26,6 +26,7 @@ class Space:
     total     configs of the product
     accepted  those that hold every constraint and pruning rule, in the axes' order
     rejected  (constraint, how many configs it is the first to break), most first
+    decisive  of these the last that was checked: where none is accepted, what those broke that held all before
     """
 
     family: Family
@@ -33,6 +34,7 @@ class Space:
     total: int
     accepted: tuple[Config, ...]
     rejected: tuple[tuple[Constraint, int], ...]
+    decisive: Constraint | None = None
 
 
 def explore(family: Family, problem: Problem, device: DeviceSpec) -> Space:
@@ -64,7 +66,8 @@ def explore(family: Family, problem: Problem, device: DeviceSpec) -> Space:
         else:
             rejected[broken] += 1
     most_first = sorted(((rule, count) for rule, count in rejected.items() if count), key=lambda pair: -pair[1])
-    return Space(family, problem, total, tuple(accepted), tuple(most_first))
+    decisive = next((rule for rule, count in reversed(rejected.items()) if count), None)
+    return Space(family, problem, total, tuple(accepted), tuple(most_first), decisive)
 
 
 def _sifted(

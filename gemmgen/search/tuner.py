@@ -126,10 +126,12 @@ class Tuner:
             if explored[-1].accepted:
                 search.add(explored[-1])
         if not search.spaces and self.families == SEARCHED:  # two products on a card without wgmma, say
-            self.families = (NAIVE,)
-            return self._explore()
+            explored.append(explore(NAIVE, self.problem, self.target.spec))
+            if explored[-1].accepted:
+                self.families = (NAIVE,)
+                search.add(explored[-1])
         if not search.spaces:
-            raise GemmgenError("; ".join(self._unsuited(space) for space in explored))
+            raise GemmgenError(self._unsuited(explored))
         self.progress.step("explore", None)
         return search
 
@@ -159,9 +161,15 @@ class Tuner:
         if self.helpers is not None and self._data is None:
             self._data = self.helpers.submit(make_data, self.problem, examples_for(self.problem), self.seed)
 
-    def _unsuited(self, space: Space) -> str:
-        reasons = "; ".join(f"{rule.expression}: {rule.because}" for rule, _ in space.rejected[:3])
-        return f"no config of {space.family.name} suits {self.problem} on {self.target.arch} ({reasons})"
+    def _unsuited(self, explored: Sequence[Space]) -> str:
+        """By the rule that its last configs broke, each family; those of one rule together."""
+        broken: dict[str, list[str]] = {}
+        for space in explored:
+            rule = space.decisive
+            reason = "nothing to try" if rule is None else f"{rule.because} ({rule.expression})"
+            broken.setdefault(reason, []).append(space.family.name)
+        reasons = "; ".join(f"{', '.join(families)}: {reason}" for reason, families in broken.items())
+        return f"no kernel family has a config for {self.problem} on {self.target.arch}: {reasons}"
 
     def _batches(self, search: Search, budget: int) -> Iterator[list[Ranked]]:
         """What to start with, then `rounds`, where times are measured; else those that are predicted to be fastest."""

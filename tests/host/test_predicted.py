@@ -84,7 +84,7 @@ def test_a_prediction_says_that_it_is_one(elsewhere: Elsewhere) -> None:
     text = readme(elsewhere.plan.folder)
     assert "## Predicted, not measured" in text and "cuBLASLt" not in text
     (row,) = (line for line in text.splitlines() if line.startswith(f"| {PROBLEM} "))
-    assert "| A100 |" in row and row.count(" predicted |") == 2 and "| 32 | 512 | emulator 20 |" in row
+    assert "| A100 |" in row and row.count(" predicted |") == 2 and "| L2 | 32 | 512 | emulator 20 |" in row
 
 
 def test_a_prediction_stays_until_code_or_budget_change(elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from gemmgen.kernel.config import Constraint
 from gemmgen.kernel.expression import evaluate
-from gemmgen.kernel.families import NAIVE, SIMT, Config, Family
+from gemmgen.kernel.families import MMA, NAIVE, SIMT, WGMMA, Config, Family
 from gemmgen.kernel.families.base import constants, first_rejection
 from gemmgen.problem.device import ARCHS, device_for
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.search.space import Space, explore
 
 LAYOUTS = ("rr", "rc", "cr", "cc")
@@ -82,3 +83,38 @@ def test_old_cards_have_no_cp_async() -> None:
     rule = Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer")
     assert dict(space("rr", "sm_75").rejected)[rule] > 0
     assert rule not in dict(space("rr", "sm_90").rejected)
+
+
+def test_the_rule_that_leaves_no_config_is_told_and_not_the_one_that_rejects_most() -> None:
+    problem = Problem(512, 512, 512, types=Types.parse("e4m3,e4m3,bf16_promoted"), layout=Layout.parse("rc"))
+    space = explore(MMA, problem, device_for(ARCHS["sm_80"]))
+    assert not space.accepted and space.decisive is not None
+    assert space.decisive.expression == "MMA_SINCE <= ARCH" != space.rejected[0][0].expression
+
+
+FROM_AMPERE = frozenset({"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"})
+
+
+@pytest.mark.parametrize(
+    ("types", "archs"),
+    [
+        ("f64", {"sm_80", "sm_90"}),  # elsewhere tensor cores are no faster at it than CUDA cores
+        ("f32_tf32", FROM_AMPERE),
+        ("f32_bf16x6", {"sm_90"}),
+        ("f16", {"sm_75", *FROM_AMPERE}),
+        ("bf16", FROM_AMPERE),
+        ("e4m3,e4m3,bf16_promoted", {"sm_89", "sm_90", "sm_120"}),
+        ("e4m3,e4m3,bf16_fast", {"sm_89", "sm_90", "sm_120"}),
+        ("s8,s8,s32", {"sm_75", *FROM_AMPERE}),
+        ("u8,u8,s32", {"sm_75", *FROM_AMPERE}),
+    ],
+)
+def test_tensor_cores_multiply_what_the_architecture_has_instructions_for(types: str, archs: set[str]) -> None:
+    """In the layout that every one of them takes: rows of A, columns of B."""
+    problem = Problem(512, 512, 512, types=Types.parse(types), layout=Layout.parse("rc"))
+    found = {
+        name
+        for name, arch in ARCHS.items()
+        if any(explore(family, problem, device_for(arch)).accepted for family in (MMA, WGMMA))
+    }
+    assert found == archs
