@@ -22,6 +22,7 @@ from gemmgen.verification.bugs.mma import MMA_BUGS
 from gemmgen.verification.bugs.naive import NAIVE_BUGS
 from gemmgen.verification.bugs.pieces import PIECES_BUGS
 from gemmgen.verification.bugs.pointers import POINTER_BUGS
+from gemmgen.verification.bugs.ptx import PTX_BUGS
 from gemmgen.verification.bugs.simt import AHEAD_BUGS, ASYNC_BUGS, DOUBLE_BUGS, SINGLE_BUGS, SLICED_BUGS, TURN_BUGS
 from gemmgen.verification.bugs.skinny import SKINNY_BUGS
 from gemmgen.verification.bugs.stream import MOVED_BUGS, REMAINDER_BUGS, STREAM_BUGS
@@ -39,7 +40,7 @@ BUGS: tuple[Bug, ...] = (
     *BATCHED_MMA_BUGS,
     *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS, *SKINNY_BUGS,
     *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
-    *EPILOGUE_BUGS, *TYPE_BUGS, *DATA_BUGS, *BRANCH_BUGS, *GATED_BUGS,
+    *EPILOGUE_BUGS, *TYPE_BUGS, *DATA_BUGS, *BRANCH_BUGS, *GATED_BUGS, *PTX_BUGS,
 )  # fmt: skip
 SUBJECTS: tuple[Subject, ...] = tuple(dict.fromkeys(bug.subject for bug in (*BUGS[len(FOUND_LATE) :], *FOUND_LATE)))
 

@@ -10,6 +10,7 @@ from gemmgen.verification.edits.batched import BATCHED_EDITS
 from gemmgen.verification.edits.batched_mma import BATCHED_MMA_EDITS
 from gemmgen.verification.edits.mma import MMA_EDITS
 from gemmgen.verification.edits.naive import NAIVE_EDITS
+from gemmgen.verification.edits.ptx import PTX_EDITS
 from gemmgen.verification.edits.simt import SIMT_EDITS
 from gemmgen.verification.edits.skinny import SKINNY_EDITS
 from gemmgen.verification.edits.wgmma import WGMMA_EDITS
@@ -24,6 +25,7 @@ EDITS: tuple[Edit, ...] = (
     *WGMMA_EDITS,
     *WMMA_EDITS,
     *BATCHED_MMA_EDITS,
+    *PTX_EDITS,
 )
 
 __all__ = ["EDITS", "Edit"]
