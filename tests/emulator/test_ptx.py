@@ -404,4 +404,6 @@ def test_text_keeps_its_lines_and_what_is_hidden_may_be_anything() -> None:
     assert after.count("\n") == text.count("\n") and "asm" not in re.sub("gemmgen_asm", "", after)
     assert "\\\n" in after
     assert "static_assert(false" in translated('asm("made.up.b32 %0;" : "=r"(x));')
-    assert translated("// asm(\n") == "// asm(\n"
+    hidden = '#ifdef __CUDACC__\nasm("made.up;");\n#endif\n'
+    assert translated("// asm(\n") == "// asm(\n" and translated(hidden) == hidden
+    assert "static_assert" in translated(hidden.replace("#endif", '#else\nasm("made.up;");\n#endif'))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from gemmgen.kernel.conditionals import OPAQUE
+from gemmgen.kernel.conditionals import OPAQUE, conditionals
 from gemmgen.run.emulator.ptx.arithmetic import TABLE as ARITHMETIC
 from gemmgen.run.emulator.ptx.arithmetic import TYPES, WHERE
 from gemmgen.run.emulator.ptx.memory import TABLE as MEMORY
@@ -34,7 +34,7 @@ def translated(text: str) -> str:
     """`text`, whose `asm` statements are C++; it keeps its lines."""
     if not ASM.search(text):
         return text
-    plain = OPAQUE.sub(_blank, text)
+    plain = _visible(text)
     pieces, last = [], 0
     for number, found in enumerate(ASM.finditer(plain)):
         end = _closing(plain, found.end())
@@ -45,6 +45,18 @@ def translated(text: str) -> str:
         pieces += [text[last : found.start()], cpp, _line_ends(text[found.start() : end])]
         last = end
     return "".join([*pieces, text[last:]])
+
+
+def _visible(text: str) -> str:
+    """`text` without comments, strings and what the host's compiler never sees, its characters in their places."""
+    plain = OPAQUE.sub(_blank, text)
+    lines = plain.splitlines(keepends=True)
+    for one in conditionals(text):
+        directives = re.findall(r"^[ \t]*#[ \t]*(\w+)(.*)", one.text, re.MULTILINE)
+        if directives[0] == ("ifdef", " __CUDACC__") and not any(word.startswith("el") for word, _ in directives):
+            for number in range(one.first - 1, one.last):
+                lines[number] = re.sub(r"[^\n]", " ", lines[number])
+    return "".join(lines)
 
 
 def _blank(found: re.Match[str]) -> str:
