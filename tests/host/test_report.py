@@ -24,7 +24,7 @@ from gemmgen.kernel.families.base import check
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import Compute, Types
 from gemmgen.search.trial import Silent
 from gemmgen.support.errors import GemmgenError, InvalidInput
 
@@ -123,6 +123,15 @@ def test_kernels_that_were_not_measured_are_said_to_be_predicted(folder: Path, t
     assert len(page.kernels) == 3 and page.ratios is None
     assert {card.time[2] for card in page.kernels} == {"predicted"}
     assert not any(point.measured for plot in page.rooflines for point in plot.points)
+
+
+def test_an_instruction_of_several_rates_is_told_by_its_types(tmp_path: Path) -> None:
+    for types, compute in (("bf16", "fma"), ("f32", "tf32"), ("s8,s8,s32", "fma")):
+        problem = Problem(256, 256, 256, types=Types.parse(types, Compute.parse(compute)), layout="rc")
+        api.generate(problem, family="wgmma", arch="sm_90", out=tmp_path)
+    (plot,) = collect([tmp_path], tmp_path, None, Silent()).rooflines
+    names = [ceiling.text.rpartition(" ")[0] for ceiling in plot.ceilings]
+    assert names == ["HGMMA f32 tf32", "HGMMA bf16", "IGMMA"]
 
 
 def test_what_a_json_says_is_text_and_no_markup(folder: Path, tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gemmgen.benchmark.explain import Explanation, peak
 from gemmgen.benchmark.report.scale import LogScale, Tick
+from gemmgen.kernel.plan import Plan
 from gemmgen.problem.device import DeviceSpec
+from gemmgen.problem.types import Compute
 from gemmgen.support.words import figure
 
 # In units of the picture.
@@ -120,13 +123,29 @@ def _point(it: Explanation, rate: tuple[float, bool], x: LogScale, y: LogScale, 
 
 
 def _peaks(device: DeviceSpec, kernels: Sequence[Explanation]) -> list[tuple[float, str]]:
-    """(TFLOPS, instructions) of what multiplies in `kernels`, the slowest first; those of one rate together."""
+    """(TFLOPS, instructions) of what multiplies in `kernels`, the slowest first; those of one rate together.
+
+    An instruction that has several rates is told by what it multiplies.
+    """
     plans = [it.plan for it in kernels]
-    found = sorted({(peak(plan, device), plan.instruction) for plan in plans})
-    merged: list[tuple[float, list[str]]] = []
-    for rate, name in found:
-        if merged and rate < merged[-1][0] * SAME:
-            merged[-1][1].append(name)
-        else:
-            merged.append((rate, [name]))
-    return [(rate, f"{', '.join(dict.fromkeys(names))} {figure(rate)}") for rate, names in merged]
+    found = sorted({(peak(plan, device), plan.instruction, _multiplied(plan)) for plan in plans})
+    merged: list[tuple[float, dict[str, list[str]]]] = []
+    for rate, name, what in found:
+        if not (merged and rate < merged[-1][0] * SAME):
+            merged.append((rate, {}))
+        merged[-1][1].setdefault(name, []).append(what)
+    rates = Counter(name for _, names in merged for name in names)
+    return [
+        (rate, f"{', '.join(_told(name, what, rates[name]) for name, what in names.items())} {figure(rate)}")
+        for rate, names in merged
+    ]
+
+
+def _multiplied(plan: Plan) -> str:
+    """ "bf16", "f32 tf32"."""
+    types = plan.problem.types
+    return types.a.label if types.compute is Compute.FMA else f"{types.a.label} {types.compute.label}"
+
+
+def _told(name: str, what: Sequence[str], rates: int) -> str:
+    return name if rates == 1 else f"{name} {', '.join(dict.fromkeys(what))}"
