@@ -15,7 +15,7 @@ from gemmgen.support.words import figure
 
 # In units of the picture.
 WIDTH, HEIGHT = 1000.0, 560.0
-LEFT, RIGHT, TOP, BOTTOM = 60.0, 860.0, 30.0, 500.0
+LEFT, RIGHT, TOP, BOTTOM = 60.0, 825.0, 30.0, 500.0
 ROOM = 1.5  # of the axes beyond the outermost point
 SAME = 1.02  # ceilings closer to each other than that are one
 LINE, CHARACTER = 12.0, 6.2  # of text
