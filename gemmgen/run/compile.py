@@ -137,10 +137,14 @@ def _compile_in(child: Child, text: str, arch: str, store: Store, timeout: float
 
 
 def machine_code(cubin: bytes) -> list[tuple[str, bytes]]:
-    """The sections of a cubin that hold instructions and constants: the same for texts that differ in names alone."""
+    """The sections of a cubin that hold instructions and constants: the same for texts that differ in names alone.
+
+    Bank 4 is not among them: it has room for the address of each variable of the text, be it a constexpr that no code
+    reads, which the linker fills in.
+    """
     found = []
     for title, content in sections(cubin):
-        if kind := re.match(r"\.(text|nv\.constant\d)", title):
+        if kind := re.match(r"\.(text|nv\.constant[0-35-9])", title):
             found.append((kind[1], content))
     return found
 
