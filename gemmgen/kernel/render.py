@@ -18,6 +18,7 @@ from gemmgen.kernel.config import Config, Constraint, Derived
 from gemmgen.kernel.epilogue_text import EpilogueText, epilogue_text
 from gemmgen.kernel.families import DEFAULT_FAMILY, family_named
 from gemmgen.kernel.families.base import Family
+from gemmgen.kernel.line_width import WIDTH, fitted
 from gemmgen.kernel.naming import DIGITS, full_name, short_name
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
@@ -317,10 +318,20 @@ def _types_options(types: Types) -> Iterator[str]:
 
 
 def _aligned(title: str, group: list[Derived]) -> ConstantGroup:
-    width = max(len(line.name) + len(line.expression) for line in group) + 2
+    """With comments below each other, but for those of expressions that leave no line room for its own."""
+    lengths = [len(line.name) + len(line.expression) for line in group]
+    room = WIDTH - len("constexpr int  = ;  // ")
+    fits = (
+        width
+        for width in sorted(lengths, reverse=True)
+        if all(
+            width + len(line.meaning) <= room for line, length in zip(group, lengths, strict=True) if length <= width
+        )
+    )
+    width = next(fits, 0) + 2
     lines = (
-        Constant(line.name, line.expression, line.meaning, width - len(line.name) - len(line.expression))
-        for line in group
+        Constant(line.name, line.expression, line.meaning, max(2, width - length))
+        for line, length in zip(group, lengths, strict=True)
     )
     return ConstantGroup(title, tuple(lines))
 
@@ -335,7 +346,7 @@ def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
     unnamed = short_name(plan.problem, arch, "0" * DIGITS)
     template = environment(plan.problem.types, arch).get_template(plan.template)
     text = template.render(kernel=Kernel(plan, arch, unnamed), view=plan.view)
-    text = BETWEEN_REGIONS.sub("\n\n", text)
+    text = fitted(BETWEEN_REGIONS.sub("\n\n", text))
     name = short_name(plan.problem, arch, content_key(text)[:DIGITS])
     return KernelSource(
         name=name,

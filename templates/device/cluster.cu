@@ -16,19 +16,13 @@ __device__ __forceinline__ unsigned cluster_rank()
 
 // Come to the barrier of all threads of the cluster without waiting: what this thread did before, in shared memory of whichever
 // block, comes before what those do who have waited.
-__device__ __forceinline__ void cluster_arrive()
-{
-    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
-}
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 
 // Wait until all threads have arrived that have not exited.
-__device__ __forceinline__ void cluster_wait()
-{
-    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
-}
-//% endif
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+/*% endif %*/
 
-// Wait for all threads of the cluster${ "" if split else ": what any did before, in shared memory of whichever block, comes before what they do after" }.
+// Wait for all threads of the cluster${ "" if split else ": what any did before, in shared memory of whichever block, comes before what\n// they do after" }.
 __device__ __forceinline__ void cluster_sync()
 {
 //% if split
@@ -45,18 +39,14 @@ __device__ __forceinline__ void cluster_sync()
     there, which empties the L1: an arrival says that copies and products have read, and mbarrier_wait waits for it. #*/
 //% macro mbarrier_arrive_cluster()
 #ifdef __CUDACC__
-// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited. What this
-// thread has read before may be written by who has waited for that; what it has written is not to be read for that.
+// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited.
+// What this thread has read before may be written by who has waited for that; what it has written is not to be read
+// for that.
 __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile(
-        "{\n"
-        ".reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there];\n"
-        "}\n" ::"r"(at), "r"(rank)
-        : "memory");
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
+                 ::"r"(shared_address(barrier)), "r"(rank) : "memory");
 }
 #endif  // __CUDACC__
 //% endmacro
@@ -86,14 +76,14 @@ __device__ __forceinline__ void load_shared_cluster(const ${ ctype }* shared, un
 //% macro tma_multicast(loads=(2,))
 #ifdef __CUDACC__
 //% for rank in loads
-// tma_load_${ rank }d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is `shared` here, and
-// its bytes count at the barrier that it has where `barrier` is here, which must expect them.
-__device__ __forceinline__ void tma_load_multicast_${ rank }d(void* shared, const TensorMap* map, unsigned long long* barrier, ${ coordinates(rank, "int ") }, unsigned short blocks)
+// tma_load_${ rank }d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
+// here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
+__device__ __forceinline__ void tma_load_multicast_${ rank }d(void* to, const TensorMap* map, unsigned long long* barrier,
+                                                       ${ coordinates(rank, "int ") }, unsigned short blocks)
 {
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.${ rank }d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {${ numbers(4, rank) }}], [%2], %3;"
-                 ::"r"(to), "l"(map), "r"(at), "h"(blocks), ${ bound_coordinates(rank) }
+    asm volatile("cp.async.bulk.tensor.${ rank }d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {${ numbers(4, rank) }}], [%2], %3;"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), ${ bound_coordinates(rank) }
                  : "memory");
 }
 /*% if not loop.last %*/

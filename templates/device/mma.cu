@@ -10,7 +10,8 @@ __device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ one.c_
 //% set first_b = one.c_registers + one.a_registers
     asm volatile(
         "${ one.ptx } "
-        "{${ listed(0, one.c_registers) }}, {${ listed(one.c_registers, first_b) }}, {${ listed(first_b, first_b + one.b_registers) }}, {${ listed(0, one.c_registers) }};"
+        "{${ listed(0, one.c_registers) }}, {${ listed(one.c_registers, first_b) }}, "
+        "{${ listed(first_b, first_b + one.b_registers) }}, {${ listed(0, one.c_registers) }};"
         : ${ bound("+" ~ letter[one.c_type], "d", one.c_registers) }
         : ${ bound(letter[one.a_type], "a", one.a_registers) }, ${ bound(letter[one.a_type], "b", one.b_registers) });
 }

@@ -8,11 +8,9 @@
 // The raster: which tile of C a ${ unit } computes. ${ unit | capitalize }s follow the rows of tiles, one after the other: GROUP is 1.
 //% else
 // The raster: which tile of C a ${ unit } computes. ${ unit | capitalize }s go down GROUP tile rows before the next tile column, so
-// that ${ unit }s that run together read the same tiles of A and B from L2.
+// that those that run together read the same tiles of A and B from L2.
 //% endif
-struct TileOrigin {
-    int m, n;
-};
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int ${ unit }${ ", int rank" if along })
 {

@@ -2,24 +2,20 @@
     dimensions that a kernel uses. The kernel's parameters are `const __grid_constant__ TensorMap map_a` and the like. #*/
 //% macro tensor_map()
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
-struct alignas(64) TensorMap {
-    unsigned long long opaque[16];
-};
+struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 //% endmacro
 
 /*# `written`: also what waits until stores have arrived in global memory. #*/
 //% macro tma(loads=(2,), stores=(), written=true)
 #ifdef __CUDACC__
 //% for rank in loads
-// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
-// `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_${ rank }d(void* shared, const TensorMap* map, unsigned long long* barrier, ${ coordinates(rank, "int ") })
+// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
+// at `barrier`; what lies outside of the tensor becomes zeros.
+__device__ __forceinline__ void tma_load_${ rank }d(void* to, const TensorMap* map, unsigned long long* barrier, ${ coordinates(rank, "int ") })
 {
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.${ rank }d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {${ numbers(3, rank) }}], [%2];"
-                 ::"r"(to), "l"(map), "r"(at), ${ bound_coordinates(rank) }
-                 : "memory");
+    asm volatile("cp.async.bulk.tensor.${ rank }d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {${ numbers(3, rank) }}], [%2];"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), ${ bound_coordinates(rank) } : "memory");
 }
 /*% if not loop.last or stores %*/
 
@@ -27,23 +23,17 @@ __device__ __forceinline__ void tma_load_${ rank }d(void* shared, const TensorMa
 //% endfor
 //% for rank in stores
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_${ rank }d(const TensorMap* map, const void* shared, ${ coordinates(rank, "int ") })
+__device__ __forceinline__ void tma_store_${ rank }d(const TensorMap* map, const void* from, ${ coordinates(rank, "int ") })
 {
-    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     asm volatile("cp.async.bulk.tensor.${ rank }d.global.shared::cta.tile.bulk_group [%0, {${ numbers(2, rank) }}], [%1];"
-                 ::"l"(map), "r"(from), ${ bound_coordinates(rank) }
-                 : "memory");
+                 ::"l"(map), "r"(shared_address(from)), ${ bound_coordinates(rank) } : "memory");
 }
 
 //% endfor
 //% if stores
-// Close the group of this thread's stores since the last commit.
-__device__ __forceinline__ void tma_store_commit()
-{
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-// Wait until all but the N newest groups of this thread have read shared memory, which may then be written again.
+// Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
+// shared memory, which may then be written again.
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
 {
@@ -53,10 +43,7 @@ __device__ __forceinline__ void tma_store_wait_read()
 
 // Wait until what they write is written.
 template <int N>
-__device__ __forceinline__ void tma_store_wait()
-{
-    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
-}
+__device__ __forceinline__ void tma_store_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory"); }
 //% endif
 //% endif
 #endif  // __CUDACC__
@@ -64,11 +51,9 @@ __device__ __forceinline__ void tma_store_wait()
 
 //% macro fence_proxy_async()
 #ifdef __CUDACC__
-// Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
-__device__ __forceinline__ void fence_proxy_async()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
+// TMA and wgmma reach memory another way than threads do, the async proxy: they see what this thread has written to
+// shared memory, or waited for, only behind this fence.
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #endif  // __CUDACC__
 //% endmacro
 

@@ -37,18 +37,11 @@ __device__ __forceinline__ bool elect_one()
 
 //% macro setmaxnreg()
 #ifdef __CUDACC__
-// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
+// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once they
+// are in it, as many as it lacks. All of its warps call it.
 template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec()
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-// Take registers from the pool, up to COUNT a thread, once it has as many.
+__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
+__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 #endif  // __CUDACC__
 //% endmacro

@@ -1,5 +1,6 @@
 /*# One product a warpgroup by one wgmma, from tiles that its threads store: to see how the instruction rounds. #*/
 //% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "device/shared_address.cu" import shared_address
 //% from "device/tma.cu" import fence_proxy_async
 //% from "device/wgmma.cu" import wgmma
 /*# Where register i of C lies, from the thread's first. #*/
@@ -14,6 +15,7 @@ ${ i // beside % 2 * 8 * one.n // one.c_shared + i // (2 * beside) * 8 // one.c_
 
 ${ dynamic_shared(128) }
 ${ fence_proxy_async() }
+${ shared_address() }
 ${ wgmma([one]) }
 extern "C" __global__ void __launch_bounds__(128) ${ name }(const uint4* A, const uint4* B, ${ one.c_type }* C)
 {

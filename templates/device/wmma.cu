@@ -22,7 +22,8 @@ __device__ __forceinline__ void ${ one.function }(Accumulator& d, const Fragment
 {
     asm volatile(
         "${ one.ptx } "
-        "{${ listed(0, first_a) }}, {${ listed(first_a, first_b) }}, {${ listed(first_b, first_b + one.registers) }}, {${ listed(0, first_a) }};"
+        "{${ listed(0, first_a) }}, {${ listed(first_a, first_b) }}, "
+        "{${ listed(first_b, first_b + one.registers) }}, {${ listed(0, first_a) }};"
         : ${ bound("+f", "d.registers", one.sums) }
         : ${ bound("r", "a.registers", one.registers) }, ${ bound("r", "b.registers", one.registers) });
 }

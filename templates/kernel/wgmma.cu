@@ -12,7 +12,7 @@
 //% from "wgmma/instructions.cu" import instructions
 //% from "wgmma/stage.cu" import clear, fragments, load_stage, multiply_stage, promote, release_stage
 //% from "wgmma/split.cu" import split_k
-//% from "wgmma/staged.cu" import staged_at
+//% from "wgmma/staged.cu" import stage_row, staged_at
 //% from "wgmma/rows.cu" import load_rows, staged_row_at, store_rows
 //% from "wgmma/epilogue.cu" import sums_of_piece
 //% from "wgmma/prologue.cu" import prologue, work
@@ -29,7 +29,9 @@ namespace {
 ${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves, adds=kernel.adds_integers, pieces=view.pieces) }${ tensor_map() }
 ${ shape(kernel, view.unread) }
 ${ tiling(kernel, "MN") }
+//% if view.vectors or kernel.copies
 ${ vec() }
+//% endif
 //% if kernel.copies | selectattr("reads_edge") | list
 ${ load_edge() }
 //% endif
@@ -38,7 +40,9 @@ ${ ring(view) }
 //% if view.feeds
 ${ fragments(view) }
 //% endif
+//% if not view.direct
 ${ thread_origin(view) }
+//% endif
 ${ raster(view.group, view.along) }
 ${ instructions(view) }
 //% if view.limited
@@ -57,11 +61,15 @@ ${ promote(view) }
 //% if view.split
 ${ split_k(view) }
 //% endif
+//% if view.direct
+${ staged_at(view) }
+${ stage_row(view) }
+//% elif view.staged
 ${ sums_of_piece(view) }
-//% if view.staged
 ${ staged_at(view) }
 ${ store_c(kernel, staged=true) }
 //% else
+${ sums_of_piece(view) }
 ${ staged_row_at() }
 ${ store_c(kernel, shared=true, staged=true, whole=not kernel.epilogue) }
 //% if e.reads_c
@@ -87,6 +95,6 @@ ${ consume(kernel, view) | indent(4, true) | trim("\n") }
     cluster_sync();  // no block exits while another may arrive at its barriers
 //% endif
 //% if view.staged
-    if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 //% endif
 }

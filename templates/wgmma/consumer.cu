@@ -9,7 +9,12 @@ const int consumer = threadIdx.x / 128;
 //% if view.staged
 const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
 //% endif
+//% if view.direct
+const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
+//% else
 const ThreadOrigin thread = thread_origin();
+//% endif
 //% if view.loads_c
 unsigned c_parity = 0;  // of the phase of shared.c_loaded
 //% endif

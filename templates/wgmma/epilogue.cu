@@ -29,8 +29,10 @@ for (int i = 0; i < ${ view.mmas }; ++i) {
     for (int piece = 0; piece < BN / CN; ++piece) {
         const int m = tile.m + ${ "i" if view.pingpong else "(consumer * MMAS_M + i)" } * 64, n = tile.n + piece * CN;
 //% endif
+//% if not view.direct
         ${ T } sums[TM][TN];
         sums_of_piece(${ view.summed }[i], piece, sums);
+//% endif
 //% if view.gated
         ${ T } sums2[TM][TN];
         sums_of_piece(${ view.summed }[i], BN / CN + piece, sums2);

@@ -53,7 +53,7 @@ for (; k < ${ view.walk.end }; k += 2 * BK) {
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        wgmma_wait<0>();  // for the products of the k tile before, whose sums are added up beside those that begin
+        wgmma_wait<0>();  // for the k tile before, whose sums are added up beside those that begin
         wgmma_fence();
         multiply_stage(shared, ring.stage, ${ view.walk.arguments }acc[i]);
         wgmma_commit();

@@ -1,10 +1,10 @@
 /*# The producer: one thread fills the ring, for each tile of C that the block computes. #*/
 //% macro produce(view)
-if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
+if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
 //% if view.donates
     setmaxnreg_dec<PRODUCER_REGISTERS>();
 //% endif
-    if (threadIdx.x > CONSUMERS * 128) return;
+    if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
 //% if view.persistent
     for (int number = ${ view.walk.first }; number < ${ view.walk.every }; number += ${ view.walk.step }) {
 ${ load_tile(view) | indent(8, true) | trim("\n") }
@@ -22,14 +22,14 @@ for (int first = ${ view.walk.begin }; first < ${ view.walk.end }; first += INTE
     for (int i = 0; i < PAIRS; ++i) {
         const Pair pair = pair_of(i);
         for (int k = first; k < ${ view.walk.interval_end }; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
             load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if view.gated }, ${ view.walk.pieces | join(", ") }${ ", rank" if view.along });
         }
     }
 }
 //% else
 for (int k = ${ view.walk.begin }; k < ${ view.walk.end }; k += BK, ring.advance()) {
-    mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+    mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
     load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if view.gated }${ ", %s" | format(view.walk.matrix) if view.batched }${ ", rank" if view.along });
 }
 //% endif

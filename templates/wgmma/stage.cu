@@ -44,8 +44,8 @@ ${ times(x) if x.limited }${ "LINES_%s * BK * sizeof(%s)" | format(x.X, factor[x
 // Lets TMA bring the k tile of ${ own.X }, and this block's part of ${ shared.X }'s, which goes to all blocks of the cluster, from k on. The bytes of
 // ${ own.X } and of all parts of ${ shared.X } count at the stage's barrier, and zeros for what lies outside of A and B.
 //% else
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
-// of A and B.
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies outside
+// of A and B among them.
 //% endif
 //% if view.b.beside > 1
 // Of B the tile's columns of its first matrix, and behind them those of its second one, N further on.
@@ -107,8 +107,9 @@ __device__ __forceinline__ void load_fragment(const ${ E }* tile, int first, int
     }
 }
 
-// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the ${ view.mmas } * 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on. The products go on when this
-// returns: what they read, `fragments` among it, and what they sum up is the hardware's until wgmma_wait.
+// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the ${ view.mmas } * 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on.
+// The products are still under way as this returns: what they read, `fragments` among it, and what they sum up is the
+// hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments, Accumulators& acc)
 {
     const unsigned long long ${ y.x } = ${ descriptor(y) } + ${ along_k(y) };
@@ -120,8 +121,8 @@ __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, i
     wgmma_commit();
 }
 //% else
-// acc ${ "=" if view.promoted else "+=" } A * B for the k tiles of a stage and the MMAS_M * 64 rows of A${ " from `first` on" if not view.pingpong }${ ", or += where it `adds`" if view.pieces }. The products go on when this returns:
-// what they read and sum up is the hardware's until wgmma_wait.
+// acc ${ "=" if view.promoted else "+=" } A * B for a stage's k tiles and the MMAS_M * 64 rows of A${ " from `first` on" if not view.pingpong }${ ", or += where it `adds`" if view.pieces }. The products are still
+// under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, ${ "int first, " if not view.pingpong }${ "bool adds, " if view.pieces }Accumulators& acc)
 {
     const unsigned long long a = ${ descriptor(view.a, "first" if not view.pingpong) };

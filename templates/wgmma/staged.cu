@@ -1,8 +1,9 @@
 /*# Pieces of C that TMA stores from shared memory. #*/
+//% from "epilogue/result.cu" import narrowed, scaled
 //% from "epilogue/sums.cu" import sums as sums_taken
 //% macro staged_at(view)
-// Where an element of a piece lies in shared memory. TMA has chunks of 16 bytes trade places within a line, by XOR with the
-// line's number: so the eight lines that a warp writes at once lie in banks of their own.${ " Boxes of\n// CM lines lie one behind the other." if view.swapped }
+// Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a line,
+// by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.${ " Boxes of\n// CM lines lie one behind the other." if view.swapped }
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     constexpr int CHUNK = 16 / sizeof(${ TC }), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
@@ -11,6 +12,33 @@ __device__ __forceinline__ int staged_at(int m, int n)
 //% else
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 //% endif
+}
+//% endmacro
+/*# A piece of C from sums in registers, in the order that device/wgmma.cu tells. #*/
+//% macro stage_row(view)
+//% set S = types.scalar.ctype
+// Two neighbouring elements of C.
+struct alignas(2 * sizeof(${ TC })) PairOfC { ${ TC } at[2]; };
+
+// alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
+// apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
+__device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int i, const ${ view.wgmma.c_type } (&acc)[${ view.sums }], int piece, ${ S } alpha, ${ S } beta)
+{
+    const int m = row + i * 8;
+    #pragma unroll
+    for (int j = 0; j < CN / 8; ++j) {
+        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
+        ${ S } value[2];
+        #pragma unroll
+        for (int v = 0; v < 2; ++v) value[v] = ${ scaled("acc[r + v]") };
+        PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
+        if (beta != ${ types.scalar.arithmetic.zero }) {
+            const PairOfC old = to;
+            #pragma unroll
+            for (int v = 0; v < 2; ++v) value[v] = ${ types.scalar.arithmetic.fma }(beta, old.at[v], value[v]);
+        }
+        to = {${ narrowed("value[0]") }, ${ narrowed("value[1]") }};
+    }
 }
 //% endmacro
 /*# Room for a piece in shared memory, and the old C in it. #*/
@@ -34,7 +62,12 @@ if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what st
 //% endif
 //% endmacro
 //% macro store_staged(kernel, view)
+//% if view.direct
+#pragma unroll
+for (int half = 0; half < 2; ++half) stage_row(c, row, column, half, ${ view.summed }[i], piece, alpha, beta);
+//% else
 store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if view.gated }${ sums_taken(kernel) }, ${ "e" if kernel.epilogue else "alpha, beta" });
+//% endif
 fence_proxy_async();
 named_barrier_sync(1 + consumer, 128);
 if (leads) {

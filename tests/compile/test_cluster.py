@@ -15,9 +15,11 @@ from gemmgen.support.files import Store
 TEXT = """
 //% from "device/cluster.cu" import cluster, mbarrier_arrive_cluster, tma_multicast
 //% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "device/shared_address.cu" import shared_address
 //% from "device/mbarrier.cu" import mbarrier
 //% from "device/tma.cu" import tensor_map
 ${ tensor_map() }
+${ shared_address() }
 ${ mbarrier() }
 ${ cluster(split) }
 ${ mbarrier_arrive_cluster() }

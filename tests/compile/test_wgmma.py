@@ -21,7 +21,9 @@ TEXT = """
 //% from "device/warpgroup.cu" import named_barriers, elect_one, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
 //% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "device/shared_address.cu" import shared_address
 ${ tensor_map() }
+${ shared_address() }
 ${ mbarrier() }
 ${ tma((2, 3), (2,)) }
 ${ fence_proxy_async() }

@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_e85c8448
+// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_48d73fed
 //
 //     C = clamp(acc + beta * C, -1, 1) * scale_m + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
 //     for each of a batch's products
@@ -23,7 +23,8 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
+// next).
 // Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 8;
@@ -68,22 +69,22 @@ constexpr int STEP_N = FN * LANES_N;      // columns from one patch of a thread 
 constexpr int VC = 4;                     // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 4;                                                    // floats of an access to A
-constexpr int READ_A = DEPTH;                                            // floats of a thread's shared read of A
-constexpr int A_CONTIGUOUS = BK;                                         // floats of A along its contiguous dimension
-constexpr int A_ACCESSES = BK / VA * BM;                                 // accesses that fetch a matrix A
+constexpr int VA = 4;                     // floats of an access to A
+constexpr int READ_A = DEPTH;             // floats of a thread's shared read of A
+constexpr int A_CONTIGUOUS = BK;          // floats of A along its contiguous dimension
+constexpr int A_ACCESSES = BK / VA * BM;  // accesses that fetch a matrix A
 constexpr int A_ITERATIONS = (MB * A_ACCESSES + THREADS - 1) / THREADS;  // accesses of a thread to all MB, at most
-constexpr int PITCH_A = BK + PAD;                                        // floats from one row of A's shared tile to the next
-constexpr int SHARED_A = BM * PITCH_A;                                   // floats of a shared matrix A
+constexpr int PITCH_A = BK + PAD;         // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BM * PITCH_A;    // floats of a shared matrix A
 
 // How B gets to shared memory
-constexpr int VB = 4;                                                    // floats of an access to B
-constexpr int READ_B = FN;                                               // floats of a thread's shared read of B
-constexpr int B_CONTIGUOUS = BN;                                         // floats of B along its contiguous dimension
-constexpr int B_ACCESSES = BN / VB * BK;                                 // accesses that fetch a matrix B
+constexpr int VB = 4;                     // floats of an access to B
+constexpr int READ_B = FN;                // floats of a thread's shared read of B
+constexpr int B_CONTIGUOUS = BN;          // floats of B along its contiguous dimension
+constexpr int B_ACCESSES = BN / VB * BK;  // accesses that fetch a matrix B
 constexpr int B_ITERATIONS = (MB * B_ACCESSES + THREADS - 1) / THREADS;  // accesses of a thread to all MB, at most
-constexpr int PITCH_B = BN;                                              // floats from one row of B's shared tile to the next
-constexpr int SHARED_B = BK * PITCH_B;                                   // floats of a shared matrix B
+constexpr int PITCH_B = BN;               // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;    // floats of a shared matrix B
 
 static_assert(PITCH_A % VA == 0 and PITCH_A % READ_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % VB == 0 and PITCH_B % READ_B == 0, "vector accesses to B's shared lines stay aligned");
@@ -259,7 +260,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_e85c8448(
+gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_48d73fed(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f64_cr_b1000_24x32x40_sm90_1cceead6
+// gemm_f64_cr_b1000_24x32x40_sm90_00c4c322
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of 1000 products
@@ -21,7 +21,8 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
+// next).
 // Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 24;
@@ -63,29 +64,30 @@ constexpr int STEP_N = FN * LANES_N;      // columns from one patch of a thread 
 constexpr int VC = 2;                     // doubles of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 2;                                                    // doubles of an access to A
-constexpr int READ_A = FM;                                               // doubles of a thread's shared read of A
-constexpr int A_CONTIGUOUS = BM;                                         // doubles of A along its contiguous dimension
-constexpr int A_ACCESSES = BM / VA * BK;                                 // accesses that fetch a matrix A
+constexpr int VA = 2;                     // doubles of an access to A
+constexpr int READ_A = FM;                // doubles of a thread's shared read of A
+constexpr int A_CONTIGUOUS = BM;          // doubles of A along its contiguous dimension
+constexpr int A_ACCESSES = BM / VA * BK;  // accesses that fetch a matrix A
 constexpr int A_ITERATIONS = (MB * A_ACCESSES + THREADS - 1) / THREADS;  // accesses of a thread to all MB, at most
-constexpr int PITCH_A = BM;                                              // doubles from one row of A's shared tile to the next
-constexpr int SHARED_A = BK * PITCH_A;                                   // doubles of a shared matrix A
+constexpr int PITCH_A = BM;               // doubles from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;    // doubles of a shared matrix A
 
 // How B gets to shared memory
-constexpr int VB = 2;                                                    // doubles of an access to B
-constexpr int READ_B = FN;                                               // doubles of a thread's shared read of B
-constexpr int B_CONTIGUOUS = BN;                                         // doubles of B along its contiguous dimension
-constexpr int B_ACCESSES = BN / VB * BK;                                 // accesses that fetch a matrix B
+constexpr int VB = 2;                     // doubles of an access to B
+constexpr int READ_B = FN;                // doubles of a thread's shared read of B
+constexpr int B_CONTIGUOUS = BN;          // doubles of B along its contiguous dimension
+constexpr int B_ACCESSES = BN / VB * BK;  // accesses that fetch a matrix B
 constexpr int B_ITERATIONS = (MB * B_ACCESSES + THREADS - 1) / THREADS;  // accesses of a thread to all MB, at most
-constexpr int PITCH_B = BN;                                              // doubles from one row of B's shared tile to the next
-constexpr int SHARED_B = BK * PITCH_B;                                   // doubles of a shared matrix B
+constexpr int PITCH_B = BN;               // doubles from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;    // doubles of a shared matrix B
 
 static_assert(PITCH_A % VA == 0 and PITCH_A % READ_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % VB == 0 and PITCH_B % READ_B == 0, "vector accesses to B's shared lines stay aligned");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-static_assert(Shape::batch % (MB * BATCH_TILES) == 0, "batch tiles end where the batch does: no product is checked for that");
+static_assert(Shape::batch % (MB * BATCH_TILES) == 0,
+              "batch tiles end where the batch does: no product is checked for that");
 
 // N doubles that move as one access of 8 * N bytes.
 template <int N>
@@ -236,7 +238,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_cr_b1000_24x32x40_sm90_1cceead6(
+gemm_f64_cr_b1000_24x32x40_sm90_00c4c322(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

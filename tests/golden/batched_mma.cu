@@ -1,6 +1,7 @@
-// gemm_bf16_rr_bB_32x32x32_sm90_59d7eb36
+// gemm_bf16_rr_bB_32x32x32_sm90_25d738ef
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
+//                                       alpha = 0 reads A and B
 //     for each of a batch's products
 //
 //     A  32 x 32, row-major, lda = 32, stride_a = 1024
@@ -37,7 +38,8 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
+// next).
 // Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 32;
@@ -117,15 +119,16 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned 
 {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif  // __CUDACC__
 
-// A lane's first row and column of C, TM and TN of which it has. Which of them, and which k, an instruction calls its own is free
-// while A, B and C agree: row g + 8 h of instruction i is row g * TM + 2 * i + h here, column c of instruction j is column
-// c * MMAS_N + j, and k goes to lanes t = 0 to 3 in runs of BK / 4.
+// A lane's first row and column of C, TM and TN of which it has. Which of them, and which k, an instruction calls its
+// own is free while A, B and C agree: row g + 8 h of instruction i is row g * TM + 2 * i + h here, column c of
+// instruction j is column c * MMAS_N + j, and k goes to lanes t = 0 to 3 in runs of BK / 4.
 struct ThreadOrigin {
     int m, n;
 };
@@ -163,13 +166,15 @@ __device__ __forceinline__ void load_b(const BF16* B, Shape s, int column, int k
 }
 
 // acc += the products of a k tile.
-__device__ __forceinline__ void mma(const unsigned (&a)[TM][WORDS], const unsigned (&b)[MMAS_N][WORDS], float (&acc)[MMAS_M][MMAS_N][4])
+__device__ __forceinline__ void mma(const unsigned (&a)[TM][WORDS], const unsigned (&b)[MMAS_N][WORDS],
+                                    float (&acc)[MMAS_M][MMAS_N][4])
 {
     #pragma unroll
     for (int step = 0; step < K_STEPS; ++step) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
-            const unsigned rows[4] = {a[2 * i][2 * step], a[2 * i + 1][2 * step], a[2 * i][2 * step + 1], a[2 * i + 1][2 * step + 1]};
+            const unsigned rows[4] = {a[2 * i][2 * step], a[2 * i + 1][2 * step], a[2 * i][2 * step + 1],
+                                      a[2 * i + 1][2 * step + 1]};
             #pragma unroll
             for (int j = 0; j < MMAS_N; ++j) {
                 const unsigned column[2] = {b[j][2 * step], b[j][2 * step + 1]};
@@ -220,7 +225,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_bB_32x32x32_sm90_59d7eb36(
+gemm_bf16_rr_bB_32x32x32_sm90_25d738ef(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,6 +1,7 @@
-// gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_fbf0817e
+// gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_f1b62d77
 //
-//     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores;
+//                                                    beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of 1000 products, whose matrices lie where A_array, B_array and C_array say
 //
 //     A  16 x 64, column-major, lda = 16
@@ -101,15 +102,16 @@ __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (
 {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif  // __CUDACC__
 
-// A lane's first row and column of C, TM and TN of which it has. Which of them, and which k, an instruction calls its own is free
-// while A, B and C agree: row g + 8 h of instruction i is row g * TM + 2 * i + h here, column c of instruction j is column
-// c * MMAS_N + j, and k goes to lanes t = 0 to 3 in runs of BK / 4.
+// A lane's first row and column of C, TM and TN of which it has. Which of them, and which k, an instruction calls its
+// own is free while A, B and C agree: row g + 8 h of instruction i is row g * TM + 2 * i + h here, column c of
+// instruction j is column c * MMAS_N + j, and k goes to lanes t = 0 to 3 in runs of BK / 4.
 struct ThreadOrigin {
     int m, n;
 };
@@ -147,13 +149,15 @@ __device__ __forceinline__ void load_b(const F16* B, Shape s, int column, int k,
 }
 
 // acc += the products of a k tile.
-__device__ __forceinline__ void mma(const unsigned (&a)[TM][WORDS], const unsigned (&b)[MMAS_N][WORDS], float (&acc)[MMAS_M][MMAS_N][4])
+__device__ __forceinline__ void mma(const unsigned (&a)[TM][WORDS], const unsigned (&b)[MMAS_N][WORDS],
+                                    float (&acc)[MMAS_M][MMAS_N][4])
 {
     #pragma unroll
     for (int step = 0; step < K_STEPS; ++step) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
-            const unsigned rows[4] = {a[2 * i][2 * step], a[2 * i + 1][2 * step], a[2 * i][2 * step + 1], a[2 * i + 1][2 * step + 1]};
+            const unsigned rows[4] = {a[2 * i][2 * step], a[2 * i + 1][2 * step], a[2 * i][2 * step + 1],
+                                      a[2 * i + 1][2 * step + 1]};
             #pragma unroll
             for (int j = 0; j < MMAS_N; ++j) {
                 const unsigned column[2] = {b[j][2 * step], b[j][2 * step + 1]};
@@ -221,7 +225,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_fbf0817e(
+gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_f1b62d77(
     const F16* const* __restrict__ A_array,
     const F16* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

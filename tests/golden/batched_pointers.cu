@@ -1,4 +1,4 @@
-// gemm_f32_rr_pB_16x16x16_sm90_5ea43d2e
+// gemm_f32_rr_pB_16x16x16_sm90_dcd83cf8
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products, whose matrices lie where A_array, B_array and C_array say
@@ -61,22 +61,22 @@ constexpr int STEP_N = FN * LANES_N;      // columns from one patch of a thread 
 constexpr int VC = 4;                     // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 4;                                                    // floats of an access to A
-constexpr int READ_A = DEPTH;                                            // floats of a thread's shared read of A
-constexpr int A_CONTIGUOUS = BK;                                         // floats of A along its contiguous dimension
-constexpr int A_ACCESSES = BK / VA * BM;                                 // accesses that fetch a matrix A
+constexpr int VA = 4;                     // floats of an access to A
+constexpr int READ_A = DEPTH;             // floats of a thread's shared read of A
+constexpr int A_CONTIGUOUS = BK;          // floats of A along its contiguous dimension
+constexpr int A_ACCESSES = BK / VA * BM;  // accesses that fetch a matrix A
 constexpr int A_ITERATIONS = (MB * A_ACCESSES + THREADS - 1) / THREADS;  // accesses of a thread to all MB, at most
-constexpr int PITCH_A = BK + PAD;                                        // floats from one row of A's shared tile to the next
-constexpr int SHARED_A = BM * PITCH_A;                                   // floats of a shared matrix A
+constexpr int PITCH_A = BK + PAD;         // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BM * PITCH_A;    // floats of a shared matrix A
 
 // How B gets to shared memory
-constexpr int VB = 4;                                                    // floats of an access to B
-constexpr int READ_B = FN;                                               // floats of a thread's shared read of B
-constexpr int B_CONTIGUOUS = BN;                                         // floats of B along its contiguous dimension
-constexpr int B_ACCESSES = BN / VB * BK;                                 // accesses that fetch a matrix B
+constexpr int VB = 4;                     // floats of an access to B
+constexpr int READ_B = FN;                // floats of a thread's shared read of B
+constexpr int B_CONTIGUOUS = BN;          // floats of B along its contiguous dimension
+constexpr int B_ACCESSES = BN / VB * BK;  // accesses that fetch a matrix B
 constexpr int B_ITERATIONS = (MB * B_ACCESSES + THREADS - 1) / THREADS;  // accesses of a thread to all MB, at most
-constexpr int PITCH_B = BN;                                              // floats from one row of B's shared tile to the next
-constexpr int SHARED_B = BK * PITCH_B;                                   // floats of a shared matrix B
+constexpr int PITCH_B = BN;               // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;    // floats of a shared matrix B
 
 static_assert(PITCH_A % VA == 0 and PITCH_A % READ_A == 0, "vector accesses to A's shared lines stay aligned");
 static_assert(PITCH_B % VB == 0 and PITCH_B % READ_B == 0, "vector accesses to B's shared lines stay aligned");
@@ -126,9 +126,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -258,7 +260,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_pB_16x16x16_sm90_5ea43d2e(
+gemm_f32_rr_pB_16x16x16_sm90_dcd83cf8(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

@@ -1,6 +1,9 @@
-// gemm_f32_rr_bB_Mx300xK_sm90_6afea4e7
+// gemm_f32_rr_bB_Mx300xK_sm90_862fe302
 //
-//     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B;
+//                                                                                        f32 on CUDA cores;
+//                                                                                        beta = 0 never reads C;
+//                                                                                        alpha = 0 reads A and B
 //     for each of a batch's products
 //
 //     A  M x K, row-major, lda at run time, stride_a at run time
@@ -20,17 +23,20 @@
 // Split-K 4 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  ceil(M / 128) * ceil(N / 128) * batch * 4 blocks of 256 threads
-// Expects A, B, C, bias_n, scale_m, scale_n, residual and aux at addresses divisible by 16, C overlapping no other operand,
+// Expects A, B, C, bias_n, scale_m, scale_n, residual and aux at addresses divisible by 16, C overlapping no other
+// operand,
 //         no two matrices of C that overlap,
 //         partials: ceil(M / 128) * ceil(N / 128) * batch * 4 * 16384 floats, holding anything,
-//         semaphores: ceil(M / 128) * ceil(N / 128) * batch counters, zero before the first launch, which every launch leaves zero,
+//         semaphores: ceil(M / 128) * ceil(N / 128) * batch counters, zero before the first launch, which every launch
+//         leaves zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_rr_bB_Mx300xK_scale_m_scale_n_bias_aux_silu_residual_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_unroll0_slices1_minb1_g8_split4
 // Made by gemmgen generate '?x300x?' --dtype f32 --layout rr --batch '?' --epilogue 'silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual' --arch sm_90 --set SPLIT=4
 
 namespace {
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
+// next).
 // Those that are constants fold into the code.
 struct Shape {
     int M;
@@ -73,26 +79,28 @@ constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of
 constexpr int VC = 1;                         // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                            // floats of an access to A
-constexpr int STORE_A = 1;                                                                       // floats of a shared store of A
-constexpr int A_CONTIGUOUS = BK;                                                                 // floats of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 8;                                                                       // threads along the contiguous dimension
-constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
-constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int PITCH_A = BM + PAD;                                                                // floats from one row of A's shared tile to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                           // floats of a shared tile of A
+constexpr int VA = 1;                      // floats of an access to A
+constexpr int STORE_A = 1;                 // floats of a shared store of A
+constexpr int A_CONTIGUOUS = BK;           // floats of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;              // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 8;                 // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);
+constexpr int PITCH_A = BM + PAD;          // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;     // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 1;                                                                            // floats of an access to B
-constexpr int STORE_B = VB;                                                                      // floats of a shared store of B
-constexpr int B_CONTIGUOUS = BN;                                                                 // floats of B's tile along its contiguous dimension
-constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 32;                                                                      // threads along the contiguous dimension
-constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
-constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int PITCH_B = BN;                                                                      // floats from one row of B's shared tile to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                           // floats of a shared tile of B
+constexpr int VB = 1;                      // floats of an access to B
+constexpr int STORE_B = VB;                // floats of a shared store of B
+constexpr int B_CONTIGUOUS = BN;           // floats of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BK;              // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 32;                // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);
+constexpr int PITCH_B = BN;                // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;     // floats of a shared tile of B
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -108,7 +116,8 @@ static_assert(TN % FN == 0, "a thread's columns are a whole number of shared rea
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
-static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
+static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0,
+              "vector accesses to B's tiles, which may follow A's, stay aligned");
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -137,10 +146,8 @@ using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory:
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -169,8 +176,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {m, n};
 }
 
-// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the last
-// ranges, which may be shorter or empty.
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
+// last ranges, which may be shorter or empty.
 struct KRange {
     int begin, end;
 };
@@ -190,8 +197,8 @@ struct Fixup {
     unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
-// for another: they may run in any order, at once or not.
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
 __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
@@ -205,8 +212,8 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
     return last;
 }
 
-// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
-// partials; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
 {
@@ -285,7 +292,8 @@ __device__ __forceinline__ int valid_a(Coord at, int rows, int depth)
 }
 
 // Global memory -> registers: this thread's accesses to A's tile. Zeros stand for what lies outside A.
-__device__ __forceinline__ void fetch_a(const float* tile, Shape s, int rows, int depth, Vec<VA> (&staged)[A_ITERATIONS])
+__device__ __forceinline__ void fetch_a(const float* tile, Shape s, int rows, int depth,
+                                        Vec<VA> (&staged)[A_ITERATIONS])
 {
     const Coord first = access_origin_a();
     const float* from = tile + offset_a(first, s);
@@ -419,7 +427,8 @@ __device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrig
 __device__ __forceinline__ float logistic_approx(float x)
 {
     float value;
-    asm("{ .reg .f32 t; ex2.approx.ftz.f32 t, %1; add.f32 t, t, 0f3F800000; rcp.approx.ftz.f32 %0, t; }" : "=f"(value) : "f"(x));
+    asm("{ .reg .f32 t; ex2.approx.ftz.f32 t, %1; add.f32 t, t, 0f3F800000; rcp.approx.ftz.f32 %0, t; }" : "=f"(value)
+        : "f"(x));
     return value;
 }
 #endif  // __CUDACC__
@@ -453,7 +462,8 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     return silu(aux) + residual;
 }
 
-// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may
+// be NaN.
 template <int N>
 __device__ __forceinline__ void store_edge(float* to, const Epilogue& e, Shape s, int m, int n, Vec<N> value, int valid)
 {
@@ -497,7 +507,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int sk
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_sm90_6afea4e7(
+gemm_f32_rr_bB_Mx300xK_sm90_862fe302(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -573,7 +583,8 @@ gemm_f32_rr_bB_Mx300xK_sm90_6afea4e7(
     }
 
     float* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
-    const Epilogue e = {alpha, beta, bias_n + tile.n, scale_m + tile.m, scale_n + tile.n, residual + Offset(tile.m) * s.ld_residual + tile.n, aux + Offset(tile.m) * s.ldc + tile.n};
+    const Epilogue e = {alpha, beta, bias_n + tile.n, scale_m + tile.m, scale_n + tile.n,
+                        residual + Offset(tile.m) * s.ld_residual + tile.n, aux + Offset(tile.m) * s.ldc + tile.n};
     const Fixup fixup = split_k_fixup(partials, semaphores);
     if (!store_partial<TM * TN>(&acc[0][0], fixup)) return;
     #pragma unroll

@@ -1,4 +1,4 @@
-// gemm_f32_rc_300x4096xK_sm90_a3fc089d
+// gemm_f32_rc_300x4096xK_sm90_2c654f92
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -59,26 +59,28 @@ constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of
 constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                            // floats of an access to A
-constexpr int STORE_A = 1;                                                                       // floats of a shared store of A
-constexpr int A_CONTIGUOUS = BK;                                                                 // floats of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 8;                                                                       // threads along the contiguous dimension
-constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
-constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int PITCH_A = BM + PAD;                                                                // floats from one row of A's shared tile to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                           // floats of a shared tile of A
+constexpr int VA = 1;                      // floats of an access to A
+constexpr int STORE_A = 1;                 // floats of a shared store of A
+constexpr int A_CONTIGUOUS = BK;           // floats of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;              // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 8;                 // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);
+constexpr int PITCH_A = BM + PAD;          // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;     // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 1;                                                                            // floats of an access to B
-constexpr int STORE_B = 1;                                                                       // floats of a shared store of B
-constexpr int B_CONTIGUOUS = BK;                                                                 // floats of B's tile along its contiguous dimension
-constexpr int B_STRIDED = BN;                                                                    // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 8;                                                                       // threads along the contiguous dimension
-constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
-constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int PITCH_B = BN + PAD;                                                                // floats from one row of B's shared tile to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                           // floats of a shared tile of B
+constexpr int VB = 1;                      // floats of an access to B
+constexpr int STORE_B = 1;                 // floats of a shared store of B
+constexpr int B_CONTIGUOUS = BK;           // floats of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BN;              // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 8;                 // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);
+constexpr int PITCH_B = BN + PAD;          // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;     // floats of a shared tile of B
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -94,7 +96,8 @@ static_assert(TN % FN == 0, "a thread's columns are a whole number of shared rea
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
-static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
+static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0,
+              "vector accesses to B's tiles, which may follow A's, stay aligned");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N floats that move as one access of 4 * N bytes.
@@ -124,10 +127,8 @@ using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory:
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -157,9 +158,9 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // Which block computes which k tiles of which tile of C. STREAM blocks run at once, a wave. Tiles of whole waves are
-// data-parallel: one block each. A tile of the last wave has an owner, which does its first `owner_k_tiles`. The wave's other
-// blocks, the stream blocks, divide the k tiles that are left evenly, tile after tile. So all blocks of the wave do about as
-// many k tiles, and most read the same k at the same time, which L2 then holds.
+// data-parallel: one block each. A tile of the last wave has an owner, which does its first `owner_k_tiles`. The wave's
+// other blocks, the stream blocks, divide the k tiles that are left evenly, tile after tile. So all blocks of the wave
+// do about as many k tiles, and most read the same k at the same time, which L2 then holds.
 struct StreamK {
     int tiles;           // of C; the first as many blocks own one each
     int data_parallel;   // the tiles of whole waves, which come first
@@ -204,7 +205,8 @@ __device__ __forceinline__ WorkUnit work_unit_of_block(const StreamK& schedule)
     const int per_tile = schedule.k_tiles - schedule.owner_k_tiles;  // streamed
     const long long first = first_k_tile(schedule, stream_block);
     return {
-        schedule.data_parallel + static_cast<int>(first / per_tile), schedule.owner_k_tiles + static_cast<int>(first % per_tile),
+        schedule.data_parallel + static_cast<int>(first / per_tile),
+            schedule.owner_k_tiles + static_cast<int>(first % per_tile),
         static_cast<int>(first_k_tile(schedule, stream_block + 1) - first),
     };
 }
@@ -218,8 +220,8 @@ struct Fixup {
     unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
-// for another: they may run in any order, at once or not.
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
 __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
@@ -233,8 +235,8 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
     return last;
 }
 
-// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
-// partials; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
 {
@@ -264,7 +266,8 @@ __device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, f
 }
 
 // The partials and the semaphore of a tile; one peer where the tile is this block's alone.
-__device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int tile, float* partials, unsigned* semaphores)
+__device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int tile, float* partials,
+                                                unsigned* semaphores)
 {
     const int in_wave = tile - schedule.data_parallel;  // its number among the tiles of the last wave
     if (in_wave < 0 || schedule.stream_blocks == 0) return {partials, 1, 0, semaphores};
@@ -273,7 +276,8 @@ __device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int til
     const int first = stream_block_of(schedule, begin), last = stream_block_of(schedule, begin + per_tile - 1);
     // Rank 0 is the owner's, then come the stream blocks in the order of their k tiles. A block whose work unit reaches
     // into the next tile is a peer there, too, so that a tile's partials begin behind those of all tiles before it.
-    const int stream_block = static_cast<int>(blockIdx.x) - schedule.tiles, rank = stream_block < 0 ? 0 : stream_block - first + 1;
+    const int stream_block = static_cast<int>(blockIdx.x) - schedule.tiles,
+        rank = stream_block < 0 ? 0 : stream_block - first + 1;
     float* const tile_partials = partials + static_cast<long long>(first + 2 * in_wave) * (BM * BN);
     return {tile_partials, last - first + 2, rank, semaphores + in_wave};
 }
@@ -491,7 +495,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, Thr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_300x4096xK_sm90_a3fc089d(
+gemm_f32_rc_300x4096xK_sm90_2c654f92(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -512,8 +516,8 @@ gemm_f32_rc_300x4096xK_sm90_a3fc089d(
         const int k_tiles = min(unit.k_tiles, schedule.k_tiles - unit.k_tile);  // of this tile
         const int begin = unit.k_tile * BK, extent = min(s.K - begin, k_tiles * BK);  // of K, which this block sums
         const TileOrigin nominal = tile_of_block(s, unit.tile);
-        // A tile that would cross an edge of C moves back until it ends there: copies need no predicates, and what overlaps
-        // another tile is not stored.
+        // A tile that would cross an edge of C moves back until it ends there: copies need no predicates, and what
+        // overlaps another tile is not stored.
         const TileOrigin tile = {min(nominal.m, s.M - BM), nominal.n};
         const ThreadOrigin thread = thread_origin();
         const float* a_tile = A + Offset(tile.m) * s.lda + begin;
@@ -562,6 +566,7 @@ gemm_f32_rc_300x4096xK_sm90_a3fc089d(
                 store_row(c_tile, s, nominal.m - tile.m, thread, i, row, alpha, beta);
             }
         }
-        unit = {unit.tile + 1, schedule.owner_k_tiles, unit.k_tiles - k_tiles};  // store_partial's barrier ends the use of As and Bs
+        // store_partial's barrier ends the use of As and Bs
+        unit = {unit.tile + 1, schedule.owner_k_tiles, unit.k_tiles - k_tiles};
     }
 }

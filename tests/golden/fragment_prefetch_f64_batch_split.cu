@@ -1,4 +1,4 @@
-// gemm_f64_rr_bB_Mx64xK_sm90_af6cc291
+// gemm_f64_rr_bB_Mx64xK_sm90_151b1258
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
@@ -18,14 +18,16 @@
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
 //         partials: ceil(M / 64) * ceil(N / 64) * batch * 4 * 4096 doubles, holding anything,
-//         semaphores: ceil(M / 64) * ceil(N / 64) * batch counters, zero before the first launch, which every launch leaves zero,
+//         semaphores: ceil(M / 64) * ceil(N / 64) * batch counters, zero before the first launch, which every launch
+//         leaves zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f64_rr_bB_Mx64xK_simt_outer1_64x64x8_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_unroll2_slices1_minb1_g8_split4
 // Made by gemmgen generate '?x64x?' --dtype f64 --layout rr --batch '?' --arch sm_90 --set BM=64 --set BN=64 --set TN=4 --set WM=32 --set ASYNC=1 --set K_UNROLL=2 --set SPLIT=4
 
 namespace {
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
+// next).
 // Those that are constants fold into the code.
 struct Shape {
     int M;
@@ -67,26 +69,28 @@ constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of
 constexpr int VC = 1;                         // doubles of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                            // doubles of an access to A
-constexpr int STORE_A = 1;                                                                       // doubles of A that one cp.async writes to shared memory
-constexpr int A_CONTIGUOUS = BK;                                                                 // doubles of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 4;                                                                       // threads along the contiguous dimension
-constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
-constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int PITCH_A = BM + PAD;                                                                // doubles from one row of A's shared tile to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                           // doubles of a shared tile of A
+constexpr int VA = 1;                      // doubles of an access to A
+constexpr int STORE_A = 1;                 // doubles of A that one cp.async writes to shared memory
+constexpr int A_CONTIGUOUS = BK;           // doubles of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;              // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 4;                 // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);
+constexpr int PITCH_A = BM + PAD;          // doubles from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;     // doubles of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 1;                                                                            // doubles of an access to B
-constexpr int STORE_B = VB;                                                                      // doubles of B that one cp.async writes to shared memory
-constexpr int B_CONTIGUOUS = BN;                                                                 // doubles of B's tile along its contiguous dimension
-constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 16;                                                                      // threads along the contiguous dimension
-constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
-constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int PITCH_B = BN;                                                                      // doubles from one row of B's shared tile to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                           // doubles of a shared tile of B
+constexpr int VB = 1;                      // doubles of an access to B
+constexpr int STORE_B = VB;                // doubles of B that one cp.async writes to shared memory
+constexpr int B_CONTIGUOUS = BN;           // doubles of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BK;              // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 16;                // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);
+constexpr int PITCH_B = BN;                // doubles from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;     // doubles of a shared tile of B
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -102,7 +106,8 @@ static_assert(TN % FN == 0, "a thread's columns are a whole number of shared rea
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
-static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
+static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0,
+              "vector accesses to B's tiles, which may follow A's, stay aligned");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N doubles that move as one access of 8 * N bytes.
@@ -132,10 +137,8 @@ using TileA = double[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory
 using TileB = double[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -164,8 +167,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {m, n};
 }
 
-// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the last
-// ranges, which may be shorter or empty.
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
+// last ranges, which may be shorter or empty.
 struct KRange {
     int begin, end;
 };
@@ -185,8 +188,8 @@ struct Fixup {
     unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
-// for another: they may run in any order, at once or not.
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
 __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
@@ -200,8 +203,8 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
     return last;
 }
 
-// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
-// partials; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool store_partial(const double* sums, const Fixup& fixup)
 {
@@ -244,9 +247,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -437,7 +442,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_bB_Mx64xK_sm90_af6cc291(
+gemm_f64_rr_bB_Mx64xK_sm90_151b1258(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rc_MxNxK_sm90_8df33aa6
+// gemm_f32_rc_MxNxK_sm90_14e7fb29
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -32,20 +32,20 @@ struct Shape {
 using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
-constexpr int BM = 128;      // rows of C that a block computes
-constexpr int BN = 128;      // columns of C that a block computes
-constexpr int BK = 32;       // depth of a k tile
-constexpr int TM = 8;        // rows of C that a thread computes
-constexpr int TN = 16;       // columns of C that a thread computes
-constexpr int WM = 64;       // rows of C that a warp computes
-constexpr int WN = 64;       // columns of C that a warp computes
-constexpr int PAD = 4;       // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 2;    // stages: k tiles of A and B that shared memory holds
+constexpr int BM = 128;    // rows of C that a block computes
+constexpr int BN = 128;    // columns of C that a block computes
+constexpr int BK = 32;     // depth of a k tile
+constexpr int TM = 8;      // rows of C that a thread computes
+constexpr int TN = 16;     // columns of C that a thread computes
+constexpr int WM = 64;     // rows of C that a warp computes
+constexpr int WN = 64;     // columns of C that a warp computes
+constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
+constexpr int STAGES = 2;  // stages: k tiles of A and B that shared memory holds
 constexpr int K_UNROLL = 4;  // k that a mainloop iteration unrolls, with fragments prefetched two k ahead
-constexpr int SLICES = 2;    // sliced-K: groups of warps that compute the same block tile, each over a part of the k tile
-constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 8;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int HOIST = 1;     // rows or columns of the thread tile whose FMAs are hoisted above the mainloop's branch
+constexpr int SLICES = 2;  // sliced-K: groups of warps that compute the same block tile, each over a part of the k tile
+constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
+constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int HOIST = 1;   // rows or columns of the thread tile whose FMAs are hoisted above the mainloop's branch
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // k of a slice's part of a k tile
@@ -60,30 +60,34 @@ constexpr int STEP_N = FN * LANES_N;                // columns from one shared r
 constexpr int VC = 1;                               // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                            // floats of an access to A
-constexpr int STORE_A = 1;                                                                       // floats of A that one cp.async writes to shared memory
-constexpr int A_CONTIGUOUS = BK;                                                                 // floats of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 8;                                                                       // threads along the contiguous dimension
-constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
-constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int PITCH_A = BM + PAD;                                                                // floats from one row of A's shared tile to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                           // floats of a shared tile of A
+constexpr int VA = 1;                      // floats of an access to A
+constexpr int STORE_A = 1;                 // floats of A that one cp.async writes to shared memory
+constexpr int A_CONTIGUOUS = BK;           // floats of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;              // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 8;                 // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);
+constexpr int PITCH_A = BM + PAD;          // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;     // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 1;                                                                            // floats of an access to B
-constexpr int STORE_B = VB;                                                                      // floats of B that one cp.async writes to shared memory
-constexpr int B_CONTIGUOUS = BK;                                                                 // floats of B's tile along its contiguous dimension
-constexpr int B_STRIDED = BN;                                                                    // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 32;                                                                      // threads along the contiguous dimension
-constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
-constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int PITCH_B = BK + PAD;                                                                // floats from one row of B's shared tile to the next
-constexpr int SHARED_B = BN * PITCH_B;                                                           // floats of a shared tile of B
+constexpr int VB = 1;                      // floats of an access to B
+constexpr int STORE_B = VB;                // floats of B that one cp.async writes to shared memory
+constexpr int B_CONTIGUOUS = BK;           // floats of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BN;              // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 32;                // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);
+constexpr int PITCH_B = BK + PAD;          // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BN * PITCH_B;     // floats of a shared tile of B
 
 // How slices add up
-constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up: 1, 2 or 4, so that the sums of one fit where the tiles were
-constexpr int ROWS = TM / SLICES;                                                                                                              // rows of a thread's tile that each slice gets, and stores
+// rounds in which slices add up: 1, 2 or 4, so that the sums of one fit where the tiles were
+constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B))
+    + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));
+constexpr int ROWS = TM / SLICES;  // rows of a thread's tile that each slice gets, and stores
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -100,7 +104,8 @@ static_assert(TN % FN == 0, "a thread's columns are a whole number of shared rea
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
-static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
+static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0,
+              "vector accesses to B's tiles, which may follow A's, stay aligned");
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -129,10 +134,8 @@ using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory:
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [n][k]
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -171,8 +174,9 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// Reduces the sums of the block's slices, in their order. Threads of the same rank in each slice have the same thread tile, of
-// which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+// Reduces the sums of the block's slices, in their order. Threads of the same rank in each slice have the same thread
+// tile, of which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still
+// read.
 __device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&sums)[ROWS][TN], float* shared)
 {
     constexpr int WIDTH = 16 / sizeof(float);  // of an access
@@ -222,9 +226,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -374,7 +380,8 @@ __device__ __forceinline__ void load_fragment_b(const float* from, Vec<K_UNROLL>
 // The last column comes first: another register allocation, with fewer bank conflicts here.
 // Even columns start at their far end: another register allocation, with fewer bank conflicts here.
 template <int FIRST, int END>  // columns of the thread tile
-__device__ __forceinline__ void outer_product(const float (&a)[TM], const Vec<K_UNROLL> (&b)[TN], float (&acc)[TM][TN], int d)
+__device__ __forceinline__ void outer_product(const float (&a)[TM], const Vec<K_UNROLL> (&b)[TN], float (&acc)[TM][TN],
+                                              int d)
 {
     #pragma unroll
     for (int nth = FIRST; nth < END; ++nth) {
@@ -434,7 +441,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_MxNxK_sm90_8df33aa6(
+gemm_f32_rc_MxNxK_sm90_14e7fb29(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -480,8 +487,8 @@ gemm_f32_rc_MxNxK_sm90_8df33aa6(
         // Once k's fragments are used, those of k + 2 are loaded into their registers, while the FMAs of k + 1 run. The
         // mainloop is unrolled K_UNROLL times; a_from and b_from point to the fragments of an unrolled iteration.
         // A vector of B along k holds the K_UNROLL k of an iteration: it is replaced after the last of them.
-        // The compiler sinks a load to the next branch, unless its value is used before that. So the first HOIST columns
-        // of the next k's product are hoisted above the branch, and the others follow it.
+        // The compiler sinks a load to the next branch, unless its value is used before that. So the first HOIST
+        // columns of the next k's product are hoisted above the branch, and the others follow it.
         const float* a_from = &As[0][thread.k][thread.m];
         const float* b_from = &Bs[0][thread.n][thread.k];
         Vec<K_UNROLL> b[TN];

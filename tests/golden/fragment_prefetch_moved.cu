@@ -1,4 +1,4 @@
-// gemm_f32_rr_300x200x100_sm90_59f27420
+// gemm_f32_rr_300x200x100_sm90_8b8ff308
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -55,26 +55,28 @@ constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of
 constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                            // floats of an access to A
-constexpr int STORE_A = 1;                                                                       // floats of A that one cp.async writes to shared memory
-constexpr int A_CONTIGUOUS = BK;                                                                 // floats of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 8;                                                                       // threads along the contiguous dimension
-constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
-constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int PITCH_A = BM + PAD;                                                                // floats from one row of A's shared tile to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                           // floats of a shared tile of A
+constexpr int VA = 1;                      // floats of an access to A
+constexpr int STORE_A = 1;                 // floats of A that one cp.async writes to shared memory
+constexpr int A_CONTIGUOUS = BK;           // floats of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;              // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 8;                 // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);
+constexpr int PITCH_A = BM + PAD;          // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;     // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 4;                                                                            // floats of an access to B
-constexpr int STORE_B = VB;                                                                      // floats of B that one cp.async writes to shared memory
-constexpr int B_CONTIGUOUS = BN;                                                                 // floats of B's tile along its contiguous dimension
-constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 16;                                                                      // threads along the contiguous dimension
-constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
-constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int PITCH_B = BN;                                                                      // floats from one row of B's shared tile to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                           // floats of a shared tile of B
+constexpr int VB = 4;                      // floats of an access to B
+constexpr int STORE_B = VB;                // floats of B that one cp.async writes to shared memory
+constexpr int B_CONTIGUOUS = BN;           // floats of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BK;              // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 16;                // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);
+constexpr int PITCH_B = BN;                // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;     // floats of a shared tile of B
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -90,7 +92,8 @@ static_assert(TN % FN == 0, "a thread's columns are a whole number of shared rea
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
-static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
+static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0,
+              "vector accesses to B's tiles, which may follow A's, stay aligned");
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -119,10 +122,8 @@ using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory:
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -165,9 +166,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -346,8 +349,10 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that are the tile's own.
-// The first `skip_rows` rows and `skip_columns` columns of a tile that moved back are another tile's, which stores them.
-__device__ __forceinline__ void store_row(float* tile, Shape s, int skip_rows, int skip_columns, ThreadOrigin thread, int i,
+// The first `skip_rows` rows and `skip_columns` columns of a tile that moved back are another tile's, which stores
+// them.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int skip_rows, int skip_columns, ThreadOrigin thread,
+                                          int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
@@ -373,7 +378,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_300x200x100_sm90_59f27420(
+gemm_f32_rr_300x200x100_sm90_8b8ff308(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_MxNxK_sm90_b0de145b
+// gemm_f32_rr_MxNxK_sm90_35389bff
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -13,8 +13,8 @@
 // Bound   FFMA issue: FMAs are 93% of the mainloop's FMAs, reads and copies
 // Stream  stream-K: 264 blocks divide the k tiles of the last wave's tiles evenly
 //
-// Launch  ceil(T / 264) * 264 blocks of 256 threads, for T = ceil(M / 128) * ceil(N / 128) tiles, 49936 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+// Launch  ceil(T / 264) * 264 blocks of 256 threads, for T = ceil(M / 128) * ceil(N / 128) tiles, 49936 bytes of
+// dynamic shared memory Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: (264 + T % 264) * 16384 floats, holding anything,
 //         semaphores: 264 counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
@@ -35,19 +35,20 @@ struct Shape {
 using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
-constexpr int BM = 128;      // rows of C that a block computes
-constexpr int BN = 128;      // columns of C that a block computes
-constexpr int BK = 16;       // depth of a k tile
-constexpr int TM = 8;        // rows of C that a thread computes
-constexpr int TN = 8;        // columns of C that a thread computes
-constexpr int WM = 64;       // rows of C that a warp computes
-constexpr int WN = 32;       // columns of C that a warp computes
-constexpr int PAD = 4;       // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 3;    // stages: k tiles of A and B that shared memory holds
+constexpr int BM = 128;    // rows of C that a block computes
+constexpr int BN = 128;    // columns of C that a block computes
+constexpr int BK = 16;     // depth of a k tile
+constexpr int TM = 8;      // rows of C that a thread computes
+constexpr int TN = 8;      // columns of C that a thread computes
+constexpr int WM = 64;     // rows of C that a warp computes
+constexpr int WN = 32;     // columns of C that a warp computes
+constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
+constexpr int STAGES = 3;  // stages: k tiles of A and B that shared memory holds
 constexpr int K_UNROLL = 4;  // k that a mainloop iteration unrolls, with fragments prefetched two k ahead
-constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 8;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int STREAM = 264;  // stream-K: blocks that compute the last wave's tiles of C, with about as many k tiles each
+constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
+constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+// stream-K: blocks that compute the last wave's tiles of C, with about as many k tiles each
+constexpr int STREAM = 264;
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
@@ -60,26 +61,28 @@ constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of
 constexpr int VC = 1;                         // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                            // floats of an access to A
-constexpr int STORE_A = 1;                                                                       // floats of A that one cp.async writes to shared memory
-constexpr int A_CONTIGUOUS = BK;                                                                 // floats of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 8;                                                                       // threads along the contiguous dimension
-constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
-constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int PITCH_A = BM + PAD;                                                                // floats from one row of A's shared tile to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                           // floats of a shared tile of A
+constexpr int VA = 1;                      // floats of an access to A
+constexpr int STORE_A = 1;                 // floats of A that one cp.async writes to shared memory
+constexpr int A_CONTIGUOUS = BK;           // floats of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;              // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 8;                 // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);
+constexpr int PITCH_A = BM + PAD;          // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;     // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 1;                                                                            // floats of an access to B
-constexpr int STORE_B = VB;                                                                      // floats of B that one cp.async writes to shared memory
-constexpr int B_CONTIGUOUS = BN;                                                                 // floats of B's tile along its contiguous dimension
-constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 32;                                                                      // threads along the contiguous dimension
-constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
-constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int PITCH_B = BN;                                                                      // floats from one row of B's shared tile to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                           // floats of a shared tile of B
+constexpr int VB = 1;                      // floats of an access to B
+constexpr int STORE_B = VB;                // floats of B that one cp.async writes to shared memory
+constexpr int B_CONTIGUOUS = BN;           // floats of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BK;              // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 32;                // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);
+constexpr int PITCH_B = BN;                // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;     // floats of a shared tile of B
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -95,7 +98,8 @@ static_assert(TN % FN == 0, "a thread's columns are a whole number of shared rea
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
-static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
+static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0,
+              "vector accesses to B's tiles, which may follow A's, stay aligned");
 
 // N floats that move as one access of 4 * N bytes.
 template <int N>
@@ -124,10 +128,8 @@ using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory:
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -166,9 +168,9 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 #endif  // __CUDACC__
 
 // Which block computes which k tiles of which tile of C. STREAM blocks run at once, a wave. Tiles of whole waves are
-// data-parallel: one block each. A tile of the last wave has an owner, which does its first `owner_k_tiles`. The wave's other
-// blocks, the stream blocks, divide the k tiles that are left evenly, tile after tile. So all blocks of the wave do about as
-// many k tiles, and most read the same k at the same time, which L2 then holds.
+// data-parallel: one block each. A tile of the last wave has an owner, which does its first `owner_k_tiles`. The wave's
+// other blocks, the stream blocks, divide the k tiles that are left evenly, tile after tile. So all blocks of the wave
+// do about as many k tiles, and most read the same k at the same time, which L2 then holds.
 struct StreamK {
     int tiles;           // of C; the first as many blocks own one each
     int data_parallel;   // the tiles of whole waves, which come first
@@ -213,7 +215,8 @@ __device__ __forceinline__ WorkUnit work_unit_of_block(const StreamK& schedule)
     const int per_tile = schedule.k_tiles - schedule.owner_k_tiles;  // streamed
     const long long first = first_k_tile(schedule, stream_block);
     return {
-        schedule.data_parallel + static_cast<int>(first / per_tile), schedule.owner_k_tiles + static_cast<int>(first % per_tile),
+        schedule.data_parallel + static_cast<int>(first / per_tile),
+            schedule.owner_k_tiles + static_cast<int>(first % per_tile),
         static_cast<int>(first_k_tile(schedule, stream_block + 1) - first),
     };
 }
@@ -227,8 +230,8 @@ struct Fixup {
     unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
-// for another: they may run in any order, at once or not.
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
 __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
@@ -242,8 +245,8 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
     return last;
 }
 
-// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
-// partials; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
 {
@@ -273,7 +276,8 @@ __device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, f
 }
 
 // The partials and the semaphore of a tile; one peer where the tile is this block's alone.
-__device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int tile, float* partials, unsigned* semaphores)
+__device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int tile, float* partials,
+                                                unsigned* semaphores)
 {
     const int in_wave = tile - schedule.data_parallel;  // its number among the tiles of the last wave
     if (in_wave < 0 || schedule.stream_blocks == 0) return {partials, 1, 0, semaphores};
@@ -282,7 +286,8 @@ __device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int til
     const int first = stream_block_of(schedule, begin), last = stream_block_of(schedule, begin + per_tile - 1);
     // Rank 0 is the owner's, then come the stream blocks in the order of their k tiles. A block whose work unit reaches
     // into the next tile is a peer there, too, so that a tile's partials begin behind those of all tiles before it.
-    const int stream_block = static_cast<int>(blockIdx.x) - schedule.tiles, rank = stream_block < 0 ? 0 : stream_block - first + 1;
+    const int stream_block = static_cast<int>(blockIdx.x) - schedule.tiles,
+        rank = stream_block < 0 ? 0 : stream_block - first + 1;
     float* const tile_partials = partials + static_cast<long long>(first + 2 * in_wave) * (BM * BN);
     return {tile_partials, last - first + 2, rank, semaphores + in_wave};
 }
@@ -294,9 +299,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -502,7 +509,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_MxNxK_sm90_b0de145b(
+gemm_f32_rr_MxNxK_sm90_35389bff(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -551,8 +558,9 @@ gemm_f32_rr_MxNxK_sm90_b0de145b(
         if (padded > 0) {
             cp_async_wait<STAGES - 1>();  // this thread's copies of the first k tile have landed
             __syncthreads();              // and all other threads'
-            // Once k's fragments are used, those of k + 2 are loaded into their registers, while the FMAs of k + 1 run. The
-            // mainloop is unrolled K_UNROLL times; a_from and b_from point to the fragments of an unrolled iteration.
+            // Once k's fragments are used, those of k + 2 are loaded into their registers, while the FMAs of k + 1 run.
+            // The mainloop is unrolled K_UNROLL times; a_from and b_from point to the fragments of an unrolled
+            // iteration.
             const float* a_from = &As[0][0][thread.m];
             const float* b_from = &Bs[0][0][thread.n];
             float a[2][TM], b[2][TN];
@@ -612,6 +620,7 @@ gemm_f32_rr_MxNxK_sm90_b0de145b(
                 store_row(c_tile, s, rows, columns, thread, i, row, alpha, beta);
             }
         }
-        unit = {unit.tile + 1, schedule.owner_k_tiles, unit.k_tiles - k_tiles};  // store_partial's barrier ends the use of As and Bs
+        // store_partial's barrier ends the use of As and Bs
+        unit = {unit.tile + 1, schedule.owner_k_tiles, unit.k_tiles - k_tiles};
     }
 }

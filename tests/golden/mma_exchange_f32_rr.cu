@@ -1,6 +1,7 @@
-// gemm_bf16bf16f32_rr_512x512x512_sm90_d3ecec85
+// gemm_bf16bf16f32_rr_512x512x512_sm90_66739655
 //
-//     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores; beta = 0 never reads C;
+//                                       alpha = 0 reads A and B
 //
 //     A  512 x 512, row-major, lda = 512
 //     B  512 x 512, row-major, ldb = 512
@@ -51,20 +52,20 @@ constexpr int MMAS_N = WN / 8;                       // instructions across a wa
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
-constexpr int VA = 8;                                                 // elements of an access to A
-constexpr int A_LANES = BK / VA;                                      // threads along a line of A's tile
+constexpr int VA = 8;             // elements of an access to A
+constexpr int A_LANES = BK / VA;  // threads along a line of A's tile
 constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;                                            // elements of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_A = 8;        // elements of a chunk of 16 bytes, which stay together
+constexpr int A_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How B gets to shared memory
-constexpr int VB = 8;                                                 // elements of an access to B
-constexpr int B_LANES = BN / VB;                                      // threads along a line of B's tile
+constexpr int VB = 8;             // elements of an access to B
+constexpr int B_LANES = BN / VB;  // threads along a line of B's tile
 constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;                                            // elements of a chunk of 16 bytes, which stay together
-constexpr int B_PHASE = 1;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 8;                                         // chunks of a line that trade places
+constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, which stay together
+constexpr int B_PHASE = 1;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 8;     // chunks of a line that trade places
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -110,10 +111,8 @@ using TileB = BF16[BK][BN];  // B's, likewise
 using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -136,8 +135,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile, once lanes have exchanged them: it has 4 neighbours in row lane / 4 of
-// two instructions side by side, and as many in the row 8 below.
+// The first of this thread's sums within the block tile, once lanes have exchanged them: it has 4 neighbours in row
+// lane / 4 of two instructions side by side, and as many in the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -156,9 +155,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -186,8 +187,8 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
                  : "memory");
 }
 
-// Register i of lane l becomes elements 2 * (l % 4) and the next one of column l / 4 of matrix i. Lane 8 * i + r gives the
-// address of its row r, which 16 divides.
+// Register i of lane l becomes elements 2 * (l % 4) and the next one of column l / 4 of matrix i. Lane 8 * i + r gives
+// the address of its row r, which 16 divides.
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
@@ -203,14 +204,16 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned 
 {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif  // __CUDACC__
 
-// Two lanes DISTANCE apart exchange sums of a row. Before, each holds runs of WIDTH neighbours, and a run of the upper lane follows the
-// lower lane's in C. Of each two such pairs of runs the lower lane then holds the first pair, the upper lane the second.
+// Two lanes DISTANCE apart exchange sums of a row. Before, each holds runs of WIDTH neighbours, and a run of the upper
+// lane follows the lower lane's in C. Of each two such pairs of runs the lower lane then holds the first pair, the
+// upper lane the second.
 template <int DISTANCE>
 __device__ __forceinline__ void exchange_with(float (&row)[TN])
 {
@@ -226,14 +229,15 @@ __device__ __forceinline__ void exchange_with(float (&row)[TN])
     }
 }
 
-// Tensor cores leave a thread pairs of neighbours in a row of C. Lanes exchange them until each thread has runs of FN neighbours.
+// Tensor cores leave a thread pairs of neighbours in a row of C. Lanes exchange them until each thread has runs of FN
+// neighbours.
 __device__ __forceinline__ void exchange(float (&row)[TN])
 {
     exchange_with<1>(row);
 }
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
-// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
+// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -281,8 +285,8 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on. One
-// ldmatrix brings those of two.
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on.
+// One ldmatrix brings those of two.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
 {
     const int lane = threadIdx.x % 32;
@@ -361,7 +365,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16bf16f32_rr_512x512x512_sm90_d3ecec85(
+gemm_bf16bf16f32_rr_512x512x512_sm90_66739655(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     float* __restrict__ C,

@@ -1,6 +1,7 @@
-// gemm_f16_f16acc_rc_512x512x512_sm90_b4948bc7
+// gemm_f16_f16acc_rc_512x512x512_sm90_8bfb4f58
 //
-//     C = alpha * A * B + beta * C      f16; sums in f16 on tensor cores, as --compute f16acc says; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f16; sums in f16 on tensor cores, as --compute f16acc says;
+//                                       beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  512 x 512, row-major, lda = 512
 //     B  512 x 512, column-major, ldb = 512
@@ -71,20 +72,20 @@ constexpr int MMAS_N = WN / 8;                       // instructions across a wa
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
-constexpr int VA = 8;                                                 // elements of an access to A
-constexpr int A_LANES = BK / VA;                                      // threads along a line of A's tile
+constexpr int VA = 8;             // elements of an access to A
+constexpr int A_LANES = BK / VA;  // threads along a line of A's tile
 constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;                                            // elements of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_A = 8;        // elements of a chunk of 16 bytes, which stay together
+constexpr int A_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How B gets to shared memory
-constexpr int VB = 8;                                                 // elements of an access to B
-constexpr int B_LANES = BK / VB;                                      // threads along a line of B's tile
+constexpr int VB = 8;             // elements of an access to B
+constexpr int B_LANES = BK / VB;  // threads along a line of B's tile
 constexpr int B_ITERATIONS = (BN * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;                                            // elements of a chunk of 16 bytes, which stay together
-constexpr int B_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, which stay together
+constexpr int B_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -129,10 +130,8 @@ using TileB = F16[BN][BK];  // B's, likewise
 using Accumulators = unsigned[MMAS_M][MMAS_N][2];  // this thread's sums, by instructions of its warp; two halves each
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -155,8 +154,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two neighbours
-// in row lane / 4 and two in the row 8 below.
+// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two
+// neighbours in row lane / 4 and two in the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -175,9 +174,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -211,14 +212,15 @@ __device__ __forceinline__ void mma_m16n8k16_f16_f16(unsigned (&d)[2], const uns
 {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 "
-        "{%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
+        "{%0, %1}, {%2, %3, %4, %5}, "
+        "{%6, %7}, {%0, %1};"
         : "+r"(d[0]), "+r"(d[1])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif  // __CUDACC__
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
-// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
+// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -266,8 +268,8 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on. One
-// ldmatrix brings those of two.
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on.
+// One ldmatrix brings those of two.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
 {
     const int lane = threadIdx.x % 32;
@@ -301,7 +303,8 @@ __device__ __forceinline__ void rows_of(const Accumulators& acc, float (&sums)[T
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
-        for (int j = 0; j < TN; ++j) sums[i][j] = float_from_f16(static_cast<unsigned short>(acc[i / 2][j / 2][i % 2] >> 16 * (j % 2)));
+        for (int j = 0; j < TN; ++j)
+            sums[i][j] = float_from_f16(static_cast<unsigned short>(acc[i / 2][j / 2][i % 2] >> 16 * (j % 2)));
     }
 }
 
@@ -346,7 +349,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, ThreadOrigin thread,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_f16acc_rc_512x512x512_sm90_b4948bc7(
+gemm_f16_f16acc_rc_512x512x512_sm90_8bfb4f58(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,

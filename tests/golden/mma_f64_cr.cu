@@ -1,4 +1,4 @@
-// gemm_f64_cr_Mx512x1024_sm90_bdbacaf6
+// gemm_f64_cr_Mx512x1024_sm90_eda4a200
 //
 //     C = alpha * A * B + beta * C      f64 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -45,20 +45,20 @@ constexpr int MMAS_N = WN / 8;                       // instructions across a wa
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                 // doubles of an access to A
-constexpr int A_LANES = BM / VA;                                      // threads along a line of A's tile
+constexpr int VA = 1;             // doubles of an access to A
+constexpr int A_LANES = BM / VA;  // threads along a line of A's tile
 constexpr int A_ITERATIONS = (BK * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_A = 4;                                            // doubles of a chunk of 32 bytes, which stay together
-constexpr int A_PHASE = 1;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_A = 4;        // doubles of a chunk of 32 bytes, which stay together
+constexpr int A_PHASE = 1;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How B gets to shared memory
-constexpr int VB = 2;                                                 // doubles of an access to B
-constexpr int B_LANES = BN / VB;                                      // threads along a line of B's tile
+constexpr int VB = 2;             // doubles of an access to B
+constexpr int B_LANES = BN / VB;  // threads along a line of B's tile
 constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_B = 4;                                            // doubles of a chunk of 32 bytes, which stay together
-constexpr int B_PHASE = 1;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_B = 4;        // doubles of a chunk of 32 bytes, which stay together
+constexpr int B_PHASE = 1;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -102,10 +102,8 @@ using TileB = double[BK][BN];  // B's, likewise
 using Accumulators = double[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -128,8 +126,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two neighbours
-// in row lane / 4 and two in the row 8 below.
+// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two
+// neighbours in row lane / 4 and two in the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -148,9 +146,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -176,14 +176,15 @@ __device__ __forceinline__ void mma_m16n8k8_f64(double (&d)[4], const double (&a
 {
     asm volatile(
         "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
         : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
 #endif  // __CUDACC__
 
-// Where element `at` of a line of A's shared tile lies: chunks of 32 bytes trade places, by XOR with the line's number, so
-// that the same chunk of four lines, which half a warp reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: chunks of 32 bytes trade places, by XOR with the line's number,
+// so that the same chunk of four lines, which half a warp reads at once, lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -311,7 +312,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, ThreadO
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f64_cr_Mx512x1024_sm90_bdbacaf6(
+gemm_f64_cr_Mx512x1024_sm90_eda4a200(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,6 +1,7 @@
-// gemm_f16f16f32_cr_127x61x33_sm90_e4095d58
+// gemm_f16f16f32_cr_127x61x33_sm90_05fedeb8
 //
-//     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C;
+//                                       alpha = 0 reads A and B
 //
 //     A  127 x 33, column-major, lda = 127
 //     B  33 x 61, row-major, ldb = 61
@@ -50,20 +51,20 @@ constexpr int MMAS_N = WN / 8;                       // instructions across a wa
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                 // elements of an access to A
-constexpr int A_LANES = BM / VA;                                      // threads along a line of A's tile
+constexpr int VA = 1;             // elements of an access to A
+constexpr int A_LANES = BM / VA;  // threads along a line of A's tile
 constexpr int A_ITERATIONS = (BK * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;                                            // elements of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_A = 8;        // elements of a chunk of 16 bytes, which stay together
+constexpr int A_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How B gets to shared memory
-constexpr int VB = 1;                                                 // elements of an access to B
-constexpr int B_LANES = BN / VB;                                      // threads along a line of B's tile
+constexpr int VB = 1;             // elements of an access to B
+constexpr int B_LANES = BN / VB;  // threads along a line of B's tile
 constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;                                            // elements of a chunk of 16 bytes, which stay together
-constexpr int B_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, which stay together
+constexpr int B_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -105,10 +106,8 @@ using TileB = F16[BK][BN];  // B's, likewise
 using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -131,8 +130,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two neighbours
-// in row lane / 4 and two in the row 8 below.
+// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two
+// neighbours in row lane / 4 and two in the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -158,8 +157,8 @@ __device__ __forceinline__ Vec<E, N> load_edge(const E* from, int valid)
 }
 
 #ifdef __CUDACC__
-// Register i of lane l becomes elements 2 * (l % 4) and the next one of column l / 4 of matrix i. Lane 8 * i + r gives the
-// address of its row r, which 16 divides.
+// Register i of lane l becomes elements 2 * (l % 4) and the next one of column l / 4 of matrix i. Lane 8 * i + r gives
+// the address of its row r, which 16 divides.
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
@@ -175,14 +174,15 @@ __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (
 {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif  // __CUDACC__
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
-// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
+// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -195,7 +195,8 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
 }
 
 // Global memory -> registers: this thread's accesses to A's tile. Zeros stand for what lies outside A.
-__device__ __forceinline__ void fetch_a(const F16* tile, Shape s, int rows, int depth, Vec<F16, VA> (&staged)[A_ITERATIONS])
+__device__ __forceinline__ void fetch_a(const F16* tile, Shape s, int rows, int depth, Vec<F16,
+                                        VA> (&staged)[A_ITERATIONS])
 {
     const int first = threadIdx.x / A_LANES, m = threadIdx.x % A_LANES * VA;
     const F16* const from = tile + Offset(first) * s.lda + m;
@@ -218,7 +219,8 @@ __device__ __forceinline__ void store_shared_a(const Vec<F16, VA> (&staged)[A_IT
 }
 
 // Global memory -> registers: this thread's accesses to B's tile. Zeros stand for what lies outside B.
-__device__ __forceinline__ void fetch_b(const F16* tile, Shape s, int columns, int depth, Vec<F16, VB> (&staged)[B_ITERATIONS])
+__device__ __forceinline__ void fetch_b(const F16* tile, Shape s, int columns, int depth, Vec<F16,
+                                        VB> (&staged)[B_ITERATIONS])
 {
     const int first = threadIdx.x / B_LANES, n = threadIdx.x % B_LANES * VB;
     const F16* const from = tile + Offset(first) * s.ldb + n;
@@ -252,8 +254,8 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on. One
-// ldmatrix brings those of two.
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on.
+// One ldmatrix brings those of two.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
 {
     const int lane = threadIdx.x % 32;
@@ -340,7 +342,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_127x61x33_sm90_e4095d58(
+gemm_f16f16f32_cr_127x61x33_sm90_05fedeb8(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     float* __restrict__ C,

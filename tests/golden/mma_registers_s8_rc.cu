@@ -1,6 +1,7 @@
-// gemm_s8u8s32_rc_Mx512xK_sm90_0179ba20
+// gemm_s8u8s32_rc_Mx512xK_sm90_40893921
 //
-//     C = alpha * A * B + beta * C      A s8, B u8, C s32; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      A s8, B u8, C s32; sums in s32 on tensor cores; beta = 0 never reads C;
+//                                       alpha = 0 reads A and B
 //
 //     A  M x K, row-major, lda at run time
 //     B  K x 512, column-major, ldb at run time
@@ -52,20 +53,20 @@ constexpr int MMAS_N = WN / 8;                       // instructions across a wa
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
-constexpr int VA = 8;                                                 // elements of an access to A
-constexpr int A_LANES = BK / VA;                                      // threads along a line of A's tile
+constexpr int VA = 8;             // elements of an access to A
+constexpr int A_LANES = BK / VA;  // threads along a line of A's tile
 constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_A = 16;                                           // elements of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_A = 16;       // elements of a chunk of 16 bytes, which stay together
+constexpr int A_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How B gets to shared memory
-constexpr int VB = 8;                                                 // elements of an access to B
-constexpr int B_LANES = BK / VB;                                      // threads along a line of B's tile
+constexpr int VB = 8;             // elements of an access to B
+constexpr int B_LANES = BK / VB;  // threads along a line of B's tile
 constexpr int B_ITERATIONS = (BN * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_B = 16;                                           // elements of a chunk of 16 bytes, which stay together
-constexpr int B_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_B = 16;       // elements of a chunk of 16 bytes, which stay together
+constexpr int B_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -108,10 +109,8 @@ using TileB = unsigned char[BN][BK];  // B's, likewise
 using Accumulators = int[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -134,8 +133,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two neighbours
-// in row lane / 4 and two in the row 8 below.
+// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two
+// neighbours in row lane / 4 and two in the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -162,7 +161,8 @@ __device__ __forceinline__ Vec<unsigned, N / 4> load_edge_words(const E* from, i
     Vec<unsigned, N / 4> words = {};
     #pragma unroll
     for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) words.at[i / 4] |= static_cast<unsigned>(reinterpret_cast<const unsigned char*>(from)[i]) << i % 4 * 8;
+        if (i < valid)
+            words.at[i / 4] |= static_cast<unsigned>(reinterpret_cast<const unsigned char*>(from)[i]) << i % 4 * 8;
     }
     return words;
 }
@@ -185,14 +185,15 @@ __device__ __forceinline__ void mma_m16n8k32_s8u8(int (&d)[4], const unsigned (&
 {
     asm volatile(
         "mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif  // __CUDACC__
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
-// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
+// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -205,7 +206,8 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
 }
 
 // Global memory -> registers: this thread's accesses to A's tile. Zeros stand for what lies outside A.
-__device__ __forceinline__ void fetch_a(const signed char* tile, Shape s, int rows, int depth, Vec<unsigned, VA / 4> (&staged)[A_ITERATIONS])
+__device__ __forceinline__ void fetch_a(const signed char* tile, Shape s, int rows, int depth, Vec<unsigned,
+                                        VA / 4> (&staged)[A_ITERATIONS])
 {
     const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
     const signed char* const from = tile + Offset(first) * s.lda + k;
@@ -228,7 +230,8 @@ __device__ __forceinline__ void store_shared_a(const Vec<unsigned, VA / 4> (&sta
 }
 
 // Global memory -> registers: this thread's accesses to B's tile. Zeros stand for what lies outside B.
-__device__ __forceinline__ void fetch_b(const unsigned char* tile, Shape s, int depth, Vec<unsigned, VB / 4> (&staged)[B_ITERATIONS])
+__device__ __forceinline__ void fetch_b(const unsigned char* tile, Shape s, int depth, Vec<unsigned,
+                                        VB / 4> (&staged)[B_ITERATIONS])
 {
     const int first = threadIdx.x / B_LANES, k = threadIdx.x % B_LANES * VB;
     const unsigned char* const from = tile + Offset(first) * s.ldb + k;
@@ -262,8 +265,8 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on. One
-// ldmatrix brings those of two.
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on.
+// One ldmatrix brings those of two.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
 {
     const int lane = threadIdx.x % 32;
@@ -343,7 +346,7 @@ __device__ __forceinline__ void store_c(int* tile, Shape s, int rows, ThreadOrig
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8u8s32_rc_Mx512xK_sm90_0179ba20(
+gemm_s8u8s32_rc_Mx512xK_sm90_40893921(
     const signed char* __restrict__ A,
     const unsigned char* __restrict__ B,
     int* __restrict__ C,

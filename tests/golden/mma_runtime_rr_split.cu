@@ -1,6 +1,7 @@
-// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_0315fe4d
+// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_e455f74a
 //
-//     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; bf16; sums in f32 on tensor cores;
+//                                                              beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  M x 200, row-major, lda = 200
 //     B  200 x 320, row-major, ldb = 320
@@ -17,7 +18,8 @@
 // Expects A, B, C, bias_n and row_amax at addresses divisible by 16, C overlapping no other operand,
 //         row_amax holding 0 before every launch,
 //         partials: ceil(M / 64) * ceil(N / 128) * 2 * 8192 floats, holding anything,
-//         semaphores: ceil(M / 64) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
+//         semaphores: ceil(M / 64) * ceil(N / 128) counters, zero before the first launch, which every launch leaves
+//         zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_mma_64x128x32_w64x64_s4_async1_g8_split2
 // Made by gemmgen generate '?x320x200' --dtype bf16 --layout rr --epilogue 'row_amax(gelu(alpha * acc + beta * C + bias_n))' --arch sm_90 --family mma --set BM=64 --set STAGES=4 --set SPLIT=2
@@ -72,20 +74,20 @@ constexpr int MMAS_N = WN / 8;                       // instructions across a wa
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
-constexpr int VA = 8;                                                 // elements of an access to A
-constexpr int A_LANES = BK / VA;                                      // threads along a line of A's tile
+constexpr int VA = 8;             // elements of an access to A
+constexpr int A_LANES = BK / VA;  // threads along a line of A's tile
 constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;                                            // elements of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_A = 8;        // elements of a chunk of 16 bytes, which stay together
+constexpr int A_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How B gets to shared memory
-constexpr int VB = 8;                                                 // elements of an access to B
-constexpr int B_LANES = BN / VB;                                      // threads along a line of B's tile
+constexpr int VB = 8;             // elements of an access to B
+constexpr int B_LANES = BN / VB;  // threads along a line of B's tile
 constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;                                            // elements of a chunk of 16 bytes, which stay together
-constexpr int B_PHASE = 1;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 8;                                         // chunks of a line that trade places
+constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, which stay together
+constexpr int B_PHASE = 1;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 8;     // chunks of a line that trade places
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -127,10 +129,8 @@ using TileB = BF16[BK][BN];  // B's, likewise
 using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -153,8 +153,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two neighbours
-// in row lane / 4 and two in the row 8 below.
+// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two
+// neighbours in row lane / 4 and two in the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -175,8 +175,8 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the last
-// ranges, which may be shorter or empty.
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
+// last ranges, which may be shorter or empty.
 struct KRange {
     int begin, end;
 };
@@ -196,8 +196,8 @@ struct Fixup {
     unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
-// for another: they may run in any order, at once or not.
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
 __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
@@ -211,8 +211,8 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
     return last;
 }
 
-// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
-// partials; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
 {
@@ -255,9 +255,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -285,8 +287,8 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
                  : "memory");
 }
 
-// Register i of lane l becomes elements 2 * (l % 4) and the next one of column l / 4 of matrix i. Lane 8 * i + r gives the
-// address of its row r, which 16 divides.
+// Register i of lane l becomes elements 2 * (l % 4) and the next one of column l / 4 of matrix i. Lane 8 * i + r gives
+// the address of its row r, which 16 divides.
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
@@ -302,14 +304,15 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned 
 {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif  // __CUDACC__
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
-// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
+// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -361,8 +364,8 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on. One
-// ldmatrix brings those of two.
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on.
+// One ldmatrix brings those of two.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
 {
     const int lane = threadIdx.x % 32;
@@ -424,7 +427,8 @@ __device__ __forceinline__ float exp2_approx(float x)
 }
 #endif  // __CUDACC__
 
-// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at most.
+// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at
+// most.
 __device__ __forceinline__ float gelu(float x)
 {
     const float t = fminf(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
@@ -463,7 +467,8 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
 
 // The first `valid` of N new elements from column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int n, Vec<float, N> value, Magnitude& row_amax, int valid)
+__device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int n, Vec<float, N> value, Magnitude& row_amax,
+                                           int valid)
 {
     if (valid >= N) {
         Vec<BF16, N> old = {};
@@ -501,7 +506,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_0315fe4d(
+gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_e455f74a(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,6 +1,7 @@
-// gemm_f32_tf32_rr_Mx512x1024_sm90_76836cde
+// gemm_f32_tf32_rr_Mx512x1024_sm90_2a88ca38
 //
-//     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C;
+//                                       alpha = 0 reads A and B
 //
 //     A  M x 1024, row-major, lda = 1024
 //     B  1024 x 512, row-major, ldb = 512
@@ -45,20 +46,20 @@ constexpr int MMAS_N = WN / 8;                       // instructions across a wa
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
-constexpr int VA = 4;                                                 // floats of an access to A
-constexpr int A_LANES = BK / VA;                                      // threads along a line of A's tile
+constexpr int VA = 4;             // floats of an access to A
+constexpr int A_LANES = BK / VA;  // threads along a line of A's tile
 constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_A = 4;                                            // floats of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_A = 4;        // floats of a chunk of 16 bytes, which stay together
+constexpr int A_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How B gets to shared memory
-constexpr int VB = 4;                                                 // floats of an access to B
-constexpr int B_LANES = BN / VB;                                      // threads along a line of B's tile
+constexpr int VB = 4;             // floats of an access to B
+constexpr int B_LANES = BN / VB;  // threads along a line of B's tile
 constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;                                            // floats of a chunk of 32 bytes, which stay together
-constexpr int B_PHASE = 1;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_B = 8;        // floats of a chunk of 32 bytes, which stay together
+constexpr int B_PHASE = 1;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -102,10 +103,8 @@ using TileB = float[BK][BN];  // B's, likewise
 using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -128,8 +127,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two neighbours
-// in row lane / 4 and two in the row 8 below.
+// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two
+// neighbours in row lane / 4 and two in the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -148,9 +147,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -184,7 +185,8 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const unsigned (
 {
     asm volatile(
         "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
@@ -198,15 +200,15 @@ __device__ __forceinline__ unsigned tf32_from_float(float value)
 }
 #endif  // __CUDACC__
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
-// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
+// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
 }
 
-// Where element `at` of a line of B's shared tile lies: chunks of 32 bytes trade places, by XOR with the line's number, so
-// that the same chunk of four lines, which half a warp reads at once, lies in banks of its own in each.
+// Where element `at` of a line of B's shared tile lies: chunks of 32 bytes trade places, by XOR with the line's number,
+// so that the same chunk of four lines, which half a warp reads at once, lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_b(int line, int at)
 {
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
@@ -328,7 +330,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_tf32_rr_Mx512x1024_sm90_76836cde(
+gemm_f32_tf32_rr_Mx512x1024_sm90_2a88ca38(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,6 +1,21 @@
-// gemm_u8s8bf16_rc_256x512x4096_sm90_000e1107
+// gemm_u8s8bf16_rc_256x512x4096_sm90_7cc9b8ef
 //
-//     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C      acc = A * B,
+//                                                                                                         row_sum of a
+//                                                                                                         row of A,
+//                                                                                                         column_sum of
+//                                                                                                         a column of
+//                                                                                                         B;
+//                                                                                                         A u8, B s8, C
+//                                                                                                         bf16;
+//                                                                                                         sums in s32
+//                                                                                                         on tensor
+//                                                                                                         cores;
+//                                                                                                         beta = 0
+//                                                                                                         never reads
+//                                                                                                         C;
+//                                                                                                         alpha = 0
+//                                                                                                         reads A and B
 //
 //     A  256 x 4096, row-major, lda = 4096
 //     B  4096 x 512, column-major, ldb = 4096
@@ -17,7 +32,8 @@
 // Launch  ceil(M / 128) * ceil(N / 128) * 2 blocks of 256 threads, 49168 bytes of dynamic shared memory
 // Expects A, B, C, scale_m, zero_m and zero_n at addresses divisible by 16, C overlapping no other operand,
 //         partials: ceil(M / 128) * ceil(N / 128) * 2 * 21504 ints, holding anything,
-//         semaphores: ceil(M / 128) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
+//         semaphores: ceil(M / 128) * ceil(N / 128) counters, zero before the first launch, which every launch leaves
+//         zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8bf16_rc_256x512x4096_zero_m_zero_n_scale_m_mma_128x128x64_w32x64_s3_async1_mma32_g8_split2
 // Made by gemmgen generate 256x512x4096 --types u8,s8,bf16 --layout rc --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C' --arch sm_90 --family mma --set WM=32 --set SPLIT=2
@@ -78,20 +94,20 @@ constexpr int MMAS_N = WN / 8;                       // instructions across a wa
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
-constexpr int VA = 16;                                                // elements of an access to A
-constexpr int A_LANES = BK / VA;                                      // threads along a line of A's tile
+constexpr int VA = 16;            // elements of an access to A
+constexpr int A_LANES = BK / VA;  // threads along a line of A's tile
 constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_A = 16;                                           // elements of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_A = 16;       // elements of a chunk of 16 bytes, which stay together
+constexpr int A_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int A_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How B gets to shared memory
-constexpr int VB = 16;                                                // elements of an access to B
-constexpr int B_LANES = BK / VB;                                      // threads along a line of B's tile
+constexpr int VB = 16;            // elements of an access to B
+constexpr int B_LANES = BK / VB;  // threads along a line of B's tile
 constexpr int B_ITERATIONS = (BN * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_B = 16;                                           // elements of a chunk of 16 bytes, which stay together
-constexpr int B_PHASE = 2;                                            // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 4;                                         // chunks of a line that trade places
+constexpr int CHUNK_B = 16;       // elements of a chunk of 16 bytes, which stay together
+constexpr int B_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
+constexpr int B_SWIZZLED = 4;     // chunks of a line that trade places
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -136,10 +152,8 @@ using TileB = signed char[BN][BK];  // B's, likewise
 using Accumulators = int[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -162,8 +176,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two neighbours
-// in row lane / 4 and two in the row 8 below.
+// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two
+// neighbours in row lane / 4 and two in the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -184,8 +198,8 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the last
-// ranges, which may be shorter or empty.
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
+// last ranges, which may be shorter or empty.
 struct KRange {
     int begin, end;
 };
@@ -205,8 +219,8 @@ struct Fixup {
     unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
-// for another: they may run in any order, at once or not.
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
 __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
@@ -225,11 +239,12 @@ template <int COUNT>
 __device__ __forceinline__ void store_sums(const int (&sums)[COUNT], int first, const Fixup& fixup)
 {
     #pragma unroll
-    for (int i = 0; i < COUNT; ++i) fixup.partials[fixup.rank * (BM * BN + THREADS * (TM + TN)) + (first + i) * THREADS + threadIdx.x] = sums[i];
+    for (int i = 0; i < COUNT; ++i)
+        fixup.partials[fixup.rank * (BM * BN + THREADS * (TM + TN)) + (first + i) * THREADS + threadIdx.x] = sums[i];
 }
 
-// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
-// partials; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool store_partial(const int* sums, const Fixup& fixup)
 {
@@ -253,7 +268,8 @@ __device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, i
         #pragma unroll
         for (int i = 0; i < COUNT; ++i) {
             const int element = (first + i) * THREADS + threadIdx.x;
-            sums[i] = multiply_add(1, __ldcg(fixup.partials + peer * (BM * BN + THREADS * (TM + TN)) + element), sums[i]);
+            sums[i] = multiply_add(1, __ldcg(fixup.partials + peer * (BM * BN + THREADS * (TM + TN)) + element),
+                                   sums[i]);
         }
     }
 }
@@ -262,7 +278,8 @@ __device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, i
 __device__ __forceinline__ Fixup split_k_fixup(int* partials, unsigned* semaphores)
 {
     const long long tile = blockIdx.x / SPLIT;
-    return {partials + tile * SPLIT * (BM * BN + THREADS * (TM + TN)), SPLIT, static_cast<int>(blockIdx.x % SPLIT), semaphores + tile};
+    return {partials + tile * SPLIT * (BM * BN + THREADS * (TM + TN)), SPLIT, static_cast<int>(blockIdx.x % SPLIT),
+            semaphores + tile};
 }
 
 #ifdef __CUDACC__
@@ -272,9 +289,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -308,14 +327,15 @@ __device__ __forceinline__ void mma_m16n8k32_u8s8(int (&d)[4], const unsigned (&
 {
     asm volatile(
         "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #endif  // __CUDACC__
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number, so
-// that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
+// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -363,8 +383,8 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on. One
-// ldmatrix brings those of two.
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on.
+// One ldmatrix brings those of two.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
 {
     const int lane = threadIdx.x % 32;
@@ -380,7 +400,8 @@ __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n
 }
 
 // acc += a * b: the products of one k step. In a serpentine: each instruction has a fragment of the one before it.
-__device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsigned (&b)[MMAS_N][2], Accumulators& acc, int (&row_sum_acc)[MMAS_M][4], int (&column_sum_acc)[MMAS_N][4])
+__device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsigned (&b)[MMAS_N][2], Accumulators& acc,
+                                    int (&row_sum_acc)[MMAS_M][4], int (&column_sum_acc)[MMAS_N][4])
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
@@ -425,29 +446,36 @@ struct Epilogue {
 
 // C's new element in row m and column n; c is the old one, or 0 where beta = 0:
 // alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C
-__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, int acc, int row_sum, int column_sum, float c)
+__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, int acc, int row_sum,
+                                          int column_sum, float c)
 {
     const float scale_m = e.scale_m[m];
     const int zero_m = e.zero_m[m];
     const int zero_n = e.zero_n[n];
-    return fmaf(e.beta, c, e.alpha * multiply_subtract(row_sum, zero_n, multiply_subtract(zero_m, multiply_subtract(s.K, zero_n, column_sum), acc)) * scale_m);
+    return fmaf(e.beta, c,
+                e.alpha * multiply_subtract(row_sum, zero_n,
+                                            multiply_subtract(zero_m, multiply_subtract(s.K, zero_n, column_sum),
+                                                              acc)) * scale_m);
 }
 
 // N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, Shape s, int m, int n, Vec<int, N> value, int row_sum, Vec<int, N> column_sum)
+__device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, Shape s, int m, int n, Vec<int, N> value,
+                                              int row_sum, Vec<int, N> column_sum)
 {
     Vec<BF16, N> old = {};
     if (e.beta != 0.0f) old = load<N>(to);
     Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, s, m, n + i, value.at[i], row_sum, column_sum.at[i], old.at[i]));
+    for (int i = 0; i < N; ++i)
+        stored.at[i] = BF16(epilogue(e, s, m, n + i, value.at[i], row_sum, column_sum.at[i], old.at[i]));
     store<N>(to, stored);
 }
 
 // The i-th of this thread's TM rows of C.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
-                                          const int (&sums)[TN], int row_sum, const int (&column_sums)[TN], const Epilogue& e)
+                                          const int (&sums)[TN], int row_sum, const int (&column_sums)[TN],
+                                          const Epilogue& e)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
@@ -466,7 +494,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_256x512x4096_sm90_000e1107(
+gemm_u8s8bf16_rc_256x512x4096_sm90_7cc9b8ef(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_cr_b12_100x64x64_sm90_c0e1cb6b
+// gemm_f32_cr_b12_100x64x64_sm90_662a34af
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of 12 products
@@ -18,7 +18,8 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
+// next).
 // Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 100;
@@ -46,7 +47,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cr_b12_100x64x64_sm90_c0e1cb6b(
+gemm_f32_cr_b12_100x64x64_sm90_662a34af(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_ep8e2768da_sm90_050ab22e
+// gemm_f32_rr_512x512x512_ep8e2768da_sm90_84f88633
 //
 //     C = gelu(alpha * acc + bias_n) + residual      acc = A * B; f32 on CUDA cores; alpha = 0 reads A and B
 //
@@ -49,7 +49,8 @@ __device__ __forceinline__ float exp2_approx(float x)
 }
 #endif  // __CUDACC__
 
-// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at most.
+// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at
+// most.
 __device__ __forceinline__ float gelu(float x)
 {
     const float t = fminf(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
@@ -87,7 +88,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_512x512x512_ep8e2768da_sm90_050ab22e(
+gemm_f32_rr_512x512x512_ep8e2768da_sm90_84f88633(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

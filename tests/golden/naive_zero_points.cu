@@ -1,6 +1,21 @@
-// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_9f4c4047
+// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_f0e1b68f
 //
-//     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C      acc = A * B,
+//                                                                                                         row_sum of a
+//                                                                                                         row of A,
+//                                                                                                         column_sum of
+//                                                                                                         a column of
+//                                                                                                         B;
+//                                                                                                         A u8, B s8, C
+//                                                                                                         bf16;
+//                                                                                                         sums in s32
+//                                                                                                         on CUDA
+//                                                                                                         cores;
+//                                                                                                         beta = 0
+//                                                                                                         never reads
+//                                                                                                         C;
+//                                                                                                         alpha = 0
+//                                                                                                         reads A and B
 //
 //     A  M x K, row-major, lda at run time
 //     B  K x 300, row-major, ldb = 300
@@ -80,18 +95,22 @@ struct Epilogue {
 
 // C's new element in row m and column n; c is the old one, or 0 where beta = 0:
 // alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C
-__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, int acc, int row_sum, int column_sum, float c)
+__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, int acc, int row_sum,
+                                          int column_sum, float c)
 {
     const float scale_m = e.scale_m[m];
     const int zero_m = e.zero_m[m];
     const int zero_n = e.zero_n[n];
-    return fmaf(e.beta, c, e.alpha * multiply_subtract(row_sum, zero_n, multiply_subtract(zero_m, multiply_subtract(s.K, zero_n, column_sum), acc)) * scale_m);
+    return fmaf(e.beta, c,
+                e.alpha * multiply_subtract(row_sum, zero_n,
+                                            multiply_subtract(zero_m, multiply_subtract(s.K, zero_n, column_sum),
+                                                              acc)) * scale_m);
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_9f4c4047(
+gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_f0e1b68f(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

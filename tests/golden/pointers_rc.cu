@@ -1,4 +1,4 @@
-// gemm_f32_rc_p12_100x64x64_sm90_f732c0df
+// gemm_f32_rc_p12_100x64x64_sm90_0f1d3b50
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of 12 products, whose matrices lie where A_array, B_array and C_array say
@@ -58,26 +58,28 @@ constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of
 constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 4;                                                                            // floats of an access to A
-constexpr int STORE_A = 1;                                                                       // floats of a shared store of A
-constexpr int A_CONTIGUOUS = BK;                                                                 // floats of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 2;                                                                       // threads along the contiguous dimension
-constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
-constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int PITCH_A = BM + PAD;                                                                // floats from one row of A's shared tile to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                           // floats of a shared tile of A
+constexpr int VA = 4;                      // floats of an access to A
+constexpr int STORE_A = 1;                 // floats of a shared store of A
+constexpr int A_CONTIGUOUS = BK;           // floats of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;              // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 2;                 // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);
+constexpr int PITCH_A = BM + PAD;          // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;     // floats of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 4;                                                                            // floats of an access to B
-constexpr int STORE_B = 1;                                                                       // floats of a shared store of B
-constexpr int B_CONTIGUOUS = BK;                                                                 // floats of B's tile along its contiguous dimension
-constexpr int B_STRIDED = BN;                                                                    // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 2;                                                                       // threads along the contiguous dimension
-constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
-constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int PITCH_B = BN + PAD;                                                                // floats from one row of B's shared tile to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                           // floats of a shared tile of B
+constexpr int VB = 4;                      // floats of an access to B
+constexpr int STORE_B = 1;                 // floats of a shared store of B
+constexpr int B_CONTIGUOUS = BK;           // floats of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BN;              // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 2;                 // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);
+constexpr int PITCH_B = BN + PAD;          // floats from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;     // floats of a shared tile of B
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -93,7 +95,8 @@ static_assert(TN % FN == 0, "a thread's columns are a whole number of shared rea
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
-static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
+static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0,
+              "vector accesses to B's tiles, which may follow A's, stay aligned");
 static_assert(Shape::K % BK == 0, "tiles end where K does: no access is checked for that");
 
 // N floats that move as one access of 4 * N bytes.
@@ -123,10 +126,8 @@ using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory:
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -376,7 +377,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_p12_100x64x64_sm90_f732c0df(
+gemm_f32_rc_p12_100x64x64_sm90_0f1d3b50(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_8x4096x4096_sm90_e77528b4
+// gemm_f32_rr_8x4096x4096_sm90_ccc0d9d6
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -59,7 +59,8 @@ constexpr int CHUNK_FLOATS = BK * PITCH;                // floats of a chunk of 
 constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
+// floats of shared memory, for one and then the other
+constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
@@ -176,7 +177,8 @@ __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, Chu
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -191,7 +193,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_8x4096x4096_sm90_e77528b4(
+gemm_f32_rr_8x4096x4096_sm90_ccc0d9d6(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

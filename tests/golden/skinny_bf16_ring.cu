@@ -1,6 +1,7 @@
-// gemm_bf16_rr_1x4096x4096_sm90_67c73c30
+// gemm_bf16_rr_1x4096x4096_sm90_910962d6
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; beta = 0 never reads C;
+//                                       alpha = 0 reads A and B
 //
 //     A  1 x 4096, row-major, lda = 4096
 //     B  4096 x 4096, row-major, ldb = 4096
@@ -9,8 +10,8 @@
 // Block   1 x 64 of C by 256 threads, 67712 bytes of shared memory
 // Thread  8 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, through its thread's ring in shared memory, with 66560 bytes of a block in flight; 0.985 FLOP for a byte of global memory
-// Bound   global memory: too few FLOP for a byte, on any known card
+// Reads   each weight once, through its thread's ring in shared memory, with 66560 bytes of a block in flight; 0.985
+// FLOP for a byte of global memory Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  M * ceil(N / 64) blocks of 256 threads, 67712 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -58,10 +59,10 @@ constexpr int UNROLL = 4;  // steps along K whose weights are under way at once
 constexpr int DEPTH = 4;   // neighbouring k of a lane at a step, where weights run across C
 
 // Work split
-constexpr int THREADS = 32 * WARPS;                         // threads a block
-constexpr int MINB = 1;                                     // blocks that must fit an SM at once: more would cost loads under way
-constexpr int BM = S;                                       // rows of C that a block computes
-constexpr int BN = LANES * T;                               // columns of C that a block computes
+constexpr int THREADS = 32 * WARPS;  // threads a block
+constexpr int MINB = 1;              // blocks that must fit an SM at once: more would cost loads under way
+constexpr int BM = S;                // rows of C that a block computes
+constexpr int BN = LANES * T;        // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
@@ -73,10 +74,10 @@ constexpr int LANE_WORDS = DEPTH;             // of these a lane's
 constexpr int XW = 4;                         // elements of an access to the small operand
 
 // Shared memory
-constexpr int W_BYTES = 2;                                                // bytes of an element of the weights
+constexpr int W_BYTES = 2;          // bytes of an element of the weights
 constexpr int RING_FLOATS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // floats of the ring
-constexpr int SUMS_PITCH = BN + 4;                                        // floats from one line of sums to the next
-constexpr int PARTIALS = WARPS;                                           // sums of each element of C that meet in shared memory
+constexpr int SUMS_PITCH = BN + 4;  // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;     // sums of each element of C that meet in shared memory
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
@@ -118,9 +119,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -155,7 +158,8 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-using Chunk = Packed<BF16, XW>[S][DEPTH / XW];  // A's values that a step's weights are multiplied by, in registers: [m][k]
+// A's values that a step's weights are multiplied by, in registers: [m][k]
+using Chunk = Packed<BF16, XW>[S][DEPTH / XW];
 
 // This thread's first weights, from the block's: DEPTH k for each LANES lanes, which take neighbouring vectors of it.
 __device__ __forceinline__ ThreadOrigin thread_origin()
@@ -171,20 +175,23 @@ __device__ __forceinline__ int output(int t)
 }
 
 // Start the loads of one step: this thread's columns of B at DEPTH k, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, int n, Packed<BF16, VW> (&weights)[LOADS][THREADS])
+__device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, int n, Packed<BF16,
+                                      VW> (&weights)[LOADS][THREADS])
 {
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const int depth = k + i / (T / VW), first = n + output(i % (T / VW) * VW);
         const bool exists = k < end;
         const int valid = !exists ? 0 : VW;
-        cp_async<W_BYTES * VW>(&weights[i][threadIdx.x], B + Offset(depth) * s.ldb + first, valid > 0 ? W_BYTES * VW : 0);
+        cp_async<W_BYTES * VW>(&weights[i][threadIdx.x], B + Offset(depth) * s.ldb + first,
+                               valid > 0 ? W_BYTES * VW : 0);
     }
     cp_async_commit();
 }
 
 // acc += the outer products of A's S values and this thread's T weights at DEPTH k: every weight serves S times.
-__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<BF16, VW> (&weights)[LOADS], float (&acc)[S][T])
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<BF16, VW> (&weights)[LOADS],
+                                    float (&acc)[S][T])
 {
     #pragma unroll
     for (int depth = 0; depth < DEPTH; ++depth) {
@@ -198,10 +205,11 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<BF16
 }
 
 // Sums COUNT values over the GROUPS groups of a warp, over lanes of the same rank. Each step pairs groups 16 lanes
-// apart, then 8 and so on: one of a pair keeps the first half of the values and the other the second, until one is left,
-// which both keep.
+// apart, then 8 and so on: one of a pair keeps the first half of the values and the other the second, until one is
+// left, which both keep.
 // Group g ends with the sums of values g * COUNT / GROUPS and, where COUNT > GROUPS, of the next COUNT / GROUPS - 1.
-// Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
+// Steps are template arguments so that every index is a constant early: in a loop over them values went to local
+// memory.
 template <int DISTANCE, int COUNT>
 __device__ __forceinline__ void warp_sum(float (&values)[COUNT])
 {
@@ -255,7 +263,8 @@ __device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int m, int k
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -270,7 +279,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_1x4096x4096_sm90_67c73c30(
+gemm_bf16_rr_1x4096x4096_sm90_910962d6(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -289,8 +298,8 @@ gemm_bf16_rr_1x4096x4096_sm90_67c73c30(
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 
-    // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights, it
-    // copies those of UNROLL steps later to their place.
+    // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights,
+    // it copies those of UNROLL steps later to their place.
     #pragma unroll
     for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, ring[u]);
 

@@ -1,4 +1,4 @@
-// gemm_f32_rr_1x1024x1024_sm90_e6509e44
+// gemm_f32_rr_1x1024x1024_sm90_0f35acfb
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -9,8 +9,8 @@
 // Block   1 x 8 of C by 256 threads, 384 bytes of shared memory
 // Thread  4 elements of C, summed over one k in 128: 128 threads share each element and add up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, to a register, with 36864 bytes of a block in flight; 0.444 FLOP for a byte of global memory
-// Bound   global memory: too few FLOP for a byte, on any known card
+// Reads   each weight once, to a register, with 36864 bytes of a block in flight; 0.444 FLOP for a byte of global
+// memory Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  M * ceil(N / 8) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -38,10 +38,10 @@ constexpr int WARPS = 8;   // warps of a block
 constexpr int UNROLL = 8;  // steps along K whose weights are under way at once
 
 // Work split
-constexpr int THREADS = 32 * WARPS;                         // threads a block
-constexpr int MINB = 1;                                     // blocks that must fit an SM at once: more would cost loads under way
-constexpr int BM = S;                                       // rows of C that a block computes
-constexpr int BN = LANES * T;                               // columns of C that a block computes
+constexpr int THREADS = 32 * WARPS;  // threads a block
+constexpr int MINB = 1;              // blocks that must fit an SM at once: more would cost loads under way
+constexpr int BM = S;                // rows of C that a block computes
+constexpr int BN = LANES * T;        // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
@@ -142,10 +142,11 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&w
 }
 
 // Sums COUNT values over the GROUPS groups of a warp, over lanes of the same rank. Each step pairs groups 16 lanes
-// apart, then 8 and so on: one of a pair keeps the first half of the values and the other the second, until one is left,
-// which both keep.
+// apart, then 8 and so on: one of a pair keeps the first half of the values and the other the second, until one is
+// left, which both keep.
 // Group g ends with the sums of values g * COUNT / GROUPS and, where COUNT > GROUPS, of the next COUNT / GROUPS - 1.
-// Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
+// Steps are template arguments so that every index is a constant early: in a loop over them values went to local
+// memory.
 template <int DISTANCE, int COUNT>
 __device__ __forceinline__ void warp_sum(float (&values)[COUNT])
 {
@@ -176,8 +177,8 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on. Zeros stand
-// for those that do not exist, and from k = `end` on.
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
+// Zeros stand for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll
@@ -194,7 +195,8 @@ __device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int 
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -209,7 +211,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_1x1024x1024_sm90_e6509e44(
+gemm_f32_rr_1x1024x1024_sm90_0f35acfb(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

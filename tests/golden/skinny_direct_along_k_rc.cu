@@ -1,4 +1,4 @@
-// gemm_f32_rc_Mx4096x4096_sm90_3e1e94d7
+// gemm_f32_rc_Mx4096x4096_sm90_72d0b86a
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -9,8 +9,8 @@
 // Block   2 x 16 of C by 128 threads, 160 bytes of shared memory
 // Thread  8 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, to a register, with 36864 bytes of a block in flight; 0.889 FLOP for a byte of global memory
-// Cached  A, which every warp reads again: L1 serves most of it
+// Reads   each weight once, to a register, with 36864 bytes of a block in flight; 0.889 FLOP for a byte of global
+// memory Cached  A, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  ceil(M / 2) * ceil(N / 16) blocks of 128 threads
@@ -38,10 +38,10 @@ constexpr int WARPS = 4;   // warps of a block
 constexpr int UNROLL = 4;  // steps along K whose weights are under way at once
 
 // Work split
-constexpr int THREADS = 32 * WARPS;                         // threads a block
-constexpr int MINB = 1;                                     // blocks that must fit an SM at once: more would cost loads under way
-constexpr int BM = S;                                       // rows of C that a block computes
-constexpr int BN = WARPS * T;                               // columns of C that a block computes
+constexpr int THREADS = 32 * WARPS;  // threads a block
+constexpr int MINB = 1;              // blocks that must fit an SM at once: more would cost loads under way
+constexpr int BM = S;                // rows of C that a block computes
+constexpr int BN = WARPS * T;        // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
@@ -130,10 +130,11 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&w
     }
 }
 
-// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair keeps
-// the first half of the values and the other the second, until one is left, which both keep.
+// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair
+// keeps the first half of the values and the other the second, until one is left, which both keep.
 // Lane l ends with the sums of values l * COUNT / 32 and, where COUNT > 32, of the next COUNT / 32 - 1.
-// Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
+// Steps are template arguments so that every index is a constant early: in a loop over them values went to local
+// memory.
 template <int DISTANCE, int COUNT>
 __device__ __forceinline__ void warp_sum(float (&values)[COUNT])
 {
@@ -163,8 +164,8 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on. Zeros stand
-// for those that do not exist, and from k = `end` on.
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
+// Zeros stand for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll
@@ -181,7 +182,8 @@ __device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int 
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -197,7 +199,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_Mx4096x4096_sm90_3e1e94d7(
+gemm_f32_rc_Mx4096x4096_sm90_72d0b86a(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

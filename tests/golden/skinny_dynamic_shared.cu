@@ -1,4 +1,4 @@
-// gemm_f32_rr_16x1000x512_sm90_70d41675
+// gemm_f32_rr_16x1000x512_sm90_bcfa1115
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -179,7 +179,8 @@ __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, Chu
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -195,7 +196,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_16x1000x512_sm90_70d41675(
+gemm_f32_rr_16x1000x512_sm90_bcfa1115(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,6 +1,7 @@
-// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_141fd3aa
+// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_420cba45
 //
-//     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on CUDA cores; beta = 0 never reads C;
+//                                                    alpha = 0 reads A and B
 //
 //     A  4 x 1024, row-major, lda = 1024
 //     B  1024 x 4096, row-major, ldb = 4096
@@ -60,7 +61,8 @@ constexpr int CHUNK_FLOATS = BK * PITCH;                // floats of a chunk of 
 constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
+// floats of shared memory, for one and then the other
+constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
@@ -186,7 +188,8 @@ __device__ __forceinline__ float exp2_approx(float x)
 }
 #endif  // __CUDACC__
 
-// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at most.
+// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at
+// most.
 __device__ __forceinline__ float gelu(float x)
 {
     const float t = fminf(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
@@ -230,7 +233,8 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, const EpilogueInput
 }
 
 // What the epilogue reads for this thread's elements of C that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void load_inputs(const Epilogue& e, Shape s, int tile_m, int tile_n, EpilogueInputs (&inputs)[OUTPUTS])
+__device__ __forceinline__ void load_inputs(const Epilogue& e, Shape s, int tile_m, int tile_n,
+                                            EpilogueInputs (&inputs)[OUTPUTS])
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -241,7 +245,8 @@ __device__ __forceinline__ void load_inputs(const Epilogue& e, Shape s, int tile
 }
 
 // Those elements.
-__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], const Epilogue& e, const EpilogueInputs (&inputs)[OUTPUTS])
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        const Epilogue& e, const EpilogueInputs (&inputs)[OUTPUTS])
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -257,7 +262,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_4x4096x1024_bias_gelu_sm90_141fd3aa(
+gemm_f32_rr_4x4096x1024_bias_gelu_sm90_420cba45(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

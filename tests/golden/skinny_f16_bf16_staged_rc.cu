@@ -1,6 +1,7 @@
-// gemm_f16bf16f32_rc_Mx1000x4096_sm90_d3674846
+// gemm_f16bf16f32_rc_Mx1000x4096_sm90_2ca65588
 //
-//     C = alpha * A * B + beta * C      A f16, B bf16, C f32; sums in f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      A f16, B bf16, C f32; sums in f32 on CUDA cores; beta = 0 never reads C;
+//                                       alpha = 0 reads A and B
 //
 //     A  M x 4096, row-major, lda = 4096
 //     B  4096 x 1000, column-major, ldb = 4096
@@ -77,7 +78,8 @@ constexpr int CHUNK_FLOATS = S * PITCH;                 // floats of a chunk of 
 constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
+// floats of shared memory, for one and then the other
+constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
@@ -168,7 +170,8 @@ __device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, in
 }
 
 // acc += A's S values times the weights of T columns, over VW k from `k` on: every weight serves S times.
-__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<BF16, VW> (&weights)[LOADS], float (&acc)[S][T])
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<BF16, VW> (&weights)[LOADS],
+                                    float (&acc)[S][T])
 {
     #pragma unroll
     for (int i = 0; i < S; ++i) {
@@ -184,10 +187,11 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<BF16
     }
 }
 
-// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair keeps
-// the first half of the values and the other the second, until one is left, which both keep.
+// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair
+// keeps the first half of the values and the other the second, until one is left, which both keep.
 // Lane l ends with the sums of values l * COUNT / 32 and, where COUNT > 32, of the next COUNT / 32 - 1.
-// Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
+// Steps are template arguments so that every index is a constant early: in a loop over them values went to local
+// memory.
 template <int DISTANCE, int COUNT>
 __device__ __forceinline__ void warp_sum(float (&values)[COUNT])
 {
@@ -233,7 +237,8 @@ __device__ __forceinline__ void stage(const F16* A, Shape s, int m, int k, Chunk
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -249,7 +254,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16bf16f32_rc_Mx1000x4096_sm90_d3674846(
+gemm_f16bf16f32_rc_Mx1000x4096_sm90_2ca65588(
     const F16* __restrict__ A,
     const BF16* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_1x1024x1024_sm90_785bd9fb
+// gemm_f32_rr_1x1024x1024_sm90_5b092e67
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -9,8 +9,8 @@
 // Block   1 x 8 of C by 256 threads, 4096 bytes of shared memory
 // Thread  4 elements of C, summed over one k in 128: 128 threads share each element and add up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, to a register, with 36864 bytes of a block in flight; 0.444 FLOP for a byte of global memory
-// Bound   global memory: too few FLOP for a byte, on any known card
+// Reads   each weight once, to a register, with 36864 bytes of a block in flight; 0.444 FLOP for a byte of global
+// memory Bound   global memory: too few FLOP for a byte, on any known card
 //
 // Launch  M * ceil(N / 8) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -59,7 +59,8 @@ constexpr int CHUNK_FLOATS = BK * PITCH;                // floats of a chunk of 
 constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
+// floats of shared memory, for one and then the other
+constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
@@ -143,10 +144,11 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&w
 }
 
 // Sums COUNT values over the GROUPS groups of a warp, over lanes of the same rank. Each step pairs groups 16 lanes
-// apart, then 8 and so on: one of a pair keeps the first half of the values and the other the second, until one is left,
-// which both keep.
+// apart, then 8 and so on: one of a pair keeps the first half of the values and the other the second, until one is
+// left, which both keep.
 // Group g ends with the sums of values g * COUNT / GROUPS and, where COUNT > GROUPS, of the next COUNT / GROUPS - 1.
-// Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
+// Steps are template arguments so that every index is a constant early: in a loop over them values went to local
+// memory.
 template <int DISTANCE, int COUNT>
 __device__ __forceinline__ void warp_sum(float (&values)[COUNT])
 {
@@ -189,7 +191,8 @@ __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, Chu
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -204,7 +207,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_1x1024x1024_sm90_785bd9fb(
+gemm_f32_rr_1x1024x1024_sm90_5b092e67(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,6 +1,7 @@
-// gemm_f16_rr_Mx4096x8192_sm90_5d6b3bf6
+// gemm_f16_rr_Mx4096x8192_sm90_8d037fa4
 //
-//     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C;
+//                                       alpha = 0 reads A and B
 //
 //     A  M x 8192, row-major, lda = 8192
 //     B  8192 x 4096, row-major, ldb = 4096
@@ -9,14 +10,15 @@
 // Block   8 x 128 of C by 256 threads, 99344 bytes of shared memory
 // Warp    8 x 128 of C on tensor cores, summed over one k in 8: 8 warps share each element and add up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, through its thread's ring in shared memory, with 69632 bytes of a block in flight; 7.53 FLOP for a byte of global memory
-// Bound   global memory: too few FLOP for a byte, on any known card
+// Reads   each weight once, through its thread's ring in shared memory, with 69632 bytes of a block in flight; 7.53
+// FLOP for a byte of global memory Bound   global memory: too few FLOP for a byte, on any known card
 // Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  ceil(M / 8) * ceil(N / 128) * 2 blocks of 256 threads, 99344 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: ceil(M / 8) * ceil(N / 128) * 2 * 1024 floats, holding anything,
-//         semaphores: ceil(M / 8) * ceil(N / 128) counters, zero before the first launch, which every launch leaves zero,
+//         semaphores: ceil(M / 8) * ceil(N / 128) counters, zero before the first launch, which every launch leaves
+//         zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_Mx4096x8192_skinny_s8_t16_l8_w8_k0_u2_d4_async1_mma1_v4_split2
 // Made by gemmgen generate '?x4096x8192' --dtype f16 --layout rr --arch sm_90 --family skinny --set T=16 --set LANES=8 --set BK=0 --set UNROLL=2 --set DEPTH=4 --set ASYNC=1 --set MMA=1 --set SPLIT=2
@@ -70,10 +72,10 @@ constexpr int DEPTH = 4;   // neighbouring k of a lane at a step, where weights 
 constexpr int SPLIT = 2;   // split-K: blocks that compute the same tile of C, each over a part of K
 
 // Work split
-constexpr int THREADS = 32 * WARPS;                         // threads a block
-constexpr int MINB = 1;                                     // blocks that must fit an SM at once: more would cost loads under way
-constexpr int BM = S;                                       // rows of C that a block computes
-constexpr int BN = LANES * T;                               // columns of C that a block computes
+constexpr int THREADS = 32 * WARPS;  // threads a block
+constexpr int MINB = 1;              // blocks that must fit an SM at once: more would cost loads under way
+constexpr int BM = S;                // rows of C that a block computes
+constexpr int BN = LANES * T;        // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
@@ -85,10 +87,10 @@ constexpr int LANE_WORDS = DEPTH;             // of these a lane's
 constexpr int XW = 4;                         // elements of an access to the small operand
 
 // Shared memory
-constexpr int W_BYTES = 2;                                                // bytes of an element of the weights
+constexpr int W_BYTES = 2;          // bytes of an element of the weights
 constexpr int RING_FLOATS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // floats of the ring
-constexpr int SUMS_PITCH = BN + 4;                                        // floats from one line of sums to the next
-constexpr int PARTIALS = WARPS;                                           // sums of each element of C that meet in shared memory
+constexpr int SUMS_PITCH = BN + 4;  // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;     // sums of each element of C that meet in shared memory
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
@@ -121,9 +123,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -175,7 +179,8 @@ __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (
 {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
@@ -184,7 +189,8 @@ __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (
 using Chunk = Packed<F16, XW>[S / 8][DEPTH / XW];  // A's part of a step in this thread's registers: [m / 8][k]
 using Accumulators = float[S / 8][T / 2][4];  // by instructions: 8 lines of A times 16 columns of B
 
-// This thread's first weights, from the block's: lane 4 g + t takes vector g of 8 neighbours, at DEPTH k of number t of its warp.
+// This thread's first weights, from the block's: lane 4 g + t takes vector g of 8 neighbours, at DEPTH k of number t of
+// its warp.
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -198,14 +204,16 @@ __device__ __forceinline__ int output(int t)
 }
 
 // Start the loads of one step: this thread's columns of B at DEPTH k, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const F16* B, Shape s, int k, int end, int n, Packed<F16, VW> (&weights)[LOADS][THREADS])
+__device__ __forceinline__ void fetch(const F16* B, Shape s, int k, int end, int n, Packed<F16,
+                                      VW> (&weights)[LOADS][THREADS])
 {
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const int depth = k + i / (T / VW), first = n + output(i % (T / VW) * VW);
         const bool exists = k < end;
         const int valid = !exists ? 0 : VW;
-        cp_async<W_BYTES * VW>(&weights[i][threadIdx.x], B + Offset(depth) * s.ldb + first, valid > 0 ? W_BYTES * VW : 0);
+        cp_async<W_BYTES * VW>(&weights[i][threadIdx.x], B + Offset(depth) * s.ldb + first,
+                               valid > 0 ? W_BYTES * VW : 0);
     }
     cp_async_commit();
 }
@@ -221,8 +229,8 @@ __device__ __forceinline__ void take(const Packed<F16, VW> (&step)[LOADS][THREAD
     for (int i = 0; i < LOADS; ++i) weights[i] = step[i][threadIdx.x];
 }
 
-// Start the loads of this thread's part of A for one step's weights: LANE_WORDS k from `k` on, of line l / 4 in lane l and
-// of every 8th after it. Zeros stand for those that do not exist.
+// Start the loads of this thread's part of A for one step's weights: LANE_WORDS k from `k` on, of line l / 4 in lane l
+// and of every 8th after it. Zeros stand for those that do not exist.
 __device__ __forceinline__ void fetch_small(const F16* A, Shape s, int tile_m, int k, Chunk& chunk)
 {
     const int m = tile_m + threadIdx.x % 32 / 4;
@@ -249,8 +257,8 @@ __device__ __forceinline__ unsigned two_k(const Packed<F16, VW>& first, const Pa
     return __byte_perm(first.words[i / 2], second.words[i / 2], i % 2 ? 0x7632 : 0x5410);
 }
 
-// acc += the products of a step. Which k, and which columns, an instruction calls its own is free while both operands, and the
-// stores, agree: a lane's are those that its loads brought.
+// acc += the products of a step. Which k, and which columns, an instruction calls its own is free while both operands,
+// and the stores, agree: a lane's are those that its loads brought.
 __device__ __forceinline__ void mma(const Chunk& chunk, int, const Packed<F16, VW> (&weights)[LOADS], Accumulators& acc)
 {
     constexpr int VECTORS = T / VW;  // of a lane at one k
@@ -262,7 +270,8 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int, const Packed<F16, V
             const int upper = j % (VW / 2), lower = upper + VW / 2;  // its elements in rows g and g + 8
             const unsigned a[] = {
                 two_k(vector[0], vector[VECTORS], upper), two_k(vector[0], vector[VECTORS], lower),
-                two_k(vector[2 * VECTORS], vector[3 * VECTORS], upper), two_k(vector[2 * VECTORS], vector[3 * VECTORS], lower)};
+                two_k(vector[2 * VECTORS], vector[3 * VECTORS], upper),
+                    two_k(vector[2 * VECTORS], vector[3 * VECTORS], lower)};
             #pragma unroll
             for (int i = 0; i < S / 8; ++i) {
                 const unsigned b[] = {two_k(chunk[i], k), two_k(chunk[i], k + 2)};
@@ -289,8 +298,8 @@ __device__ __forceinline__ void store_sums(const Accumulators& acc, ThreadOrigin
     }
 }
 
-// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of STEP, the same for all but the last
-// ranges, which may be shorter or empty.
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of STEP, the same for all but the
+// last ranges, which may be shorter or empty.
 struct KRange {
     int begin, end;
 };
@@ -310,8 +319,8 @@ struct Fixup {
     unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
-// for another: they may run in any order, at once or not.
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
 __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
@@ -325,8 +334,8 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
     return last;
 }
 
-// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
-// partials; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
 {
@@ -365,7 +374,8 @@ __device__ __forceinline__ Fixup split_k_fixup(float* partials, unsigned* semaph
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -381,7 +391,7 @@ __device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_Mx4096x8192_sm90_5d6b3bf6(
+gemm_f16_rr_Mx4096x8192_sm90_8d037fa4(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,
@@ -403,8 +413,8 @@ gemm_f16_rr_Mx4096x8192_sm90_5d6b3bf6(
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 
-    // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights, it
-    // copies those of UNROLL steps later to their place.
+    // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights,
+    // it copies those of UNROLL steps later to their place.
     #pragma unroll
     for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, ring[u]);
 

@@ -1,6 +1,7 @@
-// gemm_bf16_rc_8x4096x4096_sm90_336163c8
+// gemm_bf16_rc_8x4096x4096_sm90_41f43db9
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
+//                                       alpha = 0 reads A and B
 //
 //     A  8 x 4096, row-major, lda = 4096
 //     B  4096 x 4096, column-major, ldb = 4096
@@ -57,10 +58,10 @@ constexpr int WARPS = 4;   // warps of a block
 constexpr int UNROLL = 4;  // steps along K whose weights are under way at once
 
 // Work split
-constexpr int THREADS = 32 * WARPS;                         // threads a block
-constexpr int MINB = 1;                                     // blocks that must fit an SM at once: more would cost loads under way
-constexpr int BM = S;                                       // rows of C that a block computes
-constexpr int BN = T;                                       // columns of C that a block computes
+constexpr int THREADS = 32 * WARPS;  // threads a block
+constexpr int MINB = 1;              // blocks that must fit an SM at once: more would cost loads under way
+constexpr int BM = S;                // rows of C that a block computes
+constexpr int BN = T;                // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
@@ -126,7 +127,8 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned 
 {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
@@ -135,7 +137,8 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned 
 using Chunk = Packed<BF16, XW>[S / 8][VW / XW];  // A's part of a step in this thread's registers: [m / 8][k]
 using Accumulators = float[S / 8][T / 16][4];  // by instructions: 8 lines of A times 16 of B
 
-// This thread's first weights, from the block's: lane 4 g + t takes vector t of its warp's four, in line g and every 8th after it.
+// This thread's first weights, from the block's: lane 4 g + t takes vector t of its warp's four, in line g and every
+// 8th after it.
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -153,8 +156,8 @@ __device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, in
     }
 }
 
-// Start the loads of this thread's part of A for one step's weights: LANE_WORDS k from `k` on, of line l / 4 in lane l and
-// of every 8th after it. Zeros stand for those that do not exist, and from k = `end` on.
+// Start the loads of this thread's part of A for one step's weights: LANE_WORDS k from `k` on, of line l / 4 in lane l
+// and of every 8th after it. Zeros stand for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int tile_m, int k, int end, Chunk& chunk)
 {
     const int m = tile_m + threadIdx.x % 32 / 4;
@@ -175,9 +178,10 @@ __device__ __forceinline__ unsigned two_k(const Packed<BF16, XW> (&line)[LANE_WO
     return line[k / XW].words[k % XW / 2];
 }
 
-// acc += the products of a step. Which k an instruction calls its own is free while both operands agree: a lane's are those
-// that its loads brought, four for each of the instruction's two.
-__device__ __forceinline__ void mma(const Chunk& chunk, int, const Packed<BF16, VW> (&weights)[LOADS], Accumulators& acc)
+// acc += the products of a step. Which k an instruction calls its own is free while both operands agree: a lane's are
+// those that its loads brought, four for each of the instruction's two.
+__device__ __forceinline__ void mma(const Chunk& chunk, int, const Packed<BF16, VW> (&weights)[LOADS],
+                                    Accumulators& acc)
 {
     #pragma unroll
     for (int k = 0; k < VW; k += 4) {
@@ -209,7 +213,8 @@ __device__ __forceinline__ void store_sums(const Accumulators& acc, ThreadOrigin
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -224,7 +229,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8x4096x4096_sm90_336163c8(
+gemm_bf16_rc_8x4096x4096_sm90_41f43db9(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

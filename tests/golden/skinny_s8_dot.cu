@@ -1,6 +1,7 @@
-// gemm_s8s8s32_rc_1x4096x4096_sm90_8fd25012
+// gemm_s8s8s32_rc_1x4096x4096_sm90_34b7edb3
 //
-//     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores; beta = 0 never reads C;
+//                                       alpha = 0 reads A and B
 //
 //     A  1 x 4096, row-major, lda = 4096
 //     B  4096 x 4096, column-major, ldb = 4096
@@ -49,10 +50,10 @@ constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 constexpr int SPLIT = 2;   // split-K: blocks that compute the same tile of C, each over a part of K
 
 // Work split
-constexpr int THREADS = 32 * WARPS;                         // threads a block
-constexpr int MINB = 1;                                     // blocks that must fit an SM at once: more would cost loads under way
-constexpr int BM = S;                                       // rows of C that a block computes
-constexpr int BN = WARPS * T;                               // columns of C that a block computes
+constexpr int THREADS = 32 * WARPS;  // threads a block
+constexpr int MINB = 1;              // blocks that must fit an SM at once: more would cost loads under way
+constexpr int BM = S;                // rows of C that a block computes
+constexpr int BN = WARPS * T;        // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
@@ -115,7 +116,8 @@ struct ThreadOrigin {
 
 using Sums = int[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-using Chunk = Packed<signed char, XW>[S][VW / XW];  // A's values that a step's weights are multiplied by, in registers: [m][k]
+// A's values that a step's weights are multiplied by, in registers: [m][k]
+using Chunk = Packed<signed char, XW>[S][VW / XW];
 
 // This thread's first weights, from the block's: T columns a warp, whose lanes take neighbouring vectors along k.
 __device__ __forceinline__ ThreadOrigin thread_origin()
@@ -125,7 +127,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // Start the loads of one step: VW k from `k` on of the warp's T columns of B, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const signed char* B, Shape s, int k, int end, int n, Packed<signed char, VW> (&weights)[LOADS])
+__device__ __forceinline__ void fetch(const signed char* B, Shape s, int k, int end, int n, Packed<signed char,
+                                      VW> (&weights)[LOADS])
 {
     #pragma unroll
     for (int t = 0; t < T; ++t) {
@@ -136,22 +139,25 @@ __device__ __forceinline__ void fetch(const signed char* B, Shape s, int k, int 
 }
 
 // acc += A's S values times the weights of T columns, over VW k from `k` on: every weight serves S times.
-__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<signed char, VW> (&weights)[LOADS], int (&acc)[S][T])
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<signed char, VW> (&weights)[LOADS],
+                                    int (&acc)[S][T])
 {
     #pragma unroll
     for (int i = 0; i < S; ++i) {
         #pragma unroll
         for (int v = 0; v < VW; v += 4) {
             #pragma unroll
-            for (int t = 0; t < T; ++t) acc[i][t] = dot(chunk[i][v / XW].words[v % XW / 4], weights[t].words[v / 4], acc[i][t]);
+            for (int t = 0; t < T; ++t)
+                acc[i][t] = dot(chunk[i][v / XW].words[v % XW / 4], weights[t].words[v / 4], acc[i][t]);
         }
     }
 }
 
-// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair keeps
-// the first half of the values and the other the second, until one is left, which both keep.
+// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair
+// keeps the first half of the values and the other the second, until one is left, which both keep.
 // Lane l ends with the sums of values l * COUNT / 32 and, where COUNT > 32, of the next COUNT / 32 - 1.
-// Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
+// Steps are template arguments so that every index is a constant early: in a loop over them values went to local
+// memory.
 template <int DISTANCE, int COUNT>
 __device__ __forceinline__ void warp_sum(int (&values)[COUNT])
 {
@@ -181,8 +187,8 @@ __device__ __forceinline__ void store_sums(int (&acc)[S][T], ThreadOrigin thread
     }
 }
 
-// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on. Zeros stand
-// for those that do not exist, and from k = `end` on.
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
+// Zeros stand for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll
@@ -196,8 +202,8 @@ __device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m
     }
 }
 
-// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of STEP, the same for all but the last
-// ranges, which may be shorter or empty.
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of STEP, the same for all but the
+// last ranges, which may be shorter or empty.
 struct KRange {
     int begin, end;
 };
@@ -217,8 +223,8 @@ struct Fixup {
     unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
-// for another: they may run in any order, at once or not.
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
 __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
@@ -232,8 +238,8 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
     return last;
 }
 
-// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
-// partials; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool store_partial(const int* sums, const Fixup& fixup)
 {
@@ -272,7 +278,8 @@ __device__ __forceinline__ Fixup split_k_fixup(int* partials, unsigned* semaphor
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n, const int (&sums)[OUTPUTS], int alpha, int beta)
+__device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n, const int (&sums)[OUTPUTS], int alpha,
+                                        int beta)
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -280,14 +287,15 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
         const int m = tile_m + element / BN, n = tile_n + element % BN;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
         int* const to = C + Offset(m) * s.ldc + n;
-        *to = beta == 0 ? multiply_add(alpha, sums[i], 0) : multiply_add(beta, *to, multiply_add(alpha, sums[i], 0));  // beta = 0 leaves C unread
+        // beta = 0 leaves C unread
+        *to = beta == 0 ? multiply_add(alpha, sums[i], 0) : multiply_add(beta, *to, multiply_add(alpha, sums[i], 0));
     }
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_1x4096x4096_sm90_8fd25012(
+gemm_s8s8s32_rc_1x4096x4096_sm90_34b7edb3(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,
@@ -336,7 +344,8 @@ gemm_s8s8s32_rc_1x4096x4096_sm90_8fd25012(
         const int element = i * THREADS + threadIdx.x;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
         #pragma unroll
-        for (int p = 0; p < PARTIALS; ++p) sums[i] = multiply_add(1, block_sums[p][element / BN][element % BN], sums[i]);
+        for (int p = 0; p < PARTIALS; ++p)
+            sums[i] = multiply_add(1, block_sums[p][element / BN][element % BN], sums[i]);
     }
     const Fixup fixup = split_k_fixup(partials, semaphores);
     if (!store_partial<OUTPUTS>(sums, fixup)) return;

@@ -1,4 +1,4 @@
-// gemm_f32_rc_16x1000x4096_sm90_6fe26f01
+// gemm_f32_rc_16x1000x4096_sm90_21833dbb
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -16,7 +16,8 @@
 // Launch  ceil(M / 8) * ceil(N / 16) * 4 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: ceil(M / 8) * ceil(N / 16) * 4 * 128 floats, holding anything,
-//         semaphores: ceil(M / 8) * ceil(N / 16) counters, zero before the first launch, which every launch leaves zero,
+//         semaphores: ceil(M / 8) * ceil(N / 16) counters, zero before the first launch, which every launch leaves
+//         zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_rc_16x1000x4096_skinny_s8_t4_w4_k256_u2_v4_split4
 // Made by gemmgen generate 16x1000x4096 --dtype f32 --layout rc --arch sm_90 --family skinny --set SPLIT=4
@@ -61,7 +62,8 @@ constexpr int CHUNK_FLOATS = S * PITCH;                 // floats of a chunk of 
 constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);  // floats of shared memory, for one and then the other
+// floats of shared memory, for one and then the other
+constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
 
 static_assert(S * T <= 256, "a thread has no registers for more sums");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
@@ -135,10 +137,11 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&w
     }
 }
 
-// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair keeps
-// the first half of the values and the other the second, until one is left, which both keep.
+// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair
+// keeps the first half of the values and the other the second, until one is left, which both keep.
 // Lane l ends with the sums of values l * COUNT / 32 and, where COUNT > 32, of the next COUNT / 32 - 1.
-// Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
+// Steps are template arguments so that every index is a constant early: in a loop over them values went to local
+// memory.
 template <int DISTANCE, int COUNT>
 __device__ __forceinline__ void warp_sum(float (&values)[COUNT])
 {
@@ -179,8 +182,8 @@ __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, Chu
     }
 }
 
-// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of STEP, the same for all but the last
-// ranges, which may be shorter or empty.
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of STEP, the same for all but the
+// last ranges, which may be shorter or empty.
 struct KRange {
     int begin, end;
 };
@@ -200,8 +203,8 @@ struct Fixup {
     unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
-// for another: they may run in any order, at once or not.
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
 __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
@@ -215,8 +218,8 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
     return last;
 }
 
-// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
-// partials; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
 {
@@ -255,7 +258,8 @@ __device__ __forceinline__ Fixup split_k_fixup(float* partials, unsigned* semaph
 }
 
 // C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
-__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS], float alpha, float beta)
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
 {
     #pragma unroll
     for (int i = 0; i < OUTPUTS; ++i) {
@@ -271,7 +275,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rc_16x1000x4096_sm90_6fe26f01(
+gemm_f32_rc_16x1000x4096_sm90_21833dbb(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

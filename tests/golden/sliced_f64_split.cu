@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_sm90_bc426a80
+// gemm_f64_rr_512x512x512_sm90_d8768e21
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
@@ -17,7 +17,8 @@
 // Launch  ceil(M / 64) * ceil(N / 64) * 4 blocks of 256 threads, 67600 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: ceil(M / 64) * ceil(N / 64) * 4 * 4096 doubles, holding anything,
-//         semaphores: ceil(M / 64) * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
+//         semaphores: ceil(M / 64) * ceil(N / 64) counters, zero before the first launch, which every launch leaves
+//         zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f64_rr_512x512x512_simt_outer1_64x64x32_8x4_w32x32_v2_ta1_tb0_pad4_s2_async1_unroll2_slices2_minb1_g8_split4
 // Made by gemmgen generate 512x512x512 --dtype f64 --layout rr --arch sm_90 --set BM=64 --set BN=64 --set BK=32 --set TN=4 --set WM=32 --set ASYNC=1 --set K_UNROLL=2 --set SLICES=2 --set SPLIT=4
@@ -36,20 +37,20 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 64;       // rows of C that a block computes
-constexpr int BN = 64;       // columns of C that a block computes
-constexpr int BK = 32;       // depth of a k tile
-constexpr int TM = 8;        // rows of C that a thread computes
-constexpr int TN = 4;        // columns of C that a thread computes
-constexpr int WM = 32;       // rows of C that a warp computes
-constexpr int WN = 32;       // columns of C that a warp computes
-constexpr int PAD = 4;       // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 2;    // stages: k tiles of A and B that shared memory holds
+constexpr int BM = 64;     // rows of C that a block computes
+constexpr int BN = 64;     // columns of C that a block computes
+constexpr int BK = 32;     // depth of a k tile
+constexpr int TM = 8;      // rows of C that a thread computes
+constexpr int TN = 4;      // columns of C that a thread computes
+constexpr int WM = 32;     // rows of C that a warp computes
+constexpr int WN = 32;     // columns of C that a warp computes
+constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
+constexpr int STAGES = 2;  // stages: k tiles of A and B that shared memory holds
 constexpr int K_UNROLL = 2;  // k that a mainloop iteration unrolls, with fragments prefetched two k ahead
-constexpr int SLICES = 2;    // sliced-K: groups of warps that compute the same block tile, each over a part of the k tile
-constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 8;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int SPLIT = 4;     // split-K: blocks that compute the same tile of C, each over a part of K
+constexpr int SLICES = 2;  // sliced-K: groups of warps that compute the same block tile, each over a part of the k tile
+constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
+constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int SPLIT = 4;   // split-K: blocks that compute the same tile of C, each over a part of K
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // k of a slice's part of a k tile
@@ -64,30 +65,34 @@ constexpr int STEP_N = FN * LANES_N;                // columns from one shared r
 constexpr int VC = 2;                               // doubles of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 1;                                                                            // doubles of an access to A
-constexpr int STORE_A = 1;                                                                       // doubles of A that one cp.async writes to shared memory
-constexpr int A_CONTIGUOUS = BK;                                                                 // doubles of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BM;                                                                    // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 4;                                                                       // threads along the contiguous dimension
-constexpr int A_PASS = THREADS / A_LANES;                                                        // threads along the strided dimension
-constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);  // accesses of a thread, at most
-constexpr int PITCH_A = BM + PAD;                                                                // doubles from one row of A's shared tile to the next
-constexpr int SHARED_A = BK * PITCH_A;                                                           // doubles of a shared tile of A
+constexpr int VA = 1;                      // doubles of an access to A
+constexpr int STORE_A = 1;                 // doubles of A that one cp.async writes to shared memory
+constexpr int A_CONTIGUOUS = BK;           // doubles of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;              // extent of A's tile along the other, strided dimension
+constexpr int A_LANES = 4;                 // threads along the contiguous dimension
+constexpr int A_PASS = THREADS / A_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);
+constexpr int PITCH_A = BM + PAD;          // doubles from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;     // doubles of a shared tile of A
 
 // How B gets to shared memory
-constexpr int VB = 2;                                                                            // doubles of an access to B
-constexpr int STORE_B = VB;                                                                      // doubles of B that one cp.async writes to shared memory
-constexpr int B_CONTIGUOUS = BN;                                                                 // doubles of B's tile along its contiguous dimension
-constexpr int B_STRIDED = BK;                                                                    // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 8;                                                                       // threads along the contiguous dimension
-constexpr int B_PASS = THREADS / B_LANES;                                                        // threads along the strided dimension
-constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);  // accesses of a thread, at most
-constexpr int PITCH_B = BN;                                                                      // doubles from one row of B's shared tile to the next
-constexpr int SHARED_B = BK * PITCH_B;                                                           // doubles of a shared tile of B
+constexpr int VB = 2;                      // doubles of an access to B
+constexpr int STORE_B = VB;                // doubles of B that one cp.async writes to shared memory
+constexpr int B_CONTIGUOUS = BN;           // doubles of B's tile along its contiguous dimension
+constexpr int B_STRIDED = BK;              // extent of B's tile along the other, strided dimension
+constexpr int B_LANES = 8;                 // threads along the contiguous dimension
+constexpr int B_PASS = THREADS / B_LANES;  // threads along the strided dimension
+// accesses of a thread, at most
+constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);
+constexpr int PITCH_B = BN;                // doubles from one row of B's shared tile to the next
+constexpr int SHARED_B = BK * PITCH_B;     // doubles of a shared tile of B
 
 // How slices add up
-constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B)) + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));  // rounds in which slices add up: 1, 2 or 4, so that the sums of one fit where the tiles were
-constexpr int ROWS = TM / SLICES;                                                                                                              // rows of a thread's tile that each slice gets, and stores
+// rounds in which slices add up: 1, 2 or 4, so that the sums of one fit where the tiles were
+constexpr int ROUNDS = 1 + (SLICES * BM * BN > STAGES * (SHARED_A + SHARED_B))
+    + 2 * (SLICES * BM * BN > 2 * STAGES * (SHARED_A + SHARED_B));
+constexpr int ROWS = TM / SLICES;  // rows of a thread's tile that each slice gets, and stores
 
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
@@ -104,7 +109,8 @@ static_assert(TN % FN == 0, "a thread's columns are a whole number of shared rea
 static_assert(FN % VC == 0, "a thread's neighbouring columns are a whole number of stores");
 static_assert(PITCH_A % FM == 0 and PITCH_A % STORE_A == 0, "vector accesses to A's shared tile stay aligned");
 static_assert(PITCH_B % FN == 0 and PITCH_B % STORE_B == 0, "vector accesses to B's shared tile stay aligned");
-static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0, "vector accesses to B's tiles, which may follow A's, stay aligned");
+static_assert(STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0,
+              "vector accesses to B's tiles, which may follow A's, stay aligned");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 static_assert(Shape::K % BK == 0, "tiles end where K does: no access is checked for that");
@@ -136,10 +142,8 @@ using TileA = double[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory
 using TileB = double[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -178,8 +182,8 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
 }
 #endif  // __CUDACC__
 
-// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the last
-// ranges, which may be shorter or empty.
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
+// last ranges, which may be shorter or empty.
 struct KRange {
     int begin, end;
 };
@@ -199,8 +203,8 @@ struct Fixup {
     unsigned* semaphore;
 };
 
-// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block waits
-// for another: they may run in any order, at once or not.
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
 __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
 {
     __shared__ int last;
@@ -214,8 +218,8 @@ __device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
     return last;
 }
 
-// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce the
-// partials; the others are done with the tile.
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
 template <int COUNT>
 __device__ __forceinline__ bool store_partial(const double* sums, const Fixup& fixup)
 {
@@ -251,8 +255,9 @@ __device__ __forceinline__ Fixup split_k_fixup(double* partials, unsigned* semap
     return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), semaphores + tile};
 }
 
-// Reduces the sums of the block's slices, in their order. Threads of the same rank in each slice have the same thread tile, of
-// which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still read.
+// Reduces the sums of the block's slices, in their order. Threads of the same rank in each slice have the same thread
+// tile, of which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still
+// read.
 __device__ __forceinline__ void add_slices(const double (&acc)[TM][TN], double (&sums)[ROWS][TN], double* shared)
 {
     constexpr int WIDTH = 16 / sizeof(double);  // of an access
@@ -302,9 +307,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global, int v
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
     } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES), "r"(valid_bytes) : "memory");
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
 }
 
@@ -457,7 +464,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin th
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_bc426a80(
+gemm_f64_rr_512x512x512_sm90_d8768e21(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

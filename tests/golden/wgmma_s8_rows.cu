@@ -1,6 +1,8 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_be61be06
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_b7da6bca
 //
-//     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16;
+//                                                                  sums in s32 on tensor cores;
+//                                                                  beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  512 x 1024, row-major, lda = 1024
 //     B  1024 x 513, column-major, ldb = 1024
@@ -41,9 +43,7 @@ struct BF16 {
 };
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
-struct alignas(64) TensorMap {
-    unsigned long long opaque[16];
-};
+struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
@@ -67,25 +67,23 @@ constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last war
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
-// Registers
-constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
-
-// Boxes of TMA
-constexpr int LINE_A = 128;  // elements of a line of A in shared memory
-constexpr int LINE_B = 128;  // elements of a line of B in shared memory
-
-// How C leaves registers
+// Shared memory
+constexpr int LINE_A = 128;      // elements of a line of A in shared memory
+constexpr int LINE_B = 128;      // elements of a line of B in shared memory
 constexpr int CN = 128;          // columns of C that leave at once, of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
-constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;            // neighbouring rows among them
-constexpr int FN = 2;            // neighbouring columns among them
-constexpr int STEP_M = 8;        // rows from one to the next
-constexpr int STEP_N = 8;        // columns from one pair to the next
-constexpr int VC = 2;            // elements of an access to C
+
+// Registers to shared memory
+constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;       // neighbouring rows among them
+constexpr int FN = 2;       // neighbouring columns among them
+constexpr int STEP_M = 8;   // rows from one to the next
+constexpr int STEP_N = 8;   // columns from one pair to the next
+constexpr int VC = 2;       // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
@@ -114,7 +112,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = int[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
+// start at multiples.
 struct Shared {
     alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -124,7 +123,7 @@ struct Shared {
 };
 static_assert(sizeof(Shared) == 215040, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
+// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -148,10 +147,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -171,128 +168,96 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     return bytes;
 }
 
-// A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
-// expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+// The address of what lies in shared memory, as PTX takes it.
+__device__ __forceinline__ unsigned shared_address(const void* shared)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
-// TMA, too, sees the barriers that this thread has initialised.
+// An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
+// told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
+// too; a barrier of the block comes before any use.
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+// Arrive; likewise, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-
-// Arrive, and let the phase expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
+                 ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// Wait for the end of a phase of this parity. Of a barrier's phases the first has parity 0; the one before it, of
-// parity 1, counts as complete.
+// Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
+// it, of parity 1, counts as complete.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
-        "@done bra waited;\n"
-        "bra again;\n"
-        "waited:\n"
-        "}\n" ::"r"(at), "r"(parity)
-        : "memory");
+    asm volatile("{ .reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
-// Whatever it reads or writes may be touched from here on.
-__device__ __forceinline__ void grid_dependency_wait()
+// This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
+// is there; and let the next one start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
+// at `barrier`; what lies outside of the tensor becomes zeros.
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
 {
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4}], [%2];"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
 }
 
-// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
-__device__ __forceinline__ void launch_dependents()
-{
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
-// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
-// `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
-{
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1)
-                 : "memory");
-}
-
-// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
+// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
+// they are in it, as many as it lacks. All of its warps call it.
 template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec()
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-// Take registers from the pool, up to COUNT a thread, once it has as many.
+__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
+__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
-// Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
-// units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
-// hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
-// groups of 8 lines, `stride` bytes apart, and swizzled it has no use for `leading`.
+// The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
+// 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
+// bytes TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a
+// line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
+// swizzled it has no use for `leading`.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
 {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
-           static_cast<unsigned long long>(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
+           static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
 }
 
-// Before the first product, and again where other code has written to the registers of its sums since.
-__device__ __forceinline__ void wgmma_fence()
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-// Close the group of products since the last commit.
-__device__ __forceinline__ void wgmma_commit()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-// Wait until at most the N newest groups are under way. Until then nobody may touch their sums, nor write what they read.
+// Products are asynchronous, in groups. A fence comes before the first one, and again where other code has written to
+// the registers of its sums since; a commit closes the group of products since the last commit. After a wait at most
+// the N newest groups are under way: nobody may touch the sums of these, nor write what they read.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-}
+__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+
+// A thread's sums of an instruction, which adds to them, 4 at a time.
+#define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])
 
 // d = a * b, plus d where it is to `accumulate`; 64 x 256 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n256k32_s8(int (&d)[128], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n256k32_s8(int (&d)[128], unsigned long long a, unsigned long long b,
+                                                    bool accumulate)
 {
     asm volatile(
-        "{\n"
-        ".reg .pred p;\n"
-        "setp.ne.b32 p, %130, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %130, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -302,30 +267,18 @@ __device__ __forceinline__ void wgmma_m64n256k32_s8(int (&d)[128], unsigned long
         "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
         "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
         "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
-        "%128, %129, p;\n"
-        "}\n"
-        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7]),
-          "+r"(d[8]), "+r"(d[9]), "+r"(d[10]), "+r"(d[11]), "+r"(d[12]), "+r"(d[13]), "+r"(d[14]), "+r"(d[15]),
-          "+r"(d[16]), "+r"(d[17]), "+r"(d[18]), "+r"(d[19]), "+r"(d[20]), "+r"(d[21]), "+r"(d[22]), "+r"(d[23]),
-          "+r"(d[24]), "+r"(d[25]), "+r"(d[26]), "+r"(d[27]), "+r"(d[28]), "+r"(d[29]), "+r"(d[30]), "+r"(d[31]),
-          "+r"(d[32]), "+r"(d[33]), "+r"(d[34]), "+r"(d[35]), "+r"(d[36]), "+r"(d[37]), "+r"(d[38]), "+r"(d[39]),
-          "+r"(d[40]), "+r"(d[41]), "+r"(d[42]), "+r"(d[43]), "+r"(d[44]), "+r"(d[45]), "+r"(d[46]), "+r"(d[47]),
-          "+r"(d[48]), "+r"(d[49]), "+r"(d[50]), "+r"(d[51]), "+r"(d[52]), "+r"(d[53]), "+r"(d[54]), "+r"(d[55]),
-          "+r"(d[56]), "+r"(d[57]), "+r"(d[58]), "+r"(d[59]), "+r"(d[60]), "+r"(d[61]), "+r"(d[62]), "+r"(d[63]),
-          "+r"(d[64]), "+r"(d[65]), "+r"(d[66]), "+r"(d[67]), "+r"(d[68]), "+r"(d[69]), "+r"(d[70]), "+r"(d[71]),
-          "+r"(d[72]), "+r"(d[73]), "+r"(d[74]), "+r"(d[75]), "+r"(d[76]), "+r"(d[77]), "+r"(d[78]), "+r"(d[79]),
-          "+r"(d[80]), "+r"(d[81]), "+r"(d[82]), "+r"(d[83]), "+r"(d[84]), "+r"(d[85]), "+r"(d[86]), "+r"(d[87]),
-          "+r"(d[88]), "+r"(d[89]), "+r"(d[90]), "+r"(d[91]), "+r"(d[92]), "+r"(d[93]), "+r"(d[94]), "+r"(d[95]),
-          "+r"(d[96]), "+r"(d[97]), "+r"(d[98]), "+r"(d[99]), "+r"(d[100]), "+r"(d[101]), "+r"(d[102]), "+r"(d[103]),
-          "+r"(d[104]), "+r"(d[105]), "+r"(d[106]), "+r"(d[107]), "+r"(d[108]), "+r"(d[109]), "+r"(d[110]), "+r"(d[111]),
-          "+r"(d[112]), "+r"(d[113]), "+r"(d[114]), "+r"(d[115]), "+r"(d[116]), "+r"(d[117]), "+r"(d[118]), "+r"(d[119]),
-          "+r"(d[120]), "+r"(d[121]), "+r"(d[122]), "+r"(d[123]), "+r"(d[124]), "+r"(d[125]), "+r"(d[126]), "+r"(d[127])
+        "%128, %129, p; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
+          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76),
+          SUMS(80), SUMS(84), SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108), SUMS(112), SUMS(116),
+          SUMS(120), SUMS(124)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
+#undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
-// of A and B.
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
+// outside of A and B among them.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k)
 {
@@ -335,17 +288,20 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
-// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
-// what they read and sum up is the hardware's until wgmma_wait.
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
+// under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(signed char));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16, 8 * LINE_B * sizeof(signed char));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16,
+                                                                               8 * LINE_A * sizeof(signed char));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16,
+                                                                               8 * LINE_B * sizeof(signed char));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n256k32_s8(acc[i], a + i * 64 * LINE_A * sizeof(signed char) / 16 + k * sizeof(signed char) / 16, b + k * sizeof(signed char) / 16, true);
+            wgmma_m64n256k32_s8(acc[i], a + i * 64 * LINE_A * sizeof(signed char) / 16 + k * sizeof(signed char) / 16,
+                                b + k * sizeof(signed char) / 16, true);
     }
 }
 
@@ -366,8 +322,8 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements further apart
-// than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements
+// further apart than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     return m % 8 * PITCH_C + n;
@@ -391,7 +347,8 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int a
     return fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n) + bias_n;
 }
 
-// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may
+// be NaN.
 template <int N>
 __device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int m, int n, Vec<int, N> value, int valid)
 {
@@ -425,18 +382,20 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, Thre
     }
 }
 
-// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `columns` of each exist. The others become zeros.
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `columns` of each exist. The others
+// become zeros.
 __device__ __forceinline__ void load_rows(const BF16* c, Shape s, int columns, BF16* staged)
 {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = max(0, min(CN, columns));
-        for (int n = threadIdx.x % 32; n < CN; n += 32) staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
+        for (int n = threadIdx.x % 32; n < CN; n += 32)
+            staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
     }
 }
 
-// Stores the eight rows that a warp has staged to C, where they begin at `c`: `columns` of each exist. Neighbouring lanes write
-// neighbouring elements, for whole sectors of C's lines wherever these begin.
+// Stores the eight rows that a warp has staged to C, where they begin at `c`: `columns` of each exist. Neighbouring
+// lanes write neighbouring elements, for whole sectors of C's lines wherever these begin.
 __device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const BF16* staged)
 {
     #pragma unroll
@@ -453,7 +412,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_be61be06(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_b7da6bca(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -477,12 +436,12 @@ gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_be61be06(
 
     const Shape s{};
     Ring ring;
-    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;
+        if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
             load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
         }
         return;

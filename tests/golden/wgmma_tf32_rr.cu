@@ -1,6 +1,7 @@
-// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_cb04f301
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_34493ee7
 //
-//     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says;
+//                                                    beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  M x 1024, row-major, lda = 1024
 //     B  1024 x 512, row-major, ldb = 512
@@ -23,9 +24,7 @@
 namespace {
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
-struct alignas(64) TensorMap {
-    unsigned long long opaque[16];
-};
+struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
@@ -49,30 +48,28 @@ constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last war
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 8;                       // k of an instruction
 constexpr int MMAS_N = BN / (64 * CONSUMERS);   // instructions across a consumer's tile
-
-// Registers
-constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
-
-// Boxes of TMA
-constexpr int LINE_A = 32;  // floats of a line of A in shared memory
-constexpr int LINE_B = 32;  // floats of a line of B in shared memory
+constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Clusters
 constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
 constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
-// How C leaves registers
+// Shared memory
+constexpr int LINE_A = 32;                                 // floats of a line of A in shared memory
+constexpr int LINE_B = 32;                                 // floats of a line of B in shared memory
 constexpr int CM = 32;                                     // rows of C that leave at once, of a consumer's 64 columns
 constexpr int CN = 32;                                     // columns of these in a line of shared memory
-constexpr int C_STAGES = 1 + (MMAS_N * BM / CM % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
-constexpr int TM = CM / 4;                                 // rows of C that a thread has sums of, of a piece
-constexpr int TN = 2;                                      // columns of C that a thread has sums of, of each instruction
-constexpr int FM = 2;                                      // neighbouring rows among them
-constexpr int FN = 2;                                      // neighbouring columns among them
-constexpr int STEP_M = 8;                                  // rows from one pair to the next
-constexpr int STEP_N = 8;                                  // columns from one pair to the next
-constexpr int VC = 2;                                      // elements of an access to C
+constexpr int C_STAGES = 1 + (MMAS_N * BM / CM % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+
+// Registers to shared memory
+constexpr int TM = CM / 4;  // rows of C that a thread has sums of, of a piece
+constexpr int TN = 2;       // columns of C that a thread has sums of, of each instruction
+constexpr int FM = 2;       // neighbouring rows among them
+constexpr int FN = 2;       // neighbouring columns among them
+constexpr int STEP_M = 8;   // rows from one pair to the next
+constexpr int STEP_N = 8;   // columns from one pair to the next
+constexpr int VC = 2;       // elements of an access to C
 
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
@@ -102,7 +99,8 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
 // This thread's share of the sums: 64 x BM of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_N][BM / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
+// start at multiples.
 struct Shared {
     alignas(1024) float a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) float b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
@@ -113,7 +111,7 @@ struct Shared {
 };
 static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
+// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -128,10 +126,11 @@ struct Ring {
 // Fragments of B that an instruction takes from this thread, for one step of k.
 using Fragments = unsigned[MMAS_N][4];
 
-// The first of the two neighbouring columns of B that this thread multiplies, of the 64 of an instruction. wgmma takes them as rows g and
-// g + 8 of its warp's 16 (lane 4 g + t), but it does not matter which columns of B these are, as long as C's sums go to the same ones. This
-// choice avoids bank conflicts: half a warp reads chunks of 16 bytes whose numbers differ in bits 0 and 2, so that neither loads of
-// fragments, from four lines, nor stores of C, to every other one of eight lines, meet in a bank.
+// The first of the two neighbouring columns of B that this thread multiplies, of the 64 of an instruction. wgmma takes
+// them as rows g and g + 8 of its warp's 16 (lane 4 g + t), but it does not matter which columns of B these are, as
+// long as C's sums go to the same ones. This choice avoids bank conflicts: half a warp reads chunks of 16 bytes whose
+// numbers differ in bits 0 and 2, so that neither loads of fragments, from four lines, nor stores of C, to every other
+// one of eight lines, meet in a bank.
 __device__ __forceinline__ int fragment_row()
 {
     const int warp = threadIdx.x / 32 % 4, g = threadIdx.x % 32 / 4;
@@ -150,10 +149,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
-// that clusters that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
 {
@@ -173,56 +170,48 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     return bytes;
 }
 
-// A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
-// expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+// The address of what lies in shared memory, as PTX takes it.
+__device__ __forceinline__ unsigned shared_address(const void* shared)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
-// TMA, too, sees the barriers that this thread has initialised.
+// An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
+// told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
+// too; a barrier of the block comes before any use.
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive, and let the phase expect so many bytes more.
+// Arrive, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
+                 ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// Wait for the end of a phase of this parity. Of a barrier's phases the first has parity 0; the one before it, of
-// parity 1, counts as complete.
+// Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
+// it, of parity 1, counts as complete.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
-        "@done bra waited;\n"
-        "bra again;\n"
-        "waited:\n"
-        "}\n" ::"r"(at), "r"(parity)
-        : "memory");
+    asm volatile("{ .reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited. What this
-// thread has read before may be written by who has waited for that; what it has written is not to be read for that.
+// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited.
+// What this thread has read before may be written by who has waited for that; what it has written is not to be read
+// for that.
 __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile(
-        "{\n"
-        ".reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there];\n"
-        "}\n" ::"r"(at), "r"(rank)
-        : "memory");
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
+                 ::"r"(shared_address(barrier)), "r"(rank) : "memory");
 }
 
 // Which block of its cluster this is.
@@ -232,74 +221,58 @@ __device__ __forceinline__ unsigned cluster_rank()
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what they do after.
+
+// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what
+// they do after.
 __device__ __forceinline__ void cluster_sync()
 {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
-// Whatever it reads or writes may be touched from here on.
-__device__ __forceinline__ void grid_dependency_wait()
-{
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-}
+// This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
+// is there; and let the next one start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
-__device__ __forceinline__ void launch_dependents()
+// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
+// at `barrier`; what lies outside of the tensor becomes zeros.
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
 {
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
-// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
-// `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
-{
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1)
-                 : "memory");
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4}], [%2];"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
 }
 
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* shared, int c0, int c1)
+__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int c0, int c1)
 {
-    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
-                 ::"l"(map), "r"(from), "r"(c0), "r"(c1)
-                 : "memory");
+                 ::"l"(map), "r"(shared_address(from)), "r"(c0), "r"(c1) : "memory");
 }
 
-// Close the group of this thread's stores since the last commit.
-__device__ __forceinline__ void tma_store_commit()
-{
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-// Wait until all but the N newest groups of this thread have read shared memory, which may then be written again.
+// Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
+// shared memory, which may then be written again.
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
-// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is `shared` here, and
-// its bytes count at the barrier that it has where `barrier` is here, which must expect them.
-__device__ __forceinline__ void tma_load_multicast_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, unsigned short blocks)
+// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
+// here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
+__device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap* map, unsigned long long* barrier,
+                                                       int c0, int c1, unsigned short blocks)
 {
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%4, %5}], [%2], %3;"
-                 ::"r"(to), "l"(map), "r"(at), "h"(blocks), "r"(c0), "r"(c1)
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%4, %5}], [%2], %3;"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(c0), "r"(c1)
                  : "memory");
 }
 
-// Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
-__device__ __forceinline__ void fence_proxy_async()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
+// TMA and wgmma reach memory another way than threads do, the async proxy: they see what this thread has written to
+// shared memory, or waited for, only behind this fence.
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
@@ -307,60 +280,44 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
+// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
+// they are in it, as many as it lacks. All of its warps call it.
 template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec()
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-// Take registers from the pool, up to COUNT a thread, once it has as many.
+__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
+__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
-// Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
-// units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
-// hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
-// groups of 8 lines, `stride` bytes apart, and swizzled it has no use for `leading`.
+// The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
+// 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
+// bytes TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a
+// line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
+// swizzled it has no use for `leading`.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
 {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
-           static_cast<unsigned long long>(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
+           static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
 }
 
-// Before the first product, and again where other code has written to the registers of its sums since.
-__device__ __forceinline__ void wgmma_fence()
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-// Close the group of products since the last commit.
-__device__ __forceinline__ void wgmma_commit()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-// Wait until at most the N newest groups are under way. Until then nobody may touch their sums, nor write what they read.
+// Products are asynchronous, in groups. A fence comes before the first one, and again where other code has written to
+// the registers of its sums since; a commit closes the group of products since the last commit. After a wait at most
+// the N newest groups are under way: nobody may touch the sums of these, nor write what they read.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-}
+__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+
+// A thread's sums of an instruction, which adds to them, 4 at a time.
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
 
 // d = a * b, plus d where it is to `accumulate`; 64 x 256 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const unsigned (&a)[4], unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const unsigned (&a)[4], unsigned long long b,
+                                                        bool accumulate)
 {
     asm volatile(
-        "{\n"
-        ".reg .pred p;\n"
-        "setp.ne.b32 p, %133, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %133, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -370,30 +327,18 @@ __device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const u
         "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
         "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
         "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
-        "{%128, %129, %130, %131}, %132, p, 1, 1;\n"
-        "}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-          "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-          "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-          "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
-          "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
-          "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
-          "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
-          "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
-          "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
+        "{%128, %129, %130, %131}, %132, p, 1, 1; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
+          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76),
+          SUMS(80), SUMS(84), SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108), SUMS(112), SUMS(116),
+          SUMS(120), SUMS(124)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)));
 }
+#undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The bytes of
-// A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
+// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The
+// bytes of A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k, int rank)
 {
@@ -402,28 +347,36 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
     const int part = rank * PART_B;  // the first line that this block brings
     #pragma unroll
-    for (int at = 0; at < BN; at += LINE_B) tma_load_multicast_2d(shared.b[stage] + at * BK + part * LINE_B, map_b, full, tile.n + at, k + part, (1 << CLUSTER) - 1);
+    for (int at = 0; at < BN; at += LINE_B)
+        tma_load_multicast_2d(shared.b[stage] + at * BK + part * LINE_B, map_b, full, tile.n + at, k + part,
+                              (1 << CLUSTER) - 1);
 }
 
-// This thread's fragment of the 64 columns of B from `first` on in a tile: in lane 4 g + t two neighbours at k + t, and both at k + t + 4.
+// This thread's fragment of the 64 columns of B from `first` on in a tile: in lane 4 g + t two neighbours at k + t, and
+// both at k + t + 4.
 __device__ __forceinline__ void load_fragment(const float* tile, int first, int k, unsigned (&fragment)[4])
 {
     const int row = fragment_row(), t = threadIdx.x % 4;
     const float* const lines = tile + ((first + row) / LINE_B * BK + k + t) * LINE_B;
     #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int line = 4 * half + t;  // of the eight, after which a swizzle repeats: it permutes chunks of four elements
+        // of the eight, after which a swizzle repeats: it permutes chunks of four elements
+        const int line = 4 * half + t;
         const Vec<2> two = load<2>(lines + 4 * half * LINE_B + ((row % LINE_B / 4) ^ line) * 4 + row % 4);
         fragment[2 * half] = __float_as_uint(two.at[0]);
         fragment[2 * half + 1] = __float_as_uint(two.at[1]);
     }
 }
 
-// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the MMAS_N * 64 columns of B from `first` on. The products go on when this
-// returns: what they read, `fragments` among it, and what they sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments, Accumulators& acc)
+// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the MMAS_N * 64 columns of B from `first` on.
+// The products are still under way as this returns: what they read, `fragments` among it, and what they sum up is the
+// hardware's until wgmma_wait.
+__device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments,
+                                              Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage], 16, 8 * LINE_A * sizeof(float)) + k * sizeof(float) / 16;
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage], 16,
+                                                                         8 * LINE_A * sizeof(float))
+                                                                         + k * sizeof(float) / 16;
     #pragma unroll
     for (int i = 0; i < MMAS_N; ++i) load_fragment(shared.b[stage], first + i * 64, k, fragments[i]);
     wgmma_fence();
@@ -432,8 +385,8 @@ __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, i
     wgmma_commit();
 }
 
-// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end together, so
-// that a thread for each block may tell.
+// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end
+// together, so that a thread for each block may tell.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
     const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
@@ -451,9 +404,9 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BM / 2], int pi
     }
 }
 
-// Where an element of a piece lies in shared memory. TMA has chunks of 16 bytes trade places within a line, by XOR with the
-// line's number: so the eight lines that a warp writes at once lie in banks of their own. Boxes of
-// CM lines lie one behind the other.
+// Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
+// line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
+// Boxes of CM lines lie one behind the other.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
@@ -470,7 +423,8 @@ __device__ __forceinline__ float exp2_approx(float x)
 }
 #endif  // __CUDACC__
 
-// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at most.
+// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at
+// most.
 __device__ __forceinline__ float gelu(float x)
 {
     const float t = fminf(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
@@ -541,7 +495,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_cb04f301(
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_34493ee7(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -567,13 +521,13 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_cb04f301(
     const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
     const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
     Ring ring;
-    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;
+        if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
-                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
                 load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
             }
         }
@@ -588,7 +542,8 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_cb04f301(
     for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
-        Fragments fragments[2];  // of a step of k, and of the next one, which is loaded while the products of the first go on
+        // of a step of k, and of the next one, which is loaded while the products of the first go on
+        Fragments fragments[2];
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
@@ -615,7 +570,8 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_cb04f301(
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {
                         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(float));
-                        for (int at = 0; at < 64; at += CN) tma_load_2d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m);
+                        for (int at = 0; at < 64; at += CN)
+                            tma_load_2d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m);
                     }
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                     c_parity ^= 1;
@@ -632,5 +588,5 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_cb04f301(
         }
     }
     cluster_sync();  // no block exits while another may arrive at its barriers
-    if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }

@@ -1,6 +1,8 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98
+// gemm_u8s8s8_rr_Mx512x100_sm90_8771c004
 //
-//     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n      acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
+//     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores;
+//     beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  M x 100, row-major, lda = 100
 //     B  100 x 512, row-major, ldb = 512
@@ -17,11 +19,12 @@
 // Stores  C leaves through shared memory, by TMA
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 107520 bytes of dynamic shared memory
-// Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other operand,
-//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98_prepare_a_kernel writes before,
-//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98_prepare_b_kernel writes before,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98_sum_a_kernel writes before,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98_sum_b_kernel writes before,
+// Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other
+// operand,
+//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_prepare_a_kernel writes before,
+//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_prepare_b_kernel writes before,
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_sum_a_kernel writes before,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_sum_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x512x100' --types u8,s8,s8 --layout rr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set BN=64
@@ -35,9 +38,7 @@ __device__ __forceinline__ signed char saturated_s8(float value)
 }
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
-struct alignas(64) TensorMap {
-    unsigned long long opaque[16];
-};
+struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
@@ -60,25 +61,23 @@ constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last war
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
-// Registers
-constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
-
-// Boxes of TMA
-constexpr int LINE_A = 128;  // elements of a line of A in shared memory
-constexpr int LINE_B = 128;  // elements of a line of B in shared memory
-
-// How C leaves registers
+// Shared memory
+constexpr int LINE_A = 128;                                // elements of a line of A in shared memory
+constexpr int LINE_B = 128;                                // elements of a line of B in shared memory
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
-constexpr int TM = 2;                                      // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;                                 // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;                                      // neighbouring rows among them
-constexpr int FN = 2;                                      // neighbouring columns among them
-constexpr int STEP_M = 8;                                  // rows from one to the next
-constexpr int STEP_N = 8;                                  // columns from one pair to the next
-constexpr int VC = 2;                                      // elements of an access to C
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+
+// Registers to shared memory
+constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;       // neighbouring rows among them
+constexpr int FN = 2;       // neighbouring columns among them
+constexpr int STEP_M = 8;   // rows from one to the next
+constexpr int STEP_N = 8;   // columns from one pair to the next
+constexpr int VC = 2;       // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
@@ -107,7 +106,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = int[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
+// start at multiples.
 struct Shared {
     alignas(1024) unsigned char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -118,7 +118,7 @@ struct Shared {
 };
 static_assert(sizeof(Shared) == 107520, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
+// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -142,10 +142,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -165,101 +163,77 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     return bytes;
 }
 
-// A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
-// expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+// The address of what lies in shared memory, as PTX takes it.
+__device__ __forceinline__ unsigned shared_address(const void* shared)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
-// TMA, too, sees the barriers that this thread has initialised.
+// An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
+// told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
+// too; a barrier of the block comes before any use.
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+// Arrive; likewise, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-
-// Arrive, and let the phase expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
+                 ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// Wait for the end of a phase of this parity. Of a barrier's phases the first has parity 0; the one before it, of
-// parity 1, counts as complete.
+// Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
+// it, of parity 1, counts as complete.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
-        "@done bra waited;\n"
-        "bra again;\n"
-        "waited:\n"
-        "}\n" ::"r"(at), "r"(parity)
-        : "memory");
+    asm volatile("{ .reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
-// Whatever it reads or writes may be touched from here on.
-__device__ __forceinline__ void grid_dependency_wait()
-{
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-}
+// This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
+// is there; and let the next one start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
-__device__ __forceinline__ void launch_dependents()
+// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
+// at `barrier`; what lies outside of the tensor becomes zeros.
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
 {
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
-// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
-// `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
-{
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1)
-                 : "memory");
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4}], [%2];"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
 }
 
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* shared, int c0, int c1)
+__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int c0, int c1)
 {
-    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
-                 ::"l"(map), "r"(from), "r"(c0), "r"(c1)
-                 : "memory");
+                 ::"l"(map), "r"(shared_address(from)), "r"(c0), "r"(c1) : "memory");
 }
 
-// Close the group of this thread's stores since the last commit.
-__device__ __forceinline__ void tma_store_commit()
-{
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-// Wait until all but the N newest groups of this thread have read shared memory, which may then be written again.
+// Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
+// shared memory, which may then be written again.
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
-// Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
-__device__ __forceinline__ void fence_proxy_async()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
+// TMA and wgmma reach memory another way than threads do, the async proxy: they see what this thread has written to
+// shared memory, or waited for, only behind this fence.
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
@@ -267,75 +241,56 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
+// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
+// they are in it, as many as it lacks. All of its warps call it.
 template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec()
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-// Take registers from the pool, up to COUNT a thread, once it has as many.
+__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
+__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
-// Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
-// units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
-// hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
-// groups of 8 lines, `stride` bytes apart, and swizzled it has no use for `leading`.
+// The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
+// 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
+// bytes TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a
+// line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
+// swizzled it has no use for `leading`.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
 {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
-           static_cast<unsigned long long>(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
+           static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
 }
 
-// Before the first product, and again where other code has written to the registers of its sums since.
-__device__ __forceinline__ void wgmma_fence()
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-// Close the group of products since the last commit.
-__device__ __forceinline__ void wgmma_commit()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-// Wait until at most the N newest groups are under way. Until then nobody may touch their sums, nor write what they read.
+// Products are asynchronous, in groups. A fence comes before the first one, and again where other code has written to
+// the registers of its sums since; a commit closes the group of products since the last commit. After a wait at most
+// the N newest groups are under way: nobody may touch the sums of these, nor write what they read.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-}
+__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+
+// A thread's sums of an instruction, which adds to them, 4 at a time.
+#define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])
 
 // d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_u8s8(int (&d)[32], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n64k32_u8s8(int (&d)[32], unsigned long long a, unsigned long long b,
+                                                     bool accumulate)
 {
     asm volatile(
-        "{\n"
-        ".reg .pred p;\n"
-        "setp.ne.b32 p, %34, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k32.s32.u8.s8 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p;\n"
-        "}\n"
-        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7]),
-          "+r"(d[8]), "+r"(d[9]), "+r"(d[10]), "+r"(d[11]), "+r"(d[12]), "+r"(d[13]), "+r"(d[14]), "+r"(d[15]),
-          "+r"(d[16]), "+r"(d[17]), "+r"(d[18]), "+r"(d[19]), "+r"(d[20]), "+r"(d[21]), "+r"(d[22]), "+r"(d[23]),
-          "+r"(d[24]), "+r"(d[25]), "+r"(d[26]), "+r"(d[27]), "+r"(d[28]), "+r"(d[29]), "+r"(d[30]), "+r"(d[31])
+        "%32, %33, p; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
+#undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
-// of A and B.
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
+// outside of A and B among them.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k)
 {
@@ -345,17 +300,21 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
-// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
-// what they read and sum up is the hardware's until wgmma_wait.
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
+// under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(unsigned char)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(unsigned char));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16, 8 * LINE_B * sizeof(signed char));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(unsigned char)>(shared.a[stage] + first * LINE_A, 16,
+                                                                                 8 * LINE_A * sizeof(unsigned char));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16,
+                                                                               8 * LINE_B * sizeof(signed char));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n64k32_u8s8(acc[i], a + i * 64 * LINE_A * sizeof(unsigned char) / 16 + k * sizeof(unsigned char) / 16, b + k * sizeof(signed char) / 16, true);
+            wgmma_m64n64k32_u8s8(acc[i],
+                                 a + i * 64 * LINE_A * sizeof(unsigned char) / 16 + k * sizeof(unsigned char) / 16,
+                                 b + k * sizeof(signed char) / 16, true);
     }
 }
 
@@ -376,8 +335,8 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
     }
 }
 
-// Where an element of a piece lies in shared memory. TMA has chunks of 16 bytes trade places within a line, by XOR with the
-// line's number: so the eight lines that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
+// line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     constexpr int CHUNK = 16 / sizeof(signed char), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
@@ -402,31 +361,38 @@ struct Epilogue {
 
 // C's new element in row m and column n; c is the old one, or 0 where beta = 0:
 // alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
-__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, int acc, int row_sum, int column_sum, float c)
+__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, int acc, int row_sum,
+                                          int column_sum, float c)
 {
     const float bias_n = e.bias_n[n];
     const float scale_m = e.scale_m[m];
     const float scale_n = e.scale_n[n];
     const int zero_m = e.zero_m[m];
     const int zero_b = e.zero_b[0];
-    return fmaf(e.beta, c, e.alpha * multiply_subtract(row_sum, zero_b, multiply_subtract(zero_m, multiply_subtract(s.K, zero_b, column_sum), acc)) * scale_m * scale_n) + bias_n;
+    return fmaf(e.beta, c,
+                e.alpha * multiply_subtract(row_sum, zero_b,
+                                            multiply_subtract(zero_m, multiply_subtract(s.K, zero_b, column_sum),
+                                                              acc)) * scale_m * scale_n) + bias_n;
 }
 
 // N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(signed char* to, const Epilogue& e, Shape s, int m, int n, Vec<int, N> value, int row_sum, Vec<int, N> column_sum)
+__device__ __forceinline__ void store_results(signed char* to, const Epilogue& e, Shape s, int m, int n, Vec<int,
+                                              N> value, int row_sum, Vec<int, N> column_sum)
 {
     Vec<signed char, N> old = {};
     if (e.beta != 0.0f) old = load<N>(to);
     Vec<signed char, N> stored;
     #pragma unroll
-    for (int i = 0; i < N; ++i) stored.at[i] = saturated_s8(epilogue(e, s, m, n + i, value.at[i], row_sum, column_sum.at[i], old.at[i]));
+    for (int i = 0; i < N; ++i)
+        stored.at[i] = saturated_s8(epilogue(e, s, m, n + i, value.at[i], row_sum, column_sum.at[i], old.at[i]));
     store<N>(to, stored);
 }
 
 // The i-th of this thread's TM rows of C, for those elements that exist.
 __device__ __forceinline__ void store_row(signed char* tile, Shape s, int rows, ThreadOrigin thread, int i,
-                                          const int (&sums)[TN], int row_sum, const int (&column_sums)[TN], const Epilogue& e)
+                                          const int (&sums)[TN], int row_sum, const int (&column_sums)[TN],
+                                          const Epilogue& e)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
     if (m >= rows) return;
@@ -445,7 +411,8 @@ __device__ __forceinline__ void store_row(signed char* tile, Shape s, int rows, 
 
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(signed char* tile, Shape s, int rows, ThreadOrigin thread,
-                                        const int (&sums)[TM][TN], const int (&row_sums)[TM], const int (&column_sums)[TN], const Epilogue& e)
+                                        const int (&sums)[TM][TN], const int (&row_sums)[TM],
+                                        const int (&column_sums)[TN], const Epilogue& e)
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], row_sums[i], column_sums, e);
@@ -480,7 +447,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M)
@@ -508,7 +475,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -543,7 +510,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M)
@@ -562,14 +529,15 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98_sum_a_kernel(
             #pragma unroll
             for (int i = 0; i < 16; ++i) sum += static_cast<unsigned>(chunk.at[i]);
         }
-        for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);  // of all lanes
+        // of all lanes
+        for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
         if (lane == 0 && line < lines) sums_a[line] = static_cast<int>(sum);
     }
 }
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b)
 {
@@ -587,13 +555,14 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98_sum_b_kernel(
             #pragma unroll
             for (int i = 0; i < 16; ++i) sum += static_cast<unsigned>(chunk.at[i]);
         }
-        for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);  // of all lanes
+        // of all lanes
+        for (int distance = 4; distance > 0; distance /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, distance);
         if (lane == 0 && line < lines) sums_b[line] = static_cast<int>(sum);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98(
+gemm_u8s8s8_rr_Mx512x100_sm90_8771c004(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -624,13 +593,13 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98(
     const Shape s{M};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
-    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;
+        if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
-                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
                 load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
             }
         }
@@ -690,5 +659,5 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c436bb98(
             }
         }
     }
-    if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }

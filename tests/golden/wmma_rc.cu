@@ -1,6 +1,7 @@
-// gemm_bf16_rc_512x512x512_sm90_625e4faf
+// gemm_bf16_rc_512x512x512_sm90_fb05abf0
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
+//                                       alpha = 0 reads A and B
 //
 //     A  512 x 512, row-major, lda = 512
 //     B  512 x 512, column-major, ldb = 512
@@ -75,7 +76,8 @@ using TileA = BF16[BM][PITCH_A];  // A's tile in shared memory: [m][k]
 using TileB = BF16[BN][PITCH_B];  // B's tile in shared memory: [n][k]
 
 #ifdef __CUDACC__
-// Fragments of a warp's product of 16 x 16 x 16. Which lane has which element is left open: only the functions below know.
+// Fragments of a warp's product of 16 x 16 x 16. Which lane has which element is left open: only the functions below
+// know.
 struct FragmentA {
     unsigned registers[4];
 };
@@ -111,9 +113,12 @@ __device__ __forceinline__ void wmma_row_col_bf16(Accumulator& d, const Fragment
 {
     asm volatile(
         "wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3, %4, %5, %6, %7};"
-        : "+f"(d.registers[0]), "+f"(d.registers[1]), "+f"(d.registers[2]), "+f"(d.registers[3]), "+f"(d.registers[4]), "+f"(d.registers[5]), "+f"(d.registers[6]), "+f"(d.registers[7])
-        : "r"(a.registers[0]), "r"(a.registers[1]), "r"(a.registers[2]), "r"(a.registers[3]), "r"(b.registers[0]), "r"(b.registers[1]), "r"(b.registers[2]), "r"(b.registers[3]));
+        "{%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, "
+        "{%12, %13, %14, %15}, {%0, %1, %2, %3, %4, %5, %6, %7};"
+        : "+f"(d.registers[0]), "+f"(d.registers[1]), "+f"(d.registers[2]), "+f"(d.registers[3]), "+f"(d.registers[4]),
+            "+f"(d.registers[5]), "+f"(d.registers[6]), "+f"(d.registers[7])
+        : "r"(a.registers[0]), "r"(a.registers[1]), "r"(a.registers[2]), "r"(a.registers[3]), "r"(b.registers[0]),
+        "r"(b.registers[1]), "r"(b.registers[2]), "r"(b.registers[3]));
 }
 
 // The 16 rows of d to shared memory, `ld` floats apart: 4 divides that, and 32 bytes the first one's address.
@@ -122,7 +127,8 @@ __device__ __forceinline__ void wmma_store(float* rows, const Accumulator& d, in
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(rows));
     asm volatile("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8}, %9;"
                  :
-                 : "r"(to), "f"(d.registers[0]), "f"(d.registers[1]), "f"(d.registers[2]), "f"(d.registers[3]), "f"(d.registers[4]), "f"(d.registers[5]), "f"(d.registers[6]), "f"(d.registers[7]), "r"(ld)
+                 : "r"(to), "f"(d.registers[0]), "f"(d.registers[1]), "f"(d.registers[2]), "f"(d.registers[3]),
+                     "f"(d.registers[4]), "f"(d.registers[5]), "f"(d.registers[6]), "f"(d.registers[7]), "r"(ld)
                  : "memory");
 }
 #endif  // __CUDACC__
@@ -150,7 +156,7 @@ __device__ __forceinline__ void copy_b(const BF16* B, Shape s, int tile_n, int t
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_512x512x512_sm90_625e4faf(
+gemm_bf16_rc_512x512x512_sm90_fb05abf0(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -199,7 +205,8 @@ gemm_bf16_rc_512x512x512_sm90_625e4faf(
                 const int m = tile_m + warp_m + 16 * i + row, n = tile_n + warp_n + 16 * j + column;
                 const float acc_mn = sums[warp][row][column];
                 BF16* const to = C + Offset(m) * s.ldc + n;
-                *to = BF16(beta == 0.0f ? alpha * acc_mn : fmaf(beta, *to, alpha * acc_mn));  // beta = 0 leaves C unread
+                // beta = 0 leaves C unread
+                *to = BF16(beta == 0.0f ? alpha * acc_mn : fmaf(beta, *to, alpha * acc_mn));
             }
             __syncwarp();  // no lane reads these sums any more
         }

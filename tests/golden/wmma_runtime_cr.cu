@@ -1,13 +1,16 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_abe7bff6
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_04f82700
 //
-//     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; A f16, B f16, C f32;
+//                                                              sums in f32 on tensor cores; beta = 0 never reads C;
+//                                                              alpha = 0 reads A and B
 //     for each of a batch's products
 //
 //     A  M x 200, column-major, lda at run time, stride_a at run time
 //     B  200 x 320, row-major, ldb = 320, stride_b = 64000
 //     C  M x 320, row-major, ldc = 320, stride_c at run time
 //     bias_n  320 elements, one a column of C; the same for all products
-//     row_amax  M elements, one a row of C: the largest |x| of its row_amax(x), NaN where one is NaN; another for each product
+//     row_amax  M elements, one a row of C: the largest |x| of its row_amax(x), NaN where one is NaN;
+//               another for each product
 //
 // Block   64 x 64 of C by 128 threads, in k tiles of 16, 9728 bytes of shared memory
 // Warp    32 x 32 of C: for each 16 k 4 products of 16 x 16 x 16
@@ -27,7 +30,8 @@ struct F16 {
     unsigned short bits;
 };
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
+// next).
 // Those that are constants fold into the code.
 struct Shape {
     int M;
@@ -69,7 +73,8 @@ using TileA = F16[BK][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = F16[BK][PITCH_B];  // B's tile in shared memory: [k][n]
 
 #ifdef __CUDACC__
-// Fragments of a warp's product of 16 x 16 x 16. Which lane has which element is left open: only the functions below know.
+// Fragments of a warp's product of 16 x 16 x 16. Which lane has which element is left open: only the functions below
+// know.
 struct FragmentA {
     unsigned registers[8];
 };
@@ -85,7 +90,8 @@ __device__ __forceinline__ void wmma_load_a_col(FragmentA& a, const void* column
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(columns));
     asm volatile("wmma.load.a.sync.aligned.col.m16n16k16.shared.f16 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8], %9;"
-                 : "=r"(a.registers[0]), "=r"(a.registers[1]), "=r"(a.registers[2]), "=r"(a.registers[3]), "=r"(a.registers[4]), "=r"(a.registers[5]), "=r"(a.registers[6]), "=r"(a.registers[7])
+                 : "=r"(a.registers[0]), "=r"(a.registers[1]), "=r"(a.registers[2]), "=r"(a.registers[3]),
+                     "=r"(a.registers[4]), "=r"(a.registers[5]), "=r"(a.registers[6]), "=r"(a.registers[7])
                  : "r"(from), "r"(ld)
                  : "memory");
 }
@@ -95,7 +101,8 @@ __device__ __forceinline__ void wmma_load_b_row(FragmentB& b, const void* rows, 
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(rows));
     asm volatile("wmma.load.b.sync.aligned.row.m16n16k16.shared.f16 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8], %9;"
-                 : "=r"(b.registers[0]), "=r"(b.registers[1]), "=r"(b.registers[2]), "=r"(b.registers[3]), "=r"(b.registers[4]), "=r"(b.registers[5]), "=r"(b.registers[6]), "=r"(b.registers[7])
+                 : "=r"(b.registers[0]), "=r"(b.registers[1]), "=r"(b.registers[2]), "=r"(b.registers[3]),
+                     "=r"(b.registers[4]), "=r"(b.registers[5]), "=r"(b.registers[6]), "=r"(b.registers[7])
                  : "r"(from), "r"(ld)
                  : "memory");
 }
@@ -105,9 +112,14 @@ __device__ __forceinline__ void wmma_col_row_f16(Accumulator& d, const FragmentA
 {
     asm volatile(
         "wmma.mma.sync.aligned.col.row.m16n16k16.f32.f32 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11, %12, %13, %14, %15}, {%16, %17, %18, %19, %20, %21, %22, %23}, {%0, %1, %2, %3, %4, %5, %6, %7};"
-        : "+f"(d.registers[0]), "+f"(d.registers[1]), "+f"(d.registers[2]), "+f"(d.registers[3]), "+f"(d.registers[4]), "+f"(d.registers[5]), "+f"(d.registers[6]), "+f"(d.registers[7])
-        : "r"(a.registers[0]), "r"(a.registers[1]), "r"(a.registers[2]), "r"(a.registers[3]), "r"(a.registers[4]), "r"(a.registers[5]), "r"(a.registers[6]), "r"(a.registers[7]), "r"(b.registers[0]), "r"(b.registers[1]), "r"(b.registers[2]), "r"(b.registers[3]), "r"(b.registers[4]), "r"(b.registers[5]), "r"(b.registers[6]), "r"(b.registers[7]));
+        "{%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11, %12, %13, %14, %15}, "
+        "{%16, %17, %18, %19, %20, %21, %22, %23}, {%0, %1, %2, %3, %4, %5, %6, %7};"
+        : "+f"(d.registers[0]), "+f"(d.registers[1]), "+f"(d.registers[2]), "+f"(d.registers[3]), "+f"(d.registers[4]),
+            "+f"(d.registers[5]), "+f"(d.registers[6]), "+f"(d.registers[7])
+        : "r"(a.registers[0]), "r"(a.registers[1]), "r"(a.registers[2]), "r"(a.registers[3]), "r"(a.registers[4]),
+        "r"(a.registers[5]), "r"(a.registers[6]), "r"(a.registers[7]), "r"(b.registers[0]), "r"(b.registers[1]),
+        "r"(b.registers[2]), "r"(b.registers[3]), "r"(b.registers[4]), "r"(b.registers[5]), "r"(b.registers[6]),
+        "r"(b.registers[7]));
 }
 
 // The 16 rows of d to shared memory, `ld` floats apart: 4 divides that, and 32 bytes the first one's address.
@@ -116,12 +128,14 @@ __device__ __forceinline__ void wmma_store(float* rows, const Accumulator& d, in
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(rows));
     asm volatile("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8}, %9;"
                  :
-                 : "r"(to), "f"(d.registers[0]), "f"(d.registers[1]), "f"(d.registers[2]), "f"(d.registers[3]), "f"(d.registers[4]), "f"(d.registers[5]), "f"(d.registers[6]), "f"(d.registers[7]), "r"(ld)
+                 : "r"(to), "f"(d.registers[0]), "f"(d.registers[1]), "f"(d.registers[2]), "f"(d.registers[3]),
+                     "f"(d.registers[4]), "f"(d.registers[5]), "f"(d.registers[6]), "f"(d.registers[7]), "r"(ld)
                  : "memory");
 }
 #endif  // __CUDACC__
 
-// This thread's elements of A's tile from `m` and `k` on, neighbours' side by side; beyond an edge of A there are zeros.
+// This thread's elements of A's tile from `m` and `k` on, neighbours' side by side; beyond an edge of A there are
+// zeros.
 __device__ __forceinline__ void copy_a(const F16* A, Shape s, int tile_m, int tile_k, TileA& shared)
 {
     for (int i = threadIdx.x; i < BK * BM; i += THREADS) {
@@ -131,7 +145,8 @@ __device__ __forceinline__ void copy_a(const F16* A, Shape s, int tile_m, int ti
     }
 }
 
-// This thread's elements of B's tile from `n` and `k` on, neighbours' side by side; beyond an edge of B there are zeros.
+// This thread's elements of B's tile from `n` and `k` on, neighbours' side by side; beyond an edge of B there are
+// zeros.
 __device__ __forceinline__ void copy_b(const F16* B, Shape s, int tile_n, int tile_k, TileB& shared)
 {
     for (int i = threadIdx.x; i < BK * BN; i += THREADS) {
@@ -165,7 +180,8 @@ __device__ __forceinline__ float exp2_approx(float x)
 }
 #endif  // __CUDACC__
 
-// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at most.
+// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at
+// most.
 __device__ __forceinline__ float gelu(float x)
 {
     const float t = fminf(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
@@ -205,7 +221,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_abe7bff6(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_04f82700(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     float* __restrict__ C,

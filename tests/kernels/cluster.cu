@@ -1,6 +1,7 @@
 /*# Two blocks of a cluster each bring a row of A to both, by a ring of two stages; C's rows are sums of these rows. #*/
 //% from "device/cluster.cu" import cluster, mbarrier_arrive_cluster, tma_multicast
 //% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "device/shared_address.cu" import shared_address
 //% from "device/mbarrier.cu" import mbarrier
 //% from "device/tma.cu" import tensor_map
 ${ tensor_map() }
@@ -9,6 +10,7 @@ struct Shared {
     unsigned long long full[2], empty[2];
 };
 
+${ shared_address() }
 ${ mbarrier() }
 ${ cluster() }
 ${ mbarrier_arrive_cluster() }

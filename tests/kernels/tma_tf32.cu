@@ -2,7 +2,9 @@
 //% from "device/mbarrier.cu" import mbarrier
 //% from "device/tma.cu" import tma, tensor_map
 //% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "device/shared_address.cu" import shared_address
 ${ tensor_map() }
+${ shared_address() }
 ${ mbarrier() }
 ${ tma() }
 ${ dynamic_shared(1024) }

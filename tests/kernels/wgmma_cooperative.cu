@@ -6,7 +6,9 @@
 //% from "device/wgmma.cu" import wgmma
 //% from "device/ldmatrix.cu" import ldmatrix
 //% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "device/shared_address.cu" import shared_address
 ${ tensor_map() }
+${ shared_address() }
 ${ mbarrier() }
 ${ tma((2,), (2,)) }
 ${ fence_proxy_async() }

@@ -3,8 +3,10 @@
 //% from "device/tma.cu" import fence_proxy_async
 //% from "device/wgmma.cu" import wgmma
 //% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "device/shared_address.cu" import shared_address
 ${ fence_proxy_async() }
 ${ dynamic_shared(1024) }
+${ shared_address() }
 ${ wgmma(instructions) }
 // Where chunk `chunk` of line `line` lies, of lines of `chunks`; groups of 8 lines lie one behind the other.
 __device__ int swizzled(int line, int chunk, int chunks)

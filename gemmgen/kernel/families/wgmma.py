@@ -40,7 +40,7 @@ from gemmgen.kernel.families.wgmma_operands import (
     swaps,
     taken,
 )
-from gemmgen.kernel.families.wgmma_view import WgmmaView, view_of
+from gemmgen.kernel.families.wgmma_view import WgmmaView, direct, view_of
 from gemmgen.kernel.notes import block, shared_tiles
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.kernel.source import DEPENDENT_LAUNCH
@@ -163,6 +163,8 @@ class WgmmaFamily(Family):
             names |= {"SPLIT"}
         if plan.launch.cluster == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
+        if direct(plan):
+            names |= {"TM", "TN", "FM", "FN", "STEP_M", "STEP_N", "VC"}
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
         return frozenset(names | ({"PITCH_C"} if staged(plan.problem) else {"C_STAGES"}))
 

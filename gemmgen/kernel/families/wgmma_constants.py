@@ -19,6 +19,9 @@ from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M
 
 PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
 BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: larger tiles were slower
+STAGED = "Shared memory"  # the heading of constants that say what lies there
+SUMS = "Registers to shared memory"
+OF_PIECES = frozenset({"CM", "CN", "C_STAGES", "PITCH_C"})
 BESIDE_TOTALS = 40  # likewise where half of the sums are touched once in many k tiles, and nothing spills
 
 
@@ -29,11 +32,11 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
     return (
         *_tiling(K_BYTES // problem.types.factors[0].size, bool(config.PINGPONG), swaps(config)),
         *_registers(config.CONSUMERS, f"{mmas(config)} * {sums_of_mma(problem, config)}", *_sets(problem, config)),
-        *_lines(a, elements),
-        *_lines(b, elements),
         *_clusters(a if a.shared else b),
         *_pieces(problem.types.compute.pieces),
         *_partial(problem.products if config.SPLIT > 1 else 0),
+        *_lines(a, elements),
+        *_lines(b, elements),
         *_results(piece_box(problem, config), feeds(config), staged(problem), problem.products),
     )
 
@@ -98,19 +101,19 @@ def _tiling(step: int, pingpong: bool, swapped: bool) -> tuple[Derived, ...]:
 @cache
 def _registers(consumers: int, sums: str, sets: int, beside: int) -> tuple[Derived, ...]:
     lines = (
-        ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "that a thread of the producer keeps"),
-        ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "that a consumer's thread has then"),
+        ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "registers that a thread of the producer keeps"),
+        ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "registers that a consumer's thread has then"),
         ("SUM_REGISTERS", f"{sums} * {sets}", "of a consumer's thread, for sums"),
         ("BESIDE_SUMS", str(beside), "of a consumer's thread, for all else"),
     )
-    return tuple(Derived(*line, group="Registers") for line in lines)
+    return tuple(Derived(*line) for line in lines)
 
 
 @cache
 def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
     return (
-        Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X} in shared memory", "Boxes of TMA"),
-        Derived(f"LINES_{x.X}", _box_lines(x), f"lines of a box of {x.X}: there are no more", "Boxes of TMA"),
+        Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X} in shared memory", STAGED),
+        Derived(f"LINES_{x.X}", _box_lines(x), f"lines of a box of {x.X}: there are no more", STAGED),
     )
 
 
@@ -160,7 +163,7 @@ def _results(box: tuple[int, int], feed: str, by_tma: bool, products: int) -> tu
     total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS + 16 * (SPLIT > 1)"
     lines = _swapped_piece(box) if swapped else _piece(box, 2 if feed else 1)
     return (
-        *(Derived(*line, group="How C leaves registers") for line in (*lines, VC)),
+        *(Derived(*line, group=STAGED if line[0] in OF_PIECES else SUMS) for line in (*lines, VC)),
         Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),
     )
 
@@ -200,7 +203,7 @@ def _swapped_piece(box: tuple[int, int]) -> tuple[Line, ...]:
 
 
 def _stages(pieces: str) -> Line:
-    meaning = "pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them"
+    meaning = "a consumer's pieces in shared memory: 2 of an even number"
     return "C_STAGES", f"1 + ({pieces} % 2 == 0)", meaning
 
 

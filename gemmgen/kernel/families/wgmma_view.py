@@ -11,6 +11,7 @@ from gemmgen.kernel.families.wgmma_operands import Operand, mapped, operands, ro
 from gemmgen.kernel.families.wgmma_walk import Walk, walk_of
 from gemmgen.kernel.plan import Plan
 from gemmgen.problem.pieces import Pieces
+from gemmgen.problem.types import Compute
 from gemmgen.problem.wgmma import Wgmma
 
 
@@ -27,6 +28,7 @@ class WgmmaView:
     pieces       how operands are split; None: they are not
     staged       TMA stores C from shared memory, else warps do
     loads_c      and brings what stood there before
+    direct       C is alpha * acc + beta * C, and no tile ends beyond it: sums go to shared memory as they are
     row_access   elements of C that a lane of these stores at once
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"; "" of a block alone
@@ -55,6 +57,7 @@ class WgmmaView:
     pieces: Pieces | None
     staged: bool
     loads_c: bool
+    direct: bool
     row_access: int
     cluster: int
     along: str
@@ -71,6 +74,11 @@ class WgmmaView:
     batched: bool
     group: int
     unread: tuple[str, ...]
+
+    @property
+    def vectors(self) -> bool:
+        """Whether other code than copies of operands moves vectors of elements."""
+        return not self.direct or bool(self.limited) or self.split
 
     @property
     def c_rank(self) -> int:
@@ -113,6 +121,17 @@ class WgmmaView:
         return self.a if self.swapped else self.b
 
 
+def direct(plan: Plan) -> bool:
+    """Whether a thread's sums become elements of C one like the other: there is no other epilogue, and no edge.
+
+    Integers, and tiles of one piece alone, are not among them: ptxas makes other code of these, which was not measured.
+    """
+    one, problem = cast(WgmmaConfig, plan.config), plan.problem
+    known = plan.constants["BN"] > plan.constants["CN"] and not problem.types.accumulator.is_integer
+    usual = known and not one.FROM_REGISTERS and problem.types.compute is not Compute.F16
+    return usual and staged(problem) and problem.epilogue.is_linear and plan.edges.isdisjoint({"M", "N"})
+
+
 def view_of(plan: Plan) -> WgmmaView:
     """The view of a plan of this family."""
     one, problem = cast(WgmmaConfig, plan.config), plan.problem
@@ -129,6 +148,7 @@ def view_of(plan: Plan) -> WgmmaView:
         pieces=problem.types.compute.pieces,
         staged=staged(problem),
         loads_c=staged(problem) and problem.epilogue.reads_c,
+        direct=direct(plan),
         row_access=row_access(problem),
         cluster=one.CLUSTER,
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",

@@ -133,7 +133,7 @@ STREAM_BUGS = (
     Bug("stream blocks' partials from the owner's on", "swapped index", STREAM, "stream_block - first + 1;",
         "stream_block - first;",
         (RACE_PARTIALS, VALUE, POISON)),
-    Bug("partials by the number of all blocks", "workspace", STREAM, "(blockIdx.x) - schedule.tiles, rank",
+    Bug("partials by the number of all blocks", "workspace", STREAM, "(blockIdx.x) - schedule.tiles,\n        rank",
         "(blockIdx.x), rank", BEYOND),
     Bug("partials two behind the end", "workspace", STREAM, PARTIALS, PARTIALS.replace("in_wave", "in_wave + 2"),
         (BESIDE_PARTIALS,)),

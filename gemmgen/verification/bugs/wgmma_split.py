@@ -23,9 +23,9 @@ NOT_MET = Diagnosis("race", "data race on shared memory")
 
 WGMMA_SPLIT_BUGS = (
     Bug("no fence before the semaphore", "fence", WGMMA_SPLIT,
-        "__threadfence();                                             // release", "// release", (RACE_PARTIALS,)),
+        "the count,\n        __threadfence();", "the count,", (RACE_PARTIALS,)),
     Bug("no fence after the semaphore", "fence", WGMMA_SPLIT,
-        "__threadfence();                                             // acquire", "// acquire", (RACE_PARTIALS,)),
+        "are visible now\n        __threadfence();", "are visible now", (RACE_PARTIALS,)),
     Bug("a consumer's partial may be on its way as the block counts", "named barrier", WGMMA_SPLIT,
         f"{MEET}  // all", "    // all", (RACE_PARTIALS, NOT_MET)),
     Bug("consumers do not wait for what the block is", "named barrier", WGMMA_SPLIT,

@@ -1,0 +1,110 @@
+"""Lines of rendered text that are too long: comments go on below, code is broken where a person would break it.
+
+Templates are written for the usual case; names of types, edges and batches make some of their lines longer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+WIDTH = 120
+UNBROKEN = ("// Made by ", "// Config ")  # what is copied or read back as a whole
+COMMENT = re.compile(r"( *)// (?=\S)")
+BRANCH = re.compile(r" *(?:for|if|while) \(")
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+OPERATOR = re.compile(r" (?:\+|\?|:|\|\||&&|\|) ")
+OPEN, CLOSE = "([{", ")]}"
+
+
+def fitted(text: str, width: int = WIDTH) -> str:
+    """`text` with no line longer than `width`, but for commands and names, which stay whole."""
+    if all(len(line) <= width for line in text.split("\n")):
+        return text
+    made: list[str] = []
+    lines = text.split("\n")[::-1]
+    while lines:
+        line = lines.pop()
+        if len(line) <= width or line.startswith(UNBROKEN):
+            made.append(line)
+        elif line.lstrip().startswith("//"):
+            first, rest = _broken_comment(line, width)
+            made.append(first)
+            _carry(rest, lines, first)
+        else:
+            broken = _broken_code(line, width)
+            if len(broken) == 1:  # nothing can be done
+                made.append(line)
+            else:
+                lines += broken[::-1]
+    return "\n".join(made)
+
+
+def _broken_comment(line: str, width: int) -> tuple[str, str]:
+    """(what fits, the words behind it)."""
+    end = max(line.rfind("; ", 0, width) + 1, 0) if line.startswith("//  ") else 0
+    end = end or line.rfind(" ", 0, width + 1)
+    return line[:end].rstrip(), line[end:].strip()
+
+
+def _carry(words: str, lines: list[str], first: str) -> None:
+    """Put what did not fit in front of the paragraph's next line, or on a line of its own."""
+    prefix = COMMENT.match(first)
+    following = COMMENT.match(lines[-1]) if lines else None
+    if prefix and following and prefix[0] == following[0] and not words.endswith((".", ":")):
+        lines[-1] = f"{prefix[0]}{words} {lines[-1][following.end() :]}"
+    else:
+        lines.append(f"{_hanging(first)}{words}")
+
+
+def _hanging(line: str) -> str:
+    """The beginning of a line that goes on from `line`: below its text, where a label stands before that."""
+    label = re.match(r"//( +\S.*?)? {2,}(?=\S)", line)
+    prefix = COMMENT.match(line)
+    if label and not line.startswith(" "):
+        return "//" + " " * (label.end() - 2)
+    return prefix[0] if prefix else "// "
+
+
+def _broken_code(line: str, width: int) -> list[str]:
+    """Two lines or more in place of one of code; [line] where it cannot be broken."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    masked = STRING.sub(lambda found: "s" * len(found[0]), line)
+    comment = masked.find("  // ")
+    if comment >= 0:
+        return [indent + line[comment + 2 :], line[:comment].rstrip()]
+    body = _end_of_head(masked) if BRANCH.match(line) else 0
+    if body and line[body:].strip() not in ("", "{"):
+        return [line[:body], f"{indent}    {line[body:].strip()}"]
+    found = [one for one in _places(masked, len(indent)) if len(indent) < one[1] <= width]
+    if not found:
+        return [line]
+    depth = min(one[0] for one in found)
+    _, at, column = max((one for one in found if one[0] == depth), key=lambda one: one[1])
+    return [line[:at].rstrip(), " " * column + line[at:].lstrip()]
+
+
+def _end_of_head(line: str) -> int:
+    """Where the head of a loop or a branch ends."""
+    depth = 0
+    for at, letter in enumerate(line):
+        depth += (letter == "(") - (letter == ")")
+        if letter == ")" and depth == 0:
+            return at + 1
+    return 0
+
+
+def _places(line: str, indent: int) -> Iterator[tuple[int, int, int]]:
+    """(depth, where a line may end, column in which the next one begins)."""
+    columns = [indent if line.count(")") > line.count("(") else indent + 4]
+    for at, letter in enumerate(line):
+        if letter in OPEN:
+            columns.append(at + 1)
+        elif letter in CLOSE and len(columns) > 1:
+            columns.pop()
+        elif line.startswith(", ", at):
+            yield len(columns), at + 1, columns[-1]
+        elif line.startswith(" = ", at) and len(columns) == 1:
+            yield len(columns) + 1, at + 2, indent + 4
+        elif OPERATOR.match(line, at):
+            yield len(columns) + 1, at, columns[-1]

@@ -1,0 +1,57 @@
+"""Lines of rendered kernels end where a person would end them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gemmgen.kernel.line_width import UNBROKEN, WIDTH, fitted
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+ROOM = 60
+
+
+@pytest.mark.parametrize(
+    ("line", "broken"),
+    [
+        ("    f(first, second, third);", "    f(first, second, third);"),
+        (
+            "int sum(const float* from, int first, int second, int third, int fourth)",
+            "int sum(const float* from, int first, int second, int third,\n        int fourth)",
+        ),
+        (
+            "    x = f(a, b);  // a comment that leaves its code no room at all",
+            "    // a comment that leaves its code no room at all\n    x = f(a, b);",
+        ),
+        (
+            "    for (int i = 0; i < N; ++i) store(to + i * stride, from[i]);",
+            "    for (int i = 0; i < N; ++i)\n        store(to + i * stride, from[i]);",
+        ),
+        (
+            '    asm("one, two, three, four, five, six, seven", first, second);',
+            '    asm("one, two, three, four, five, six, seven", first,\n        second);',
+        ),
+        (
+            "// Words that go on below, where the same paragraph goes on, too.\n// It ends here.",
+            "// Words that go on below, where the same paragraph goes on,\n// too.\n// It ends here.",
+        ),
+        (
+            "// Words that go on below, where the same paragraph goes on as\n// it did before.",
+            "// Words that go on below, where the same paragraph goes on\n// as it did before.",
+        ),
+        (
+            "// Expects A and B at addresses divisible by 16, C overlapping none",
+            "// Expects A and B at addresses divisible by 16, C\n// overlapping none",
+        ),
+        ("// Made by gemmgen generate 512x512x512 --family wgmma --set BM=64", None),
+        ('    "no place in which this line of text could ever be broken;"', None),
+    ],
+)
+def test_a_long_line_is_broken(line: str, broken: str | None) -> None:
+    assert fitted(line, ROOM) == (line if broken is None else broken)
+
+
+def test_no_line_of_a_kernel_is_longer_than_120_characters() -> None:
+    lines = [line for path in GOLDEN.glob("*.cu") for line in path.read_text().split("\n")]
+    assert not [line for line in lines if len(line) > WIDTH and not line.startswith(UNBROKEN)]
