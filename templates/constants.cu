@@ -1,6 +1,8 @@
-/*# `unread` are sizes that this kernel reads nowhere: constants among them are left out. #*/
-//% macro shape(kernel, unread=())
-//% if kernel.problem.strided
+/*# `unread` are sizes that this kernel reads nowhere: constants among them are left out. `offsets`: it reaches matrices itself. #*/
+//% macro shape(kernel, unread=(), offsets=true)
+//% if not offsets
+// Sizes. Those that are constants fold into the code.
+//% elif kernel.problem.strided
 // Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
 // Those that are constants fold into the code.
 //% else
@@ -11,7 +13,8 @@ struct Shape {
     ${ "static constexpr " if size is not none }${ kernel.ctype(name) } ${ name }${ " = %d" % size if size is not none };
 //% endfor
 };
-//% if kernel.problem.needs_64bit
+//% if not offsets
+//% elif kernel.problem.needs_64bit
 using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 //% else
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here

@@ -14,7 +14,7 @@ __device__ __forceinline__ void fence_mbarrier_init()
 }
 
 //% if arrives
-// Arrive; likewise, after the phase has been told to expect so many bytes more.
+// Arrive; and arrive, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");

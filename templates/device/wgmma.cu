@@ -29,9 +29,8 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 /*% endif %*/
 //% set letter = {"float": "f", "int": "r", "unsigned": "r"}[one.c_type]
-// A thread's sums of an instruction, which adds to them, ${ [registers, 4] | min } at a time.
+// ${ "Four" if registers >= 4 else "Two" } of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) /*% for i in range([registers, 4] | min) %*/"+${ letter }"(d[r${ " + %d" | format(i) if i }])${ ", " if not loop.last }/*% endfor %*/
-
 
 // d = a * b, plus d where it is to `accumulate`; 64 x ${ one.n } x ${ one.k }, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c]${ " (of two a register)" if one.c_shared > 1 } is row 16 w + g + 8 i, column 8 j + 2 t + c.

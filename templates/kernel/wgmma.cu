@@ -27,7 +27,7 @@ ${ header(kernel) }
 namespace {
 
 ${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves, adds=kernel.adds_integers, pieces=view.pieces) }${ tensor_map() }
-${ shape(kernel, view.unread) }
+${ shape(kernel, view.unread, offsets=not view.direct) }
 ${ tiling(kernel, "MN") }
 //% if view.vectors or kernel.copies
 ${ vec() }

@@ -9,15 +9,15 @@ struct Shared {
     alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
     alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if view.gated }BN * BK];  // ${ "of each of two matrices " if view.gated }${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
 //% if view.staged
-    alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * ${ "CM" if view.swapped else "CN" }];
+    alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * ${ "CM" if view.swapped else "CN" }];  // pieces of C
 //% else
     alignas(16) ${ TC } c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
 //% endif
-    unsigned long long full[STAGES];   // a stage's tiles have landed
+    unsigned long long full[STAGES];${ " " * 6 if view.loads_c }   // a stage's tiles have landed
 //% if view.pingpong
-    unsigned long long empty[STAGES];  // ${ "the consumers that read them, one in each block, have" if view.cluster > 1 else "the consumer that reads them has" } done so
+    unsigned long long empty[STAGES];${ " " * 6 if view.loads_c }  // ${ "the consumers that read them, one in each block, have" if view.cluster > 1 else "the consumer that reads them has" } done so
 //% else
-    unsigned long long empty[STAGES];  // all consumers${ " of the cluster" if view.cluster > 1 } have done with them
+    unsigned long long empty[STAGES];${ " " * 6 if view.loads_c }  // all consumers${ " of the cluster" if view.cluster > 1 } have done with them
 //% endif
 //% if view.loads_c
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_16x8192x8192_sm90_2d02d2ba
+// gemm_bf16_rc_16x8192x8192_sm90_e9d66f9d
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -70,9 +70,9 @@ constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
 constexpr int PART_A = 16 / CLUSTER;     // lines of a box of A that a block brings
 
 // Shared memory
-constexpr int LINE_A = 64;                                 // elements of a line of A in shared memory
+constexpr int LINE_A = 64;                                 // elements of a line of A
 constexpr int LINES_A = 16;                                // lines of a box of A: there are no more
-constexpr int LINE_B = 64;                                 // elements of a line of B in shared memory
+constexpr int LINE_B = 64;                                 // elements of a line of B
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
@@ -117,9 +117,9 @@ using Accumulators = float[MMAS_M][BN / 2];
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BN lines of LINE_B elements, one behind the other
-    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
-    unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    unsigned long long full[STAGES];         // a stage's tiles have landed
+    unsigned long long empty[STAGES];        // all consumers of the cluster have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 140288, "the launch asks for as much shared memory");
@@ -300,9 +300,8 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-// A thread's sums of an instruction, which adds to them, 4 at a time.
+// Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-
 // d = a * b, plus d where it is to `accumulate`; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
 __device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b,
@@ -430,7 +429,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_16x8192x8192_sm90_2d02d2ba(
+gemm_bf16_rc_16x8192x8192_sm90_e9d66f9d(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

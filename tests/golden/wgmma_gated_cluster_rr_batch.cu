@@ -1,4 +1,4 @@
-// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_044c31a1
+// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_f113ef08
 //
 //     C = gelu(acc) * acc2 + residual      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16;
 //                                          sums in f32 on tensor cores
@@ -79,8 +79,8 @@ constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
 constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
 // Shared memory
-constexpr int LINE_A = 64;                                 // elements of a line of A in shared memory
-constexpr int LINE_B = 64;                                 // elements of a line of B in shared memory
+constexpr int LINE_A = 64;                                 // elements of a line of A
+constexpr int LINE_B = 64;                                 // elements of a line of B
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
@@ -127,7 +127,7 @@ using Accumulators = float[MMAS_M][BN];
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
     alignas(1024) BF16 b[STAGES][2 * BN * BK];  // of each of two matrices a box of BK lines of LINE_B elements
-    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
 };
@@ -319,9 +319,8 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-// A thread's sums of an instruction, which adds to them, 4 at a time.
+// Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-
 // d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
 __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a,
@@ -486,7 +485,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_044c31a1(
+gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_f113ef08(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

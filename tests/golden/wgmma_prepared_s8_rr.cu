@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_28dbb843
+// gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -14,8 +14,8 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 117760 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_28dbb843_prepare_a_kernel writes before,
-//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_28dbb843_prepare_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095_prepare_a_kernel writes before,
+//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
@@ -57,8 +57,8 @@ constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of th
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Shared memory
-constexpr int LINE_A = 128;      // elements of a line of A in shared memory
-constexpr int LINE_B = 128;      // elements of a line of B in shared memory
+constexpr int LINE_A = 128;      // elements of a line of A
+constexpr int LINE_B = 128;      // elements of a line of B
 constexpr int CN = 64;           // columns of C that leave at once, of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 
@@ -171,7 +171,7 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive; likewise, after the phase has been told to expect so many bytes more.
+// Arrive; and arrive, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
@@ -233,9 +233,8 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-// A thread's sums of an instruction, which adds to them, 4 at a time.
+// Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])
-
 // d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
 __device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b,
@@ -372,7 +371,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_28dbb843_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M)
@@ -400,7 +399,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_28dbb843_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_28dbb843_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -434,7 +433,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_28dbb843_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_28dbb843(
+gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     int* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_4dc8fb3f
+// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_ffa64719
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -48,13 +48,12 @@ struct E4M3 {
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 512;
     static constexpr int K = 1024;
 };
-using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 64;        // rows of C that a block computes
@@ -71,8 +70,8 @@ constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Shared memory
-constexpr int LINE_A = 128;                                // elements of a line of A in shared memory
-constexpr int LINE_B = 128;                                // elements of a line of B in shared memory
+constexpr int LINE_A = 128;                                // elements of a line of A
+constexpr int LINE_B = 128;                                // elements of a line of B
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
@@ -91,9 +90,9 @@ using Accumulators = float[MMAS_M][BN / 2];
 struct Shared {
     alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];
-    unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers have done with them
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    unsigned long long full[STAGES];         // a stage's tiles have landed
+    unsigned long long empty[STAGES];        // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 115712, "the launch asks for as much shared memory");
@@ -150,7 +149,7 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive; likewise, after the phase has been told to expect so many bytes more.
+// Arrive; and arrive, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
@@ -231,9 +230,8 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-// A thread's sums of an instruction, which adds to them, 4 at a time.
+// Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-
 // d = a * b, plus d where it is to `accumulate`; 64 x 128 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
 __device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned long long a, unsigned long long b,
@@ -333,7 +331,7 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, c
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_4dc8fb3f(
+gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_ffa64719(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_1fddbbfd
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_6ce1b836
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32;
 //                                                               sums in f32 on tensor cores; beta = 0 never reads C;
@@ -66,8 +66,8 @@ constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of th
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Shared memory
-constexpr int LINE_A = 64;                                 // elements of a line of A in shared memory
-constexpr int LINE_B = 64;                                 // elements of a line of B in shared memory
+constexpr int LINE_A = 64;                                 // elements of a line of A
+constexpr int LINE_B = 64;                                 // elements of a line of B
 constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
@@ -111,9 +111,9 @@ using Accumulators = float[MMAS_M][BN / 2];
 struct Shared {
     alignas(1024) F16 a[STAGES][BM * BK];  // boxes of BK lines of LINE_A elements, one behind the other
     alignas(1024) F16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
-    alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];
-    unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers have done with them
+    alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    unsigned long long full[STAGES];         // a stage's tiles have landed
+    unsigned long long empty[STAGES];        // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 164864, "the launch asks for as much shared memory");
@@ -181,7 +181,7 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive; likewise, after the phase has been told to expect so many bytes more.
+// Arrive; and arrive, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
@@ -271,9 +271,8 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-// A thread's sums of an instruction, which adds to them, 4 at a time.
+// Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-
 // d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
 __device__ __forceinline__ void wgmma_m64n128k16_f16_trans_a_trans_b(float (&d)[64], unsigned long long a,
@@ -445,7 +444,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_1fddbbfd(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_6ce1b836(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_34493ee7
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_3c042cac
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says;
 //                                                    beta = 0 never reads C; alpha = 0 reads A and B
@@ -56,8 +56,8 @@ constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
 constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
 // Shared memory
-constexpr int LINE_A = 32;                                 // floats of a line of A in shared memory
-constexpr int LINE_B = 32;                                 // floats of a line of B in shared memory
+constexpr int LINE_A = 32;                                 // floats of a line of A
+constexpr int LINE_B = 32;                                 // floats of a line of B
 constexpr int CM = 32;                                     // rows of C that leave at once, of a consumer's 64 columns
 constexpr int CN = 32;                                     // columns of these in a line of shared memory
 constexpr int C_STAGES = 1 + (MMAS_N * BM / CM % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
@@ -104,9 +104,9 @@ using Accumulators = float[MMAS_N][BM / 2];
 struct Shared {
     alignas(1024) float a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) float b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
-    alignas(1024) float c[CONSUMERS][C_STAGES][64 * CM];
-    unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
+    alignas(1024) float c[CONSUMERS][C_STAGES][64 * CM];  // pieces of C
+    unsigned long long full[STAGES];         // a stage's tiles have landed
+    unsigned long long empty[STAGES];        // all consumers of the cluster have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
@@ -308,9 +308,8 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-// A thread's sums of an instruction, which adds to them, 4 at a time.
+// Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-
 // d = a * b, plus d where it is to `accumulate`; 64 x 256 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
 __device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const unsigned (&a)[4], unsigned long long b,
@@ -495,7 +494,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_34493ee7(
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_3c042cac(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

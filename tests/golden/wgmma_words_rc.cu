@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1002x512_sm90_e7864c47
+// gemm_bf16_rc_Mx1002x512_sm90_52c97eea
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -67,8 +67,8 @@ constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of th
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Shared memory
-constexpr int LINE_A = 64;       // elements of a line of A in shared memory
-constexpr int LINE_B = 64;       // elements of a line of B in shared memory
+constexpr int LINE_A = 64;       // elements of a line of A
+constexpr int LINE_B = 64;       // elements of a line of B
 constexpr int CN = 96;           // columns of C that leave at once, of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 
@@ -181,7 +181,7 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive; likewise, after the phase has been told to expect so many bytes more.
+// Arrive; and arrive, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
@@ -243,9 +243,8 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-// A thread's sums of an instruction, which adds to them, 4 at a time.
+// Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-
 // d = a * b, plus d where it is to `accumulate`; 64 x 96 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
 __device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned long long a, unsigned long long b,
@@ -376,7 +375,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1002x512_sm90_e7864c47(
+gemm_bf16_rc_Mx1002x512_sm90_52c97eea(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

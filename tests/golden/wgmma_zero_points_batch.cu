@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2769cb61
+// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_c1ef61a2
 //
 //     C = alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C      acc = A * B, row_sum of
 //                                                                                               a row of A, column_sum
@@ -25,9 +25,9 @@
 // Expects A, B, C, zero_n and zero_a at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, ldb, stride_a, stride_b, stride_c divisible by 16,
-//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2769cb61_sum_a_kernel writes
+//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_c1ef61a2_sum_a_kernel writes
 //         before,
-//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2769cb61_sum_b_kernel
+//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_c1ef61a2_sum_b_kernel
 //         writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rc_bB_Mx512xK_la16_zero_a_zero_n_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
@@ -77,8 +77,8 @@ constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of th
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Shared memory
-constexpr int LINE_A = 128;                                // elements of a line of A in shared memory
-constexpr int LINE_B = 128;                                // elements of a line of B in shared memory
+constexpr int LINE_A = 128;                                // elements of a line of A
+constexpr int LINE_B = 128;                                // elements of a line of B
 constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
@@ -123,9 +123,9 @@ using Accumulators = int[MMAS_M][BN / 2];
 struct Shared {
     alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(1024) int c[CONSUMERS][C_STAGES][64 * CN];
-    unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers have done with them
+    alignas(1024) int c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    unsigned long long full[STAGES];         // a stage's tiles have landed
+    unsigned long long empty[STAGES];        // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 132096, "the launch asks for as much shared memory");
@@ -193,7 +193,7 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive; likewise, after the phase has been told to expect so many bytes more.
+// Arrive; and arrive, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
@@ -283,9 +283,8 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-// A thread's sums of an instruction, which adds to them, 4 at a time.
+// Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])
-
 // d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
 __device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b,
@@ -452,7 +451,7 @@ struct alignas(16) Chunk {
 
 // sums_a = the sums of A's rows.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2769cb61_sum_a_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_c1ef61a2_sum_a_kernel(
     const signed char* __restrict__ A,
     int* __restrict__ sums_a,
     int M,
@@ -487,7 +486,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2769cb61_sum_a_kernel(
 
 // sums_b = the sums of B's columns.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2769cb61_sum_b_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_c1ef61a2_sum_b_kernel(
     const signed char* __restrict__ B,
     int* __restrict__ sums_b,
     int K,
@@ -520,7 +519,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2769cb61_sum_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2769cb61(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_c1ef61a2(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_8771c004
+// gemm_u8s8s8_rr_Mx512x100_sm90_38d291cf
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores;
@@ -21,10 +21,10 @@
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 107520 bytes of dynamic shared memory
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other
 // operand,
-//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_prepare_a_kernel writes before,
-//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_prepare_b_kernel writes before,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_sum_a_kernel writes before,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_sum_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_38d291cf_prepare_a_kernel writes before,
+//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_38d291cf_prepare_b_kernel writes before,
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_38d291cf_sum_a_kernel writes before,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_38d291cf_sum_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x512x100' --types u8,s8,s8 --layout rr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set BN=64
@@ -65,8 +65,8 @@ constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of th
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Shared memory
-constexpr int LINE_A = 128;                                // elements of a line of A in shared memory
-constexpr int LINE_B = 128;                                // elements of a line of B in shared memory
+constexpr int LINE_A = 128;                                // elements of a line of A
+constexpr int LINE_B = 128;                                // elements of a line of B
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
@@ -111,9 +111,9 @@ using Accumulators = int[MMAS_M][BN / 2];
 struct Shared {
     alignas(1024) unsigned char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(1024) signed char c[CONSUMERS][C_STAGES][64 * CN];
-    unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers have done with them
+    alignas(1024) signed char c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    unsigned long long full[STAGES];         // a stage's tiles have landed
+    unsigned long long empty[STAGES];        // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 107520, "the launch asks for as much shared memory");
@@ -181,7 +181,7 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive; likewise, after the phase has been told to expect so many bytes more.
+// Arrive; and arrive, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
@@ -269,9 +269,8 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-// A thread's sums of an instruction, which adds to them, 4 at a time.
+// Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])
-
 // d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
 __device__ __forceinline__ void wgmma_m64n64k32_u8s8(int (&d)[32], unsigned long long a, unsigned long long b,
@@ -447,7 +446,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_38d291cf_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M)
@@ -475,7 +474,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_38d291cf_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -510,7 +509,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_38d291cf_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M)
@@ -537,7 +536,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_38d291cf_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b)
 {
@@ -562,7 +561,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_8771c004_sum_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_8771c004(
+gemm_u8s8s8_rr_Mx512x100_sm90_38d291cf(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -112,7 +112,7 @@ def _registers(consumers: int, sums: str, sets: int, beside: int) -> tuple[Deriv
 @cache
 def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
     return (
-        Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X} in shared memory", STAGED),
+        Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X}", STAGED),
         Derived(f"LINES_{x.X}", _box_lines(x), f"lines of a box of {x.X}: there are no more", STAGED),
     )
 
