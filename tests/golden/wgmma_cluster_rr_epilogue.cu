@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_965ee6e4
+// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_f4fb0e4c
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    beta = 0 never reads C; alpha = 0 reads A and B
@@ -78,7 +78,7 @@ constexpr int LINE_B = 64;                                 // elements of a line
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
-// Registers to shared memory
+// How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
 constexpr int FM = 1;       // neighbouring rows among them
@@ -482,7 +482,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_965ee6e4(
+gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_f4fb0e4c(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

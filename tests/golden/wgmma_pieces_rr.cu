@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_de2d45f5
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -23,9 +23,9 @@
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 3 * M * 1000 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_de2d45f5_prepare_a_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374_prepare_a_kernel writes before,
 //         prepared_b: batch * 3 * 1000 * 512 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_de2d45f5_prepare_b_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -100,7 +100,7 @@ constexpr int LINE_B = 64;       // elements of a line of B
 constexpr int CN = 64;           // columns of C that leave at once, of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 
-// Registers to shared memory
+// How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
 constexpr int FM = 1;       // neighbouring rows among them
@@ -493,7 +493,7 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1000 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_de2d45f5_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -530,7 +530,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_de2d45f5_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_de2d45f5_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch)
@@ -567,7 +567,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_de2d45f5_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_de2d45f5(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     float* __restrict__ C,

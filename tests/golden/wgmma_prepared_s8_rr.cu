@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095
+// gemm_s8s8s32_rr_Mx513x100_sm90_3aa09ef3
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -14,8 +14,8 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 117760 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095_prepare_a_kernel writes before,
-//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095_prepare_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_3aa09ef3_prepare_a_kernel writes before,
+//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_3aa09ef3_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
@@ -62,7 +62,7 @@ constexpr int LINE_B = 128;      // elements of a line of B
 constexpr int CN = 64;           // columns of C that leave at once, of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 
-// Registers to shared memory
+// How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
 constexpr int FM = 1;       // neighbouring rows among them
@@ -371,7 +371,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_3aa09ef3_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M)
@@ -399,7 +399,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_3aa09ef3_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -433,7 +433,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_dd0c8095(
+gemm_s8s8s32_rr_Mx513x100_sm90_3aa09ef3(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     int* __restrict__ C,

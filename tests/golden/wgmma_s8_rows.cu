@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_c6b4e019
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_c4493ff5
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16;
 //                                                                  sums in s32 on tensor cores;
@@ -76,7 +76,7 @@ constexpr int LINE_B = 128;      // elements of a line of B
 constexpr int CN = 128;          // columns of C that leave at once, of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 
-// Registers to shared memory
+// How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
 constexpr int FM = 1;       // neighbouring rows among them
@@ -411,7 +411,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_c6b4e019(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_c4493ff5(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rc_Mx512x1024_sm90_ee94c671
+// gemm_f32_tf32_rc_Mx512x1024_sm90_bae29cc0
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -52,7 +52,7 @@ constexpr int LINE_B = 32;                                 // floats of a line o
 constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
-// Registers to shared memory
+// How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
 constexpr int FM = 1;       // neighbouring rows among them
@@ -371,7 +371,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_Mx512x1024_sm90_ee94c671(
+gemm_f32_tf32_rc_Mx512x1024_sm90_bae29cc0(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_3c042cac
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_636b8f9a
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says;
 //                                                    beta = 0 never reads C; alpha = 0 reads A and B
@@ -62,7 +62,7 @@ constexpr int CM = 32;                                     // rows of C that lea
 constexpr int CN = 32;                                     // columns of these in a line of shared memory
 constexpr int C_STAGES = 1 + (MMAS_N * BM / CM % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
-// Registers to shared memory
+// How C leaves registers
 constexpr int TM = CM / 4;  // rows of C that a thread has sums of, of a piece
 constexpr int TN = 2;       // columns of C that a thread has sums of, of each instruction
 constexpr int FM = 2;       // neighbouring rows among them
@@ -494,7 +494,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_3c042cac(
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_636b8f9a(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -20,7 +20,7 @@ from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M
 PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
 BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: larger tiles were slower
 STAGED = "Shared memory"  # the heading of constants that say what lies there
-SUMS = "Registers to shared memory"
+SUMS = "How C leaves registers"
 OF_PIECES = frozenset({"CM", "CN", "C_STAGES", "PITCH_C"})
 BESIDE_TOTALS = 40  # likewise where half of the sums are touched once in many k tiles, and nothing spills
 
