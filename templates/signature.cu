@@ -14,7 +14,7 @@
 //% endfor
 //% endmacro
 //% macro signature(kernel)
-extern "C" __global__ void ${ "__cluster_dims__(CLUSTER, 1, 1) " if kernel.launch.cluster > 1 }__launch_bounds__(${ kernel.launch_bounds | join(", ") })
+extern "C" __global__ void ${ "__cluster_dims__(%s, 1, 1) " | format("SPLIT" if kernel.launch.splits > 1 else "CLUSTER") if kernel.launch.cluster > 1 }__launch_bounds__(${ kernel.launch_bounds | join(", ") })
 ${ kernel.name }(
 //% for p in kernel.parameters
     ${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.text }${ ")" if loop.last else "," }

@@ -309,7 +309,6 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
             launch.get("persistent", False),
             tuple(step_of_record(one) for one in launch.get("prepares", ())),
             launch.get("overlapped", False),  # likewise of records of kernels whose copies do not wait
-            launch.get("partial_align", 0),
         ),
         parameters=tuple(_parameter(one) for one in record["parameters"]),
     )

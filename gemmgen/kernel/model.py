@@ -261,15 +261,19 @@ def _prepare_us(case: Case, plan: Plan, device: DeviceSpec) -> float:
 
 def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:
     """Microseconds that blocks with a common tile take to add up: they write, they count a semaphore, and the
-    last one reads. Most of it hides behind other tiles where there are several waves, which is left out."""
+    last one reads. Most of it hides behind other tiles where there are several waves, which is left out. Those of a
+    cluster each write their sums to shared memory, and read as many from all of them."""
     launch = plan.launch
     if not launch.adds_up:
         return 0.0
     size = plan.results * plan.problem.types.accumulator.size
+    each, of_tiles = (math.ceil(one / device.sms) for one in (blocks, blocks / launch.splits))
     if launch.stream:  # the most that it leaves: an owner one partial, a stream block one or, across two tiles, two
         moved = 2 * size * 2 * launch.stream.blocks / device.sms
+    elif launch.cluster > 1:
+        moved = 2 * size * each  # between SMs
     else:  # all blocks write, and of each tile's one reads them all
-        moved = size * (math.ceil(blocks / device.sms) + launch.splits * math.ceil(blocks / launch.splits / device.sms))
+        moved = size * (each + launch.splits * of_tiles)
     latencies = STREAM_REDUCTION_LATENCIES if plan.work.line_bytes else REDUCTION_LATENCIES
     return (latencies * GLOBAL_LATENCY + moved / L2_BYTES_PER_CYCLE / device.arch.l2_share) / device.clock_ghz / 1000
 

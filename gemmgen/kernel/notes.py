@@ -86,8 +86,10 @@ def main_loop(plan: Plan) -> Iterator[str]:
 def shared_tiles(launch: Launch) -> Iterator[str]:
     """How blocks share tiles of C, if they do."""
     if launch.splits > 1:
-        blocks = launch.splits
-        yield f"Split-K {blocks} blocks compute a tile, each over a part of K; the last to arrive adds up their sums"
+        whose, last = "", "the last to arrive adds up their sums"
+        if launch.cluster > 1:
+            whose, last = "a cluster's ", "then each adds up all their sums of a part of the tile"
+        yield f"Split-K {whose}{launch.splits} blocks compute a tile, each over a part of K; {last}"
     if launch.stream is not None:
         blocks = launch.stream.blocks
         yield f"Stream  stream-K: {blocks} blocks divide the k tiles of the last wave's tiles evenly"

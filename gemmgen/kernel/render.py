@@ -257,15 +257,13 @@ class Kernel:
     @property
     def _workspace(self) -> Iterator[str]:
         """What of that concerns the workspace."""
-        if self.launch.adds_up:
+        if self.launch.leaves_partials:
             sums = f"{self.launch.partial_elements} {self.types.accumulator.ctype}s"
             blocks, tiles = self.blocks, self.tiles
             if self.launch.stream is not None:
                 wave = self.launch.stream.blocks
                 blocks, tiles = f"({wave} + T % {wave})", str(wave)
-            align = self.launch.partial_align
-            at = f" at an address divisible by {align}" if align else ""
-            yield f"partials: {blocks} * {sums}{at}, holding anything"
+            yield f"partials: {blocks} * {sums}, holding anything"
             yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
         for one in (*self.copies, *self.sums):
             yield f"{one.part}: {one.extent} elements, which {one.entry} writes before"

@@ -85,7 +85,7 @@ class Workspace:
     partials  bytes of the sums that blocks leave for the one that adds them: they may hold anything before the launch
     semaphores   counters of 4 bytes, one a tile: zero before the first launch, and each launch leaves them so
     prepared  bytes of copies and sums of operands by the part's name: they may hold anything before the first launch
-    partial_align    bytes that divide the address of the partials
+    partial_align    bytes that divide the address of the partials: those of an element
     """
 
     partials: int
@@ -114,10 +114,11 @@ class Launch:
     grid          ((size name, tile), ...): C has the product of ceil(size / tile) tiles, each of a block or a cluster.
                   The sizes are M, N and batch; one that is left out is a tile's as a whole
     shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
-    splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t
+    splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t.
+                  Those of a cluster add up in its shared memory, others in the workspace
     stream        stream-K: how the blocks of the last wave divide its tiles; None where each tile has blocks of its own
-    cluster       blocks that share a tile, each with its rows of it, and run at once on neighbouring SMs: blocks
-                  t * cluster and the next ones have tile t
+    cluster       blocks that share a tile, each with its rows, or its part of K, and run at once on neighbouring SMs:
+                  blocks t * cluster and the next ones have tile t
     attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
     summed        elements of workspace that a block writes beside a tile's: sums of A and B, or a second product's
     maps          of the operands that TMA moves, in the order of the kernel's parameters
@@ -125,7 +126,6 @@ class Launch:
                   same
     prepares      launches that come before it on the same stream, in their order: it takes their copies and sums
     overlapped    whether these, too, may start before the launch ahead of them has ended: they wait for it themselves
-    partial_align bytes that divide the partials' address; 0: an element's
     """
 
     threads: int
@@ -140,7 +140,6 @@ class Launch:
     persistent: bool = False
     prepares: tuple[Step, ...] = ()
     overlapped: bool = False
-    partial_align: int = 0
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -163,7 +162,10 @@ class Launch:
             known = ", ".join(LAUNCH_ATTRIBUTES)
             require(name in LAUNCH_ATTRIBUTES, f"unknown launch attribute {name!r}: known are {known}")
         require(not self.persistent or not self.adds_up, "blocks that share tiles are not persistent")
-        require(self.cluster == 1 or not self.adds_up, "the blocks of a cluster do not share a part of K")
+        require(
+            self.cluster in (1, self.splits) or not self.adds_up,
+            f"{self.splits} blocks share K in clusters of {self.cluster}",
+        )
         mapped = [one.operand for one in self.maps]
         require(len(set(mapped)) == len(mapped), f"two tensor maps of one operand: {', '.join(mapped)}")
         self._require_prepares()
@@ -180,7 +182,7 @@ class Launch:
     @property
     def document(self) -> dict[str, Any]:
         """As JSON-ready data; without what few launches have."""
-        few = ("maps", "persistent", "prepares", "overlapped", "partial_align")
+        few = ("maps", "persistent", "prepares", "overlapped")
         return {name: value for name, value in asdict(self).items() if value or name not in few}
 
     def tiles(self, case: Case) -> int:
@@ -205,7 +207,7 @@ class Launch:
     @property
     def blocks_per_tile(self) -> int:
         """Blocks that share a tile, where there is no `stream`."""
-        return self.splits * self.cluster
+        return max(self.splits, self.cluster)
 
     def schedule(self, stream: Stream, case: Case) -> Schedule:
         """Which block does which k tiles for `case`."""
@@ -248,24 +250,29 @@ class Launch:
     def workspace(self, case: Case) -> Workspace:
         """What `case` takes besides its operands."""
         element = case.problem.types.accumulator.size
-        size, align = self.partial_elements * element, self.partial_align or element
+        size = self.partial_elements * element
         prepared = tuple((one.part, one.bytes(case)) for one in self.prepares)
-        if not self.adds_up:
+        if not self.leaves_partials:
             return Workspace(0, 0, prepared)
         if self.stream is not None:
             schedule = self.schedule(self.stream, case)
-            return Workspace(schedule.partials * size, self.stream.blocks, prepared, align)
-        return Workspace(self.tiles(case) * self.splits * size, self.tiles(case), prepared, align)
+            return Workspace(schedule.partials * size, self.stream.blocks, prepared, element)
+        return Workspace(self.tiles(case) * self.splits * size, self.tiles(case), prepared, element)
 
     @property
     def adds_up(self) -> bool:
-        """Whether blocks share tiles, so that a launch takes partials and semaphores."""
+        """Whether blocks share tiles, each with a part of K."""
         return self.splits > 1 or self.stream is not None
+
+    @property
+    def leaves_partials(self) -> bool:
+        """Whether they leave sums in the workspace, so that a launch takes partials and semaphores."""
+        return self.adds_up and self.cluster == 1
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The parts of the workspace that it takes."""
-        return (*(WORKSPACE if self.adds_up else ()), *(one.part for one in self.prepares))
+        return (*(WORKSPACE if self.leaves_partials else ()), *(one.part for one in self.prepares))
 
     @property
     def copies(self) -> tuple[Prepare, ...]:
@@ -304,7 +311,7 @@ def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
     return (
         *(Parameter(one.parameter, MAP_TYPE) for one in launch.maps),
         *(_reached(one, launch) for one in pointers if one.name not in mapped),
-        *(workspace if launch.adds_up else ()),
+        *(workspace if launch.leaves_partials else ()),
         *(Parameter(one.part, f"const {types.accumulator.ctype}*") for one in launch.sums),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names),
         *(Parameter(name, types.scalar.ctype) for name in problem.epilogue.scalars),

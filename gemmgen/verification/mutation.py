@@ -333,7 +333,7 @@ def _launches(launch: Launch) -> Iterator[Launch]:
 def _shared_tiles(launch: Launch) -> Iterator[Launch]:
     """Where blocks share tiles, with one block more or less, and with another workspace."""
     for more in (-1, 1):
-        if launch.splits > 1:
+        if launch.splits > 1 and launch.leaves_partials:
             yield replace(launch, splits=launch.splits + more)
         if launch.stream is not None and launch.stream.blocks + more > 0:
             yield replace(launch, stream=replace(launch.stream, blocks=launch.stream.blocks + more))

@@ -94,6 +94,9 @@ ${ consume(kernel, view) | indent(4, true) | trim("\n") }
 //% if view.cluster > 1
     cluster_sync();  // no block exits while another may arrive at its barriers
 //% endif
+//% if view.split
+    cluster_wait();  // no block exits while another may read its sums
+//% endif
 //% if view.staged
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 //% endif

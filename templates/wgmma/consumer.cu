@@ -1,5 +1,6 @@
 /*# A consumer: it multiplies the k tiles of a tile of C, and stores their sums. #*/
 //% from "wgmma/multiply.cu" import products
+//% from "wgmma/split.cu" import exchange
 //% from "wgmma/epilogue.cu" import store_pieces
 //% macro consume(kernel, view)
 //% if view.donates
@@ -50,10 +51,7 @@ int previous = 0;  // the stage that products under way may still read
 ${ products(view) | trim("\n") }
 //% if view.split
 
-${ T }* const tile_partials = partials + static_cast<long long>(${ view.walk.number }) * (SPLIT * PARTIAL);
-store_partial(${ view.summed }, tile_partials + range * PARTIAL);
-if (!last_to_arrive(shared, semaphores + ${ view.walk.number })) return;
-reduce_partials(tile_partials, ${ view.summed });
+${ exchange(view) | trim("\n") }
 //% endif
 ${ store_pieces(kernel, view) | trim("\n") }
 //% if view.pingpong

@@ -4,7 +4,7 @@
 //% from "epilogue/tree.cu" import inputs
 //% macro sums_of_piece(view)
 // This thread's sums of a piece by rows of C, and by columns in each${ "" if view.halves else ": other names for the same registers" }.
-__device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc)[${ view.sums }], int piece, ${ T } (&sums)[TM][TN])
+__device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ T } (&sums)[TM][TN])
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
@@ -23,19 +23,19 @@ __device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc
 for (int i = 0; i < ${ view.mmas }; ++i) {
     #pragma unroll
 //% if view.swapped
-    for (int piece = 0; piece < BM / CM; ++piece) {
-        const int m = tile.m + piece * CM, n = tile.n + (consumer * MMAS_N + i) * 64;
+    for (int piece = 0; piece < ${ view.stored } / CM; ++piece) {
+        const int m = tile.m + ${ "rank * PART_M + " if view.split }piece * CM, n = tile.n + (consumer * MMAS_N + i) * 64;
 //% else
-    for (int piece = 0; piece < BN / CN; ++piece) {
-        const int m = tile.m + ${ "i" if view.pingpong else "(consumer * MMAS_M + i)" } * 64, n = tile.n + piece * CN;
+    for (int piece = 0; piece < ${ view.stored } / CN; ++piece) {
+        const int m = tile.m + ${ "i" if view.pingpong else "(consumer * MMAS_M + i)" } * 64, n = tile.n + ${ "rank * PART_N + " if view.split }piece * CN;
 //% endif
 //% if not view.direct
         ${ T } sums[TM][TN];
-        sums_of_piece(${ view.summed }[i], piece, sums);
+        sums_of_piece(${ view.kept }[i], piece, sums);
 //% endif
 //% if view.gated
         ${ T } sums2[TM][TN];
-        sums_of_piece(${ view.summed }[i], BN / CN + piece, sums2);
+        sums_of_piece(${ view.kept }[i], ${ view.stored } / CN + piece, sums2);
 //% endif
 //% if view.staged
 ${ take_stage(view) | indent(8, true) | trim("\n") }

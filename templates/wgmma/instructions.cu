@@ -2,7 +2,7 @@
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/shared_address.cu" import shared_address
 //% from "device/mbarrier.cu" import mbarrier
-//% from "device/cluster.cu" import cluster, mbarrier_arrive_cluster, tma_multicast
+//% from "device/cluster.cu" import cluster, load_shared_cluster, mbarrier_arrive_cluster, tma_multicast
 //% from "device/dependent_launch.cu" import dependent_launch
 //% from "device/tma.cu" import tma, fence_proxy_async
 //% from "device/warpgroup.cu" import named_barriers, setmaxnreg
@@ -14,6 +14,9 @@ ${ mbarrier(arrives=view.cluster == 1) }
 //% if view.cluster > 1
 ${ mbarrier_arrive_cluster() }
 ${ cluster(split=false) }
+//% elif view.split
+${ cluster() }
+${ load_shared_cluster(T) }
 //% endif
 ${ dependent_launch() }
 ${ tma((view.box_rank, view.c_rank) | unique if view.loads_c else (view.box_rank,), (view.c_rank,) if view.staged else (), written=false) }

@@ -47,8 +47,12 @@
     const int tiles = ${ view.walk.tiles };${ "  // of a matrix of the batch" if view.batched }
 //% endif
 //% if view.split
-    const int range = static_cast<int>(blockIdx.x % SPLIT);  // of K, which this block sums
-    const auto [begin, end] = split_k_range(s.K, range);
+    const int rank = static_cast<int>(cluster_rank());  // of the block: the number of its range of K, and of its part of the tile
+//% if view.even
+    const int begin = rank * RANGE, end = begin + RANGE;
+//% else
+    const auto [begin, end] = split_k_range(s.K, rank);
+//% endif
 //% endif
 //% if view.pingpong
     const int k_tiles = ${ "PAIRS * ((s.K + BK - 1) / BK)" if view.pieces else "(s.K + BK - 1) / BK" };  // of a tile of C

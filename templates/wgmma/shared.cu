@@ -22,9 +22,6 @@ struct Shared {
 //% if view.loads_c
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 //% endif
-//% if view.split
-    int last;  // whether this block is the last of its tile's to arrive
-//% endif
 };
 static_assert(sizeof(Shared) == ${ kernel.launch.shared_bytes }, "the launch asks for as much shared memory");
 //% endmacro

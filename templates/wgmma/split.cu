@@ -1,62 +1,67 @@
-/*# Split-K: SPLIT blocks compute a tile of C, each over a range of K, and leave their sums in the workspace, as their threads
-    hold them. The last one to arrive adds them up, its own as it left them: a load that need not be is cheaper than a choice. #*/
+/*# Split-K: the blocks of a cluster compute a tile of C, each over a range of K. Their sums meet in shared memory, where the ring
+    was, and each block adds up and stores its columns of the tile, or its rows where C is transposed. #*/
+//% from "device/cluster.cu" import load_shared_cluster
 //% from "device/convert.cu" import add_to
 //% from "device/split.cu" import split_k_range
 //% macro split_k(view)
+//% set part = view.stored ~ " / 2"
+//% if not view.even
 ${ split_k_range("INTERVAL" if view.pieces else "BK") }
-// Where this thread's sums r to r + 3 of instruction i lie in its block's partial. Those of all consumers' threads lie side by
-// side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ int place_in_partial(int i, int r)
+//% endif
+// This thread's share of the sums that its block stores${ ": those of B's first matrix, and then of the second" if view.gated }.
+using Part = ${ T }[${ view.mmas }][${ view.kept_sums }];
+
+// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all consumers'
+// threads lie side by side, so that a warp's access is 512 contiguous bytes.
+__device__ __forceinline__ ${ T }* place_of_sums(Shared& shared, int i, int r)
 {
-    return ((i * ${ view.sums } + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
+    return reinterpret_cast<${ T }*>(&shared) + ((i * (${ view.sums }) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
-//% set four = T ~ "4"
-// Leaves this block's sums, PARTIAL of them, in the workspace. By __stcg, for the compiler splits a plain store of four registers
-// that wgmma returns into four stores.
-__device__ __forceinline__ void store_partial(const Accumulators& sums, ${ T }* partial)
+// Leaves this thread's sums there, for all blocks of the cluster.
+__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared)
 {
     #pragma unroll
     for (int i = 0; i < ${ view.mmas }; ++i) {
         #pragma unroll
         for (int r = 0; r < ${ view.sums }; r += 4)
-            __stcg(reinterpret_cast<${ four }*>(partial + place_in_partial(i, r)), ${ four }{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
+            *reinterpret_cast<${ T }4*>(place_of_sums(shared, i, r)) = ${ T }4{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
     }
 }
 
-// True in the last of a tile's blocks to arrive, to which the partials of all others are visible. No block waits for another:
-// they may run in any order, at once or not.
-__device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semaphore)
-{
-    named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // all consumers have stored their partials
-    if (threadIdx.x == 0) {
-        __threadfence();                                             // release: the partial is visible before the count,
-        shared.last = atomicInc(semaphore, SPLIT - 1) == SPLIT - 1;  // which wraps to zero for the next launch;
-        __threadfence();                                             // acquire: the partials counted before are visible now
-    }
-    named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);
-    return shared.last;
-}
-
-// sums = those over all of K, from the partials of all ranges. Loads of several partials are under way at once, to hide L2's latency.
-__device__ __forceinline__ void reduce_partials(const ${ T }* partials, Accumulators& sums)
+// part += the sums of all blocks of the cluster, of what the block of this rank stores.
+__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
 {
     #pragma unroll
     for (int i = 0; i < ${ view.mmas }; ++i) {
         #pragma unroll
-        for (int r = 0; r < ${ view.sums }; ++r) sums[i][r] = ${ zero };
-    }
-    constexpr int PEERS_AT_ONCE = 1 + 127 / (${ view.mmas } * ${ view.sums });  // partials whose loads are under way at once: of 128 registers or more
-    #pragma unroll PEERS_AT_ONCE
-    for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
-        #pragma unroll
-        for (int i = 0; i < ${ view.mmas }; ++i) {
-            Vec<${ of.sums }4> part[${ view.sums } / 4];
+        for (int r = 0; r < ${ part }; r += 4) {
             #pragma unroll
-            for (int r = 0; r < ${ view.sums }; r += 4) part[r / 4] = load<4>(partials + peer * PARTIAL + place_in_partial(i, r));
-            #pragma unroll
-            for (int r = 0; r < ${ view.sums }; ++r) ${ add_to("sums[i][r]", "part[r / 4].at[r % 4]") }
+            for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
+                ${ T } sums[4];
+//% if view.gated
+                #pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    load_shared_cluster(place_of_sums(shared, i, half * (BN / 2) + rank * (${ part }) + r), peer, sums);
+                    #pragma unroll
+                    for (int j = 0; j < 4; ++j) ${ add_to("part[i][half * (%s) + r + j]" | format(part), "sums[j]") }
+                }
+//% else
+                load_shared_cluster(place_of_sums(shared, i, rank * (${ part }) + r), peer, sums);
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) ${ add_to("part[i][r + j]", "sums[j]") }
+//% endif
+            }
         }
     }
 }
+//% endmacro
+/*# From the sums of a block's range of K to those of all of it, of what the block stores. #*/
+//% macro exchange(view)
+named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // no products of any warp read the ring any more
+store_sums(${ view.summed }, shared);
+cluster_sync();  // all blocks have stored theirs
+Part part = {};
+add_up(shared, rank, part);
+cluster_arrive();  // none reads them any more once all have come
 //% endmacro

@@ -43,7 +43,7 @@ __device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int i
 //% endmacro
 /*# Room for a piece in shared memory, and the old C in it. #*/
 //% macro take_stage(view)
-${ TC }* const c = shared.c[consumer][(i * ${ "BM / CM" if view.swapped else "BN / CN" } + piece) % C_STAGES];
+${ TC }* const c = shared.c[consumer][(i * ${ view.stored } / ${ "CM" if view.swapped else "CN" } + piece) % C_STAGES];
 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
 named_barrier_sync(1 + consumer, 128);
 //% if view.loads_c

@@ -63,7 +63,12 @@ BF16 = Types.parse("bf16")
 
 @pytest.mark.parametrize(
     ("types", "k", "axes"),
-    [(BF16, None, {}), (BF16, 1000, {"SPLIT": 3}), (PROMOTED, None, {"SPLIT": 2, "IN_FLIGHT": 1})],
+    [
+        (BF16, None, {}),
+        (BF16, 1000, {"SPLIT": 4}),
+        (BF16, 1024, {"SPLIT": 4}),
+        (PROMOTED, None, {"SPLIT": 2, "IN_FLIGHT": 1}),
+    ],
     ids=str,
 )
 def test_where_k_may_be_empty_products_go_on_together(
@@ -76,8 +81,9 @@ def test_where_k_may_be_empty_products_go_on_together(
     plan = WGMMA.plan(problem, config)
     compiled = compile_kernel(render(problem, WGMMA, config), "sm_90", shared_store)
     sass = disassemble(compiled.cubin, plan.instruction).text
-    code = re.findall(r"[HQ]GMMA\.64x|WARPGROUP\.(?:ARRIVE|DEPBAR)|STG\.E\S*", sass)
+    code = re.findall(r"[HQ]GMMA\.64x|WARPGROUP\.(?:ARRIVE|DEPBAR)|STS\.128|\bLD\.E\S*", sass)
     runs = [len(list(run)) for is_product, run in groupby(code, lambda name: "GMMA" in name) if is_product]
     assert runs and set(runs) == {config.values["BK"] // plan.constants["K_STEP"]}, "one wait a k tile"
-    partial = [name for name in code if name.startswith("STG.E.128")]
-    assert len(partial) == (64 * 64 // 128 // 4 if config.values["SPLIT"] > 1 else 0)
+    shared = 64 * 64 // 128 // 4 if config.values["SPLIT"] > 1 else 0  # accesses of a thread that each take four sums
+    assert code.count("STS.128") == code.count("LD.E.128") == shared
+    assert compiled.spill_bytes == 0

@@ -71,7 +71,7 @@ KERNELS = (
     warpgroups((None, 72, None), {"BN": 24, "IN_FLIGHT": 0}, types=TF32, layout="cc", ld_align=4, epilogue="bias+gelu"),
     warpgroups(OPEN, {"BN": 64}, types="u8,s8,bf16", layout="rr", epilogue="zero_m+zero_n+scale_m+scale_n+bias"),
     warpgroups(OPEN, {"BN": 32, "STAGES": 3}, types="f32_bf16x6", layout="rr"),
-    warpgroups(OPEN, {"BM": 128, "CONSUMERS": 2, "SPLIT": 3, "PERSISTENT": 0}, ld_align=8, batch=None),
+    warpgroups(OPEN, {"BM": 128, "BN": 32, "CONSUMERS": 2, "SPLIT": 4, "PERSISTENT": 0}, ld_align=8, batch=None),
     warpgroups(OPEN, {"CONSUMERS": 2, "CLUSTER": 2, "STAGES": 3, "PINGPONG": 1}, ld_align=8),
     warpgroups((None, 72, None), {"BK": 32, "STAGES": 3}, types=PROMOTED, ld_align=16),
 )
@@ -115,10 +115,14 @@ MORE = (
     ),
     warpgroups((None, 72, 300), {"BK": 128, "STAGES": 2}, types="f32,f32,bf16_bf16x6", layout="cr", epilogue="bias"),
     warpgroups((70, 72, 300), {"SPLIT": 2, "PERSISTENT": 0, "IN_FLIGHT": 0}, epilogue="bias+gelu+residual+row_amax"),
-    warpgroups(OPEN, {"SPLIT": 4, "PERSISTENT": 0}, types="u8,s8,bf16", epilogue="zero_m+zero_n+scale_m+scale_n"),
-    warpgroups((70, 72, None), {"SPLIT": 3, "PERSISTENT": 0}, types="f32_bf16x6", layout="rr", batch=3),
+    warpgroups((70, 73, 300), {"BN": 64, "SPLIT": 4, "PERSISTENT": 0}, layout="cr", epilogue="silu+residual"),
+    warpgroups((64, 128, 512), {"BN": 64, "SPLIT": 2, "PERSISTENT": 0}, types="s8,s8,s32"),
+    warpgroups(
+        OPEN, {"BN": 64, "SPLIT": 8, "PERSISTENT": 0}, types="u8,s8,bf16", epilogue="zero_m+zero_n+scale_m+scale_n"
+    ),
+    warpgroups((70, 72, None), {"BN": 32, "SPLIT": 4, "PERSISTENT": 0}, types="f32_bf16x6", layout="rr", batch=3),
     warpgroups(OPEN, {"SPLIT": 2, "PERSISTENT": 0, "IN_FLIGHT": 0}, types=PROMOTED, ld_align=16),
-    warpgroups((None, 72, 200), {"SPLIT": 3, "PERSISTENT": 0}, types=PROMOTED, ld_align=16),
+    warpgroups((None, 72, 256), {"SPLIT": 2, "PERSISTENT": 0}, types=PROMOTED, ld_align=16),
     warpgroups((None, 40, None), {"SPLIT": 2, "PERSISTENT": 0}, layout="rr", ld_align=8, epilogue="swiglu"),
     warpgroups(OPEN, {"SPLIT": 2, "PERSISTENT": 0}, types=TF32, ld_align=4, epilogue="aux+relu"),
     warpgroups((2, None, 40), {"BN": 16}, batch=3, stride_c=None, epilogue="aux+relu"),
@@ -135,7 +139,7 @@ MORE = (
         layout="rr",
         epilogue="row_amax+column_amax",
     ),
-    warpgroups((100, 72, 300), {"BM": 32, "BN": 64, "SPLIT": 3, "PERSISTENT": 0}, types=TF32, layout="rr", batch=2),
+    warpgroups((100, 72, 300), {"BM": 32, "BN": 64, "SPLIT": 4, "PERSISTENT": 0}, types=TF32, layout="rr", batch=2),
     warpgroups(
         (100, 72, None), {"BN": 64, "CLUSTER": 2, "ACROSS": 1, "FROM_REGISTERS": 2}, types=TF32, ld_align=4, layout="cr"
     ),

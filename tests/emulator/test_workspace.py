@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import SIMT, SKINNY, WGMMA
+from gemmgen.kernel.families import SIMT, SKINNY
 from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import WORKSPACE, KernelSource
@@ -95,17 +94,3 @@ def test_partials_in_the_place_of_semaphores_spoil_the_next_launch(emulator: Emu
     shared.left["semaphores"] = shared.left["partials"]
     with pytest.raises((CandidateFailed, AssertionError)):
         run(stream)
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_partials_are_aligned_as_the_launch_says_and_no_more(seed: int, emulator: EmulatorExecutor) -> None:
-    problem = Problem(None, None, None, types="bf16", ld_align=8)
-    axes = {**WGMMA.small, "BK": 16, "STAGES": 2, "PERSISTENT": 0, "SPLIT": 2}
-    source = render(problem, WGMMA, WGMMA.default(problem).with_values(**axes), "sm_90")
-    situation = Situation(problem.case(5, 8, 40), "exact", seed)
-    operands = make_operands(situation)
-    result = emulator.load(source).run(situation.case, operands, seed=seed)
-    assert compare(situation, result).mismatch is None
-    promised_less = replace(source, launch=replace(source.launch, partial_align=0))
-    with pytest.raises(CandidateFailed, match="misaligned"):
-        emulator.load(promised_less).run(situation.case, operands, seed=seed)

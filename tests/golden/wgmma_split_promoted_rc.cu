@@ -1,26 +1,20 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ef50950c
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ce448b5f
 //
-//     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
-//                                       sums in f32 on tensor cores, as --compute promoted says;
-//                                       beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  M x 8192, row-major, lda = 8192
 //     B  8192 x 513, column-major, ldb = 8192
 //     C  M x 513, row-major, ldc = 513
 //
-// Block   128 x 64 of C by 384 threads, in k tiles of 128, 108544 bytes of shared memory
+// Block   128 x 64 of C by 384 threads, in k tiles of 128, 104448 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         2 consumers of 4 warps each: 64 x 64 of C each by 4 wgmmas of 64 x 64 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
-// Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
+// Split-K a cluster's 2 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the tile
 //
-// Launch  ceil(M / 128) * ceil(N / 64) * 2 blocks of 384 threads, 108544 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 128) * ceil(N / 64) * 2 * 8192 floats at an address divisible by 16, holding anything,
-//         semaphores: ceil(M / 128) * ceil(N / 64) counters, zero before the first launch, which every launch leaves
-//         zero,
-//         no other launch using the same workspace at the same time
+// Launch  ceil(M / 128) * ceil(N / 64) * 2 blocks of 384 threads, 104448 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_wgmma_128x64x128_c2_k1x0_s4_f0_g8_p0_split2
 // Made by gemmgen generate '?x513x8192' --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BN=64 --set IN_FLIGHT=0 --set PERSISTENT=0 --set SPLIT=2
 
@@ -51,7 +45,9 @@ struct E4M3 {
 };
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
-struct alignas(64) TensorMap { unsigned long long opaque[16]; };
+struct alignas(64) TensorMap {
+    unsigned long long opaque[16];
+};
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
@@ -69,33 +65,36 @@ constexpr int BK = 128;       // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int SPLIT = 2;      // split-K: blocks that compute the same tile of C, each over a part of K
+constexpr int SPLIT = 2;      // split-K: blocks of a cluster that compute the same tile of C, each over a part of K
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
-constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
+
+// Registers
+constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
+
+// Boxes of TMA
+constexpr int LINE_A = 128;  // elements of a line of A in shared memory
+constexpr int LINE_B = 128;  // elements of a line of B in shared memory
 
 // Split-K
-constexpr int PARTIAL = BM * BN;  // sums that a block leaves in the workspace
-
-// Shared memory
-constexpr int LINE_A = 128;      // elements of a line of A
-constexpr int LINE_B = 128;      // elements of a line of B
-constexpr int CN = 64;           // columns of C that leave at once, of a consumer's 64 rows
-constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
+constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
+constexpr int RANGE = 4096;         // of K that a block sums
 
 // How C leaves registers
-constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;       // neighbouring rows among them
-constexpr int FN = 2;       // neighbouring columns among them
-constexpr int STEP_M = 8;   // rows from one to the next
-constexpr int STEP_N = 8;   // columns from one pair to the next
-constexpr int VC = 2;       // elements of an access to C
+constexpr int CN = 32;           // columns of C that leave at once, of a consumer's 64 rows
+constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
+constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;            // neighbouring rows among them
+constexpr int FN = 2;            // neighbouring columns among them
+constexpr int STEP_M = 8;        // rows from one to the next
+constexpr int STEP_N = 8;        // columns from one pair to the next
+constexpr int VC = 2;            // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
@@ -123,19 +122,17 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
     unsigned long long empty[STAGES];  // all consumers have done with them
-    int last;  // whether this block is the last of its tile's to arrive
 };
-static_assert(sizeof(Shared) == 108544, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 104448, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
+// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -159,8 +156,10 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
-struct TileOrigin { int m, n; };
+// that blocks that run together read the same tiles of A and B from L2.
+struct TileOrigin {
+    int m, n;
+};
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -180,56 +179,113 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     return bytes;
 }
 
-// The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared)
-{
-    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
-}
-
-// An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
-// told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
-// too; a barrier of the block comes before any use.
+// A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
+// expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
 {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
 }
+
+// TMA, too, sees the barriers that this thread has initialised.
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive; and arrive, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
 }
+
+// Arrive, and let the phase expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
-                 ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
-// it, of parity 1, counts as complete.
+// Wait for the end of a phase of this parity. Of a barrier's phases the first has parity 0; the one before it, of
+// parity 1, counts as complete.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
 {
-    asm volatile("{ .reg .pred done;\n"
-                 "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
-                 "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra waited;\n"
+        "bra again;\n"
+        "waited:\n"
+        "}\n" ::"r"(at), "r"(parity)
+        : "memory");
 }
 
-// This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
-// is there; and let the next one start as soon as all blocks have come here, and SMs have room for it.
-__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-
-// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
-// at `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
+// Which block of its cluster this is.
+__device__ __forceinline__ unsigned cluster_rank()
 {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+// Come to the barrier of all threads of the cluster without waiting: what this thread did before, in shared memory of whichever
+// block, comes before what those do who have waited.
+__device__ __forceinline__ void cluster_arrive()
+{
+    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+}
+
+// Wait until all threads have arrived that have not exited.
+__device__ __forceinline__ void cluster_wait()
+{
+    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
+// Wait for all threads of the cluster.
+__device__ __forceinline__ void cluster_sync()
+{
+    cluster_arrive();
+    cluster_wait();
+}
+
+// Four floats from where block `rank` of the cluster has what this one has at `shared`: it must not have exited. What was
+// written there before a barrier of the cluster is seen behind it.
+__device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4])
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %4, %5;\n"
+        "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n"
+        "}\n"
+        : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
+        : "r"(at), "r"(rank));
+}
+
+// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
+// Whatever it reads or writes may be touched from here on.
+__device__ __forceinline__ void grid_dependency_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
+// `barrier`; what lies outside of the tensor becomes zeros.
+__device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+                 ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1)
+                 : "memory");
 }
 
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
@@ -238,55 +294,75 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
-// they are in it, as many as it lacks. All of its warps call it.
+// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
 template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+__device__ __forceinline__ void setmaxnreg_dec()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
 
-// The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
-// 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
-// bytes TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a
-// line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
-// swizzled it has no use for `leading`.
+// Take registers from the pool, up to COUNT a thread, once it has as many.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+// Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
+// units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
+// hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
+// groups of 8 lines, `stride` bytes apart, and swizzled it has no use for `leading`.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
 {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
-           static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
+           static_cast<unsigned long long>(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
 }
 
-// Products are asynchronous, in groups. A fence comes before the first one, and again where other code has written to
-// the registers of its sums since; a commit closes the group of products since the last commit. After a wait at most
-// the N newest groups are under way: nobody may touch the sums of these, nor write what they read.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int N>
-__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+// Before the first product, and again where other code has written to the registers of its sums since.
+__device__ __forceinline__ void wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
 
-// Four of a thread's sums, which the instruction reads and writes.
-#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
+// Close the group of products since the last commit.
+__device__ __forceinline__ void wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Wait until at most the N newest groups are under way. Until then nobody may touch their sums, nor write what they read.
+template <int N>
+__device__ __forceinline__ void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
 // d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned long long a, unsigned long long b,
-                                                     bool accumulate)
+__device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+        "{\n"
+        ".reg .pred p;\n"
+        "setp.ne.b32 p, %34, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
+        "%32, %33, p, 1, 1;\n"
+        "}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
-#undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
-// outside of A and B among them.
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
+// of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k)
 {
@@ -296,19 +372,17 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
-// acc = A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
-// under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
+// acc = A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(E4M3)>(shared.a[stage] + first * LINE_A, 16,
-                                                                        8 * LINE_A * sizeof(E4M3));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(E4M3)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(E4M3));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(E4M3)>(shared.b[stage], 16, 8 * LINE_B * sizeof(E4M3));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n64k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16,
-                                 b + k * sizeof(E4M3) / 16, k > 0);
+            wgmma_m64n64k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
     }
 }
 
@@ -328,82 +402,47 @@ __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& t
     }
 }
 
-// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
-// last ranges, which may be shorter or empty.
-struct KRange {
-    int begin, end;
-};
+// This thread's share of the sums that its block stores.
+using Part = float[MMAS_M][PART_N / 2];
 
-__device__ __forceinline__ KRange split_k_range(int K, int split)
+// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all consumers'
+// threads lie side by side, so that a warp's access is 512 contiguous bytes.
+__device__ __forceinline__ float* place_of_sums(Shared& shared, int i, int r)
 {
-    const int extent = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
-    return {min(K, split * extent), min(K, (split + 1) * extent)};
+    return reinterpret_cast<float*>(&shared) + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
-// Where this thread's sums r to r + 3 of instruction i lie in its block's partial. Those of all consumers' threads lie
-// side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ int place_in_partial(int i, int r)
-{
-    return ((i * BN / 2 + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
-}
-
-// Leaves this block's sums, PARTIAL of them, in the workspace. By __stcg, for the compiler splits a plain store of four
-// registers that wgmma returns into four stores.
-__device__ __forceinline__ void store_partial(const Accumulators& sums, float* partial)
+// Leaves this thread's sums there, for all blocks of the cluster.
+__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; r += 4)
-            __stcg(reinterpret_cast<float4*>(partial + place_in_partial(i, r)),
-                   float4{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
+            *reinterpret_cast<float4*>(place_of_sums(shared, i, r)) = float4{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
     }
 }
 
-// True in the last of a tile's blocks to arrive, to which the partials of all others are visible. No block waits for
-// another:
-// they may run in any order, at once or not.
-__device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semaphore)
-{
-    named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // all consumers have stored their partials
-    if (threadIdx.x == 0) {
-        // release: the partial is visible before the count,
-        __threadfence();
-        shared.last = atomicInc(semaphore, SPLIT - 1) == SPLIT - 1;  // which wraps to zero for the next launch;
-        // acquire: the partials counted before are visible now
-        __threadfence();
-    }
-    named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);
-    return shared.last;
-}
-
-// sums = those over all of K, from the partials of all ranges. Loads of several partials are under way at once, to hide
-// L2's latency.
-__device__ __forceinline__ void reduce_partials(const float* partials, Accumulators& sums)
+// part += the sums of all blocks of the cluster, of what the block of this rank stores.
+__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < BN / 2; ++r) sums[i][r] = 0.0f;
-    }
-    // partials whose loads are under way at once: of 128 registers or more
-    constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * BN / 2);
-    #pragma unroll PEERS_AT_ONCE
-    for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
-        #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i) {
-            Vec<float, 4> part[BN / 2 / 4];
+        for (int r = 0; r < PART_N / 2; r += 4) {
             #pragma unroll
-            for (int r = 0; r < BN / 2; r += 4)
-                part[r / 4] = load<4>(partials + peer * PARTIAL + place_in_partial(i, r));
-            #pragma unroll
-            for (int r = 0; r < BN / 2; ++r) sums[i][r] += part[r / 4].at[r % 4];
+            for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
+                float sums[4];
+                load_shared_cluster(place_of_sums(shared, i, rank * (PART_N / 2) + r), peer, sums);
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) part[i][r + j] += sums[j];
+            }
         }
     }
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], int piece, float (&sums)[TM][TN])
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
@@ -413,8 +452,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements
-// further apart than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements further apart
+// than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     return m % 8 * PITCH_C + n;
@@ -450,20 +489,18 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
     }
 }
 
-// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each
-// exist. The others become zeros.
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each exist. The others become zeros.
 __device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int columns, BF16* staged)
 {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = m < rows ? max(0, min(CN, columns)) : 0;
-        for (int n = threadIdx.x % 32; n < CN; n += 32)
-            staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
+        for (int n = threadIdx.x % 32; n < CN; n += 32) staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
     }
 }
 
-// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each
-// exist. Neighbouring lanes write neighbouring elements, for whole sectors of C's lines wherever these begin.
+// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each exist. Neighbouring lanes write
+// neighbouring elements, for whole sectors of C's lines wherever these begin.
 __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int columns, const BF16* staged)
 {
     #pragma unroll
@@ -479,13 +516,11 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ef50950c(
+extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ce448b5f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
-    float* __restrict__ partials,
-    unsigned* __restrict__ semaphores,
     int M,
     float alpha,
     float beta)
@@ -503,15 +538,15 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ef50950c(
     launch_dependents();
 
     const Shape s{M};
-    const int range = static_cast<int>(blockIdx.x % SPLIT);  // of K, which this block sums
-    const auto [begin, end] = split_k_range(s.K, range);
+    const int rank = static_cast<int>(cluster_rank());  // of the block: the number of its range of K, and of its part of the tile
+    const int begin = rank * RANGE, end = begin + RANGE;
     Ring ring;
-    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
+        if (threadIdx.x > CONSUMERS * 128) return;
         const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
         for (int k = begin; k < end; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
             load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
         }
         return;
@@ -531,18 +566,19 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ef50950c(
         release_stage(shared, ring.stage);
         promote(acc, totals);
     }
-    float* const tile_partials = partials
-        + static_cast<long long>(static_cast<int>(blockIdx.x / SPLIT)) * (SPLIT * PARTIAL);
-    store_partial(totals, tile_partials + range * PARTIAL);
-    if (!last_to_arrive(shared, semaphores + static_cast<int>(blockIdx.x / SPLIT))) return;
-    reduce_partials(tile_partials, totals);
+    named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // no products of any warp read the ring any more
+    store_sums(totals, shared);
+    cluster_sync();  // all blocks have stored theirs
+    Part part = {};
+    add_up(shared, rank, part);
+    cluster_arrive();  // none reads them any more once all have come
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+        for (int piece = 0; piece < PART_N / CN; ++piece) {
+            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + rank * PART_N + piece * CN;
             float sums[TM][TN];
-            sums_of_piece(totals[i], piece, sums);
+            sums_of_piece(part[i], piece, sums);
             BF16* const c = shared.c[threadIdx.x / 32];
             #pragma unroll
             for (int j = 0; j < TM; ++j) {  // eight rows of each warp
@@ -559,4 +595,5 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ef50950c(
             }
         }
     }
+    cluster_wait();  // no block exits while another may read its sums
 }

@@ -1,7 +1,6 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_16f62c0d
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba
 //
-//     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
-//                                                    beta = 0 never reads C; alpha = 0 reads A and B
+//     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
 //
 //     A  64 x K, row-major, lda at run time, stride_a at run time
@@ -9,23 +8,17 @@
 //     C  64 x 4096, row-major, ldc = 4096, stride_c = 262144
 //     bias_n  4096 elements, one a column of C; the same for all products
 //
-// Block   64 x 128 of C by 256 threads, in k tiles of 64, 164864 bytes of shared memory
+// Block   64 x 128 of C by 256 threads, in k tiles of 64, 152576 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
 //         1 consumer of 4 warps: 64 x 128 of C by 4 wgmmas of 64 x 128 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
-// Split-K 4 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
+// Split-K a cluster's 4 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the tile
 //
-// Launch  ceil(M / 64) * ceil(N / 128) * batch * 4 blocks of 256 threads, 164864 bytes of dynamic shared memory
+// Launch  ceil(M / 64) * ceil(N / 128) * batch * 4 blocks of 256 threads, 152576 bytes of dynamic shared memory
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
-//         partials: ceil(M / 64) * ceil(N / 128) * batch * 4 * 8192 floats at an address divisible by 16, holding
-//         anything,
-//         semaphores: ceil(M / 64) * ceil(N / 128) * batch counters, zero before the first launch, which every launch
-//         leaves zero,
-//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_16f62c0d_prepare_a_kernel writes before,
-//         prepared_b: batch * K * 4096 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_16f62c0d_prepare_b_kernel writes before,
+//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba_prepare_a_kernel writes before,
+//         prepared_b: batch * K * 4096 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -59,10 +52,11 @@ struct F16 {
 };
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
-struct alignas(64) TensorMap { unsigned long long opaque[16]; };
+struct alignas(64) TensorMap {
+    unsigned long long opaque[16];
+};
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
-// next).
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
 // Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 64;
@@ -82,7 +76,7 @@ constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
 constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int SPLIT = 4;      // split-K: blocks that compute the same tile of C, each over a part of K
+constexpr int SPLIT = 4;      // split-K: blocks of a cluster that compute the same tile of C, each over a part of K
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -90,23 +84,23 @@ constexpr int MINB = 1;                         // blocks of an SM, at least: se
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
-// Split-K
-constexpr int PARTIAL = BM * BN;  // sums that a block leaves in the workspace
+// Boxes of TMA
+constexpr int LINE_A = 64;  // elements of a line of A in shared memory
+constexpr int LINE_B = 64;  // elements of a line of B in shared memory
 
-// Shared memory
-constexpr int LINE_A = 64;                                 // elements of a line of A
-constexpr int LINE_B = 64;                                 // elements of a line of B
-constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+// Split-K
+constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
 
 // How C leaves registers
-constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;       // neighbouring rows among them
-constexpr int FN = 2;       // neighbouring columns among them
-constexpr int STEP_M = 8;   // rows from one to the next
-constexpr int STEP_N = 8;   // columns from one pair to the next
-constexpr int VC = 2;       // elements of an access to C
+constexpr int CN = 32;                                         // columns of C that leave at once, of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (MMAS_M * PART_N / CN % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
+constexpr int TM = 2;                                          // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;                                     // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;                                          // neighbouring rows among them
+constexpr int FN = 2;                                          // neighbouring columns among them
+constexpr int STEP_M = 8;                                      // rows from one to the next
+constexpr int STEP_N = 8;                                      // columns from one pair to the next
+constexpr int VC = 2;                                          // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
@@ -136,20 +130,18 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
 struct Shared {
     alignas(1024) F16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) F16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
-    alignas(1024) F16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
-    unsigned long long full[STAGES];         // a stage's tiles have landed
-    unsigned long long empty[STAGES];        // all consumers have done with them
+    alignas(1024) F16 c[CONSUMERS][C_STAGES][64 * CN];
+    unsigned long long full[STAGES];   // a stage's tiles have landed
+    unsigned long long empty[STAGES];  // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
-    int last;  // whether this block is the last of its tile's to arrive
 };
-static_assert(sizeof(Shared) == 164864, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 152576, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
+// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -173,8 +165,10 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
-struct TileOrigin { int m, n; };
+// that blocks that run together read the same tiles of A and B from L2.
+struct TileOrigin {
+    int m, n;
+};
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -194,79 +188,142 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     return bytes;
 }
 
-// The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared)
-{
-    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
-}
-
-// An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
-// told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
-// too; a barrier of the block comes before any use.
+// A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
+// expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
 {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
 }
+
+// TMA, too, sees the barriers that this thread has initialised.
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive; and arrive, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
 }
+
+// Arrive, and let the phase expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
-                 ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
 }
 
-// Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
-// it, of parity 1, counts as complete.
+// Wait for the end of a phase of this parity. Of a barrier's phases the first has parity 0; the one before it, of
+// parity 1, counts as complete.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
 {
-    asm volatile("{ .reg .pred done;\n"
-                 "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
-                 "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra waited;\n"
+        "bra again;\n"
+        "waited:\n"
+        "}\n" ::"r"(at), "r"(parity)
+        : "memory");
 }
 
-// This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
-// is there; and let the next one start as soon as all blocks have come here, and SMs have room for it.
-__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-
-// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
-// at `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1,
-                                            int c2)
+// Which block of its cluster this is.
+__device__ __forceinline__ unsigned cluster_rank()
 {
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4, %5}], [%2];"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1),
-                 "r"(c2) : "memory");
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+// Come to the barrier of all threads of the cluster without waiting: what this thread did before, in shared memory of whichever
+// block, comes before what those do who have waited.
+__device__ __forceinline__ void cluster_arrive()
+{
+    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+}
+
+// Wait until all threads have arrived that have not exited.
+__device__ __forceinline__ void cluster_wait()
+{
+    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
+// Wait for all threads of the cluster.
+__device__ __forceinline__ void cluster_sync()
+{
+    cluster_arrive();
+    cluster_wait();
+}
+
+// Four floats from where block `rank` of the cluster has what this one has at `shared`: it must not have exited. What was
+// written there before a barrier of the cluster is seen behind it.
+__device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4])
+{
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %4, %5;\n"
+        "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n"
+        "}\n"
+        : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
+        : "r"(at), "r"(rank));
+}
+
+// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
+// Whatever it reads or writes may be touched from here on.
+__device__ __forceinline__ void grid_dependency_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
+// `barrier`; what lies outside of the tensor becomes zeros.
+__device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
+                 ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1), "r"(c2)
+                 : "memory");
 }
 
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* from, int c0, int c1, int c2)
+__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* shared, int c0, int c1, int c2)
 {
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
-                 ::"l"(map), "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2) : "memory");
+                 ::"l"(map), "r"(from), "r"(c0), "r"(c1), "r"(c2)
+                 : "memory");
 }
 
-// Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
-// shared memory, which may then be written again.
-__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Close the group of this thread's stores since the last commit.
+__device__ __forceinline__ void tma_store_commit()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Wait until all but the N newest groups of this thread have read shared memory, which may then be written again.
 template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
-// TMA and wgmma reach memory another way than threads do, the async proxy: they see what this thread has written to
-// shared memory, or waited for, only behind this fence.
-__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
+__device__ __forceinline__ void fence_proxy_async()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
@@ -274,51 +331,67 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
-// 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
-// bytes TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a
-// line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
-// swizzled it has no use for `leading`.
+// Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
+// units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
+// hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
+// groups of 8 lines, `stride` bytes apart, and swizzled it has no use for `leading`.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
 {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
-           static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
+           static_cast<unsigned long long>(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
 }
 
-// Products are asynchronous, in groups. A fence comes before the first one, and again where other code has written to
-// the registers of its sums since; a commit closes the group of products since the last commit. After a wait at most
-// the N newest groups are under way: nobody may touch the sums of these, nor write what they read.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int N>
-__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+// Before the first product, and again where other code has written to the registers of its sums since.
+__device__ __forceinline__ void wgmma_fence()
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
 
-// Four of a thread's sums, which the instruction reads and writes.
-#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
+// Close the group of products since the last commit.
+__device__ __forceinline__ void wgmma_commit()
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Wait until at most the N newest groups are under way. Until then nobody may touch their sums, nor write what they read.
+template <int N>
+__device__ __forceinline__ void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
 // d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b,
-                                                             bool accumulate)
+__device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
 {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
+        "{\n"
+        ".reg .pred p;\n"
+        "setp.ne.b32 p, %66, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 1; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
-          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
+        "%64, %65, p, 1, 1, 0, 1;\n"
+        "}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
-#undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
-// outside of A and B among them.
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
+// of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k, int matrix)
 {
@@ -329,20 +402,17 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     for (int at = 0; at < BN; at += LINE_B) tma_load_3d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k, matrix);
 }
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
-// under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
+// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
+// what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16,
-                                                                       8 * LINE_A * sizeof(F16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], BK * LINE_B * sizeof(F16),
-                                                                       8 * LINE_B * sizeof(F16));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(F16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], BK * LINE_B * sizeof(F16), 8 * LINE_B * sizeof(F16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_f16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(F16) / 16 + k * sizeof(F16) / 16,
-                                         b + k * LINE_B * sizeof(F16) / 16, true);
+            wgmma_m64n128k16_f16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(F16) / 16 + k * sizeof(F16) / 16, b + k * LINE_B * sizeof(F16) / 16, true);
     }
 }
 
@@ -352,8 +422,8 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
-// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
-// last ranges, which may be shorter or empty.
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the last
+// ranges, which may be shorter or empty.
 struct KRange {
     int begin, end;
 };
@@ -364,70 +434,47 @@ __device__ __forceinline__ KRange split_k_range(int K, int split)
     return {min(K, split * extent), min(K, (split + 1) * extent)};
 }
 
-// Where this thread's sums r to r + 3 of instruction i lie in its block's partial. Those of all consumers' threads lie
-// side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ int place_in_partial(int i, int r)
+// This thread's share of the sums that its block stores.
+using Part = float[MMAS_M][PART_N / 2];
+
+// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all consumers'
+// threads lie side by side, so that a warp's access is 512 contiguous bytes.
+__device__ __forceinline__ float* place_of_sums(Shared& shared, int i, int r)
 {
-    return ((i * BN / 2 + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
+    return reinterpret_cast<float*>(&shared) + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
-// Leaves this block's sums, PARTIAL of them, in the workspace. By __stcg, for the compiler splits a plain store of four
-// registers that wgmma returns into four stores.
-__device__ __forceinline__ void store_partial(const Accumulators& sums, float* partial)
+// Leaves this thread's sums there, for all blocks of the cluster.
+__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; r += 4)
-            __stcg(reinterpret_cast<float4*>(partial + place_in_partial(i, r)),
-                   float4{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]});
+            *reinterpret_cast<float4*>(place_of_sums(shared, i, r)) = float4{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
     }
 }
 
-// True in the last of a tile's blocks to arrive, to which the partials of all others are visible. No block waits for
-// another:
-// they may run in any order, at once or not.
-__device__ __forceinline__ bool last_to_arrive(Shared& shared, unsigned* semaphore)
-{
-    named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // all consumers have stored their partials
-    if (threadIdx.x == 0) {
-        // release: the partial is visible before the count,
-        __threadfence();
-        shared.last = atomicInc(semaphore, SPLIT - 1) == SPLIT - 1;  // which wraps to zero for the next launch;
-        // acquire: the partials counted before are visible now
-        __threadfence();
-    }
-    named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);
-    return shared.last;
-}
-
-// sums = those over all of K, from the partials of all ranges. Loads of several partials are under way at once, to hide
-// L2's latency.
-__device__ __forceinline__ void reduce_partials(const float* partials, Accumulators& sums)
+// part += the sums of all blocks of the cluster, of what the block of this rank stores.
+__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < BN / 2; ++r) sums[i][r] = 0.0f;
-    }
-    // partials whose loads are under way at once: of 128 registers or more
-    constexpr int PEERS_AT_ONCE = 1 + 127 / (MMAS_M * BN / 2);
-    #pragma unroll PEERS_AT_ONCE
-    for (int peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
-        #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i) {
-            Vec<float, 4> part[BN / 2 / 4];
+        for (int r = 0; r < PART_N / 2; r += 4) {
             #pragma unroll
-            for (int r = 0; r < BN / 2; r += 4)
-                part[r / 4] = load<4>(partials + peer * PARTIAL + place_in_partial(i, r));
-            #pragma unroll
-            for (int r = 0; r < BN / 2; ++r) sums[i][r] += part[r / 4].at[r % 4];
+            for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
+                float sums[4];
+                load_shared_cluster(place_of_sums(shared, i, rank * (PART_N / 2) + r), peer, sums);
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) part[i][r + j] += sums[j];
+            }
         }
     }
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], int piece, float (&sums)[TM][TN])
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
@@ -437,8 +484,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
-// line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies in shared memory. TMA has chunks of 16 bytes trade places within a line, by XOR with the
+// line's number: so the eight lines that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
@@ -450,8 +497,7 @@ __device__ __forceinline__ int staged_at(int m, int n)
 __device__ __forceinline__ float logistic_approx(float x)
 {
     float value;
-    asm("{ .reg .f32 t; ex2.approx.ftz.f32 t, %1; add.f32 t, t, 0f3F800000; rcp.approx.ftz.f32 %0, t; }" : "=f"(value)
-        : "f"(x));
+    asm("{ .reg .f32 t; ex2.approx.ftz.f32 t, %1; add.f32 t, t, 0f3F800000; rcp.approx.ftz.f32 %0, t; }" : "=f"(value) : "f"(x));
     return value;
 }
 #endif  // __CUDACC__
@@ -523,7 +569,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_16f62c0d_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -554,7 +600,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_16f62c0d_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_16f62c0d_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -582,14 +628,12 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_16f62c0d_prepare_b_kernel(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_16f62c0d(
+extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
     const float* __restrict__ bias_n,
-    float* __restrict__ partials,
-    unsigned* __restrict__ semaphores,
     int K,
     int lda,
     int batch,
@@ -614,14 +658,14 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_16f62c0d(
     const Shape s{K, lda, batch, stride_a, stride_b};
     if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
-    const int range = static_cast<int>(blockIdx.x % SPLIT);  // of K, which this block sums
-    const auto [begin, end] = split_k_range(s.K, range);
+    const int rank = static_cast<int>(cluster_rank());  // of the block: the number of its range of K, and of its part of the tile
+    const auto [begin, end] = split_k_range(s.K, rank);
     Ring ring;
-    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
+        if (threadIdx.x > CONSUMERS * 128) return;
         const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT) % tiles);
         for (int k = begin; k < end; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
             load_stage(shared, ring.stage, &map_a, &map_b, tile, k, static_cast<int>(blockIdx.x / SPLIT) / tiles);
         }
         return;
@@ -635,9 +679,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_16f62c0d(
     const int matrix = static_cast<int>(blockIdx.x / SPLIT) / tiles;
     Accumulators acc = {};
     int previous = 0;  // the stage that products under way may still read
-    // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all
-    // wgmmas
-    if (begin < end) {
+    if (begin < end) {  // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all wgmmas
         for (int k = begin; k < end; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
@@ -650,19 +692,20 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_16f62c0d(
         wgmma_wait<0>();
         release_stage(shared, previous);
     }
-    float* const tile_partials = partials
-        + static_cast<long long>(static_cast<int>(blockIdx.x / SPLIT)) * (SPLIT * PARTIAL);
-    store_partial(acc, tile_partials + range * PARTIAL);
-    if (!last_to_arrive(shared, semaphores + static_cast<int>(blockIdx.x / SPLIT))) return;
-    reduce_partials(tile_partials, acc);
+    named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // no products of any warp read the ring any more
+    store_sums(acc, shared);
+    cluster_sync();  // all blocks have stored theirs
+    Part part = {};
+    add_up(shared, rank, part);
+    cluster_arrive();  // none reads them any more once all have come
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+        for (int piece = 0; piece < PART_N / CN; ++piece) {
+            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + rank * PART_N + piece * CN;
             float sums[TM][TN];
-            sums_of_piece(acc[i], piece, sums);
-            F16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+            sums_of_piece(part[i], piece, sums);
+            F16* const c = shared.c[consumer][(i * PART_N / CN + piece) % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
             named_barrier_sync(1 + consumer, 128);
             if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
@@ -683,5 +726,6 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_16f62c0d(
             }
         }
     }
-    if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
+    cluster_wait();  // no block exits while another may read its sums
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
 }

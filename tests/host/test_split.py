@@ -80,19 +80,29 @@ def test_a_record_of_when_kernels_could_add_with_atomics_still_reads(tmp_path: P
         read_kernel(path.with_suffix(".cu"))
 
 
-@pytest.mark.parametrize("align", [0, 16])
 @pytest.mark.parametrize("seed", [0, 5])
-def test_each_part_is_aligned_as_promised_and_no_more(align: int, seed: int) -> None:
+def test_each_part_is_aligned_as_promised_and_no_more(seed: int) -> None:
     problem = Problem(5, 70, 9, pointer_align=16)
-    launch = Launch(64, (("M", 8), ("N", 32)), splits=2, partial_align=align)
-    aligns = {"partials": align or 4, "semaphores": 4}
+    launch = Launch(64, (("M", 8), ("N", 32)), splits=2)
+    aligns = {"partials": 4, "semaphores": 4}
     assert launch.workspace(problem.case()).aligns == aligns
     layout = arena.place_workspace(launch, problem.case(), seed)
     assert layout is not None and layout.lengths == {"partials": 4 * 6 * 256, "semaphores": 4 * 3}
     assert {name: offset % (2 * aligns[name]) for name, offset in layout.offsets.items()} == aligns
     emulated = ArenaLayout.of(problem.case(), launch.workspace(problem.case()), 1, seed)
-    assert emulated.partials.skew % 16 == (0 if align else 4 + 8 * (seed == 0)) and emulated.semaphores.skew % 8 == 4
+    assert emulated.partials.skew % 16 == 4 + 8 * (seed == 0) and emulated.semaphores.skew % 8 == 4
     assert arena.place_workspace(replace(launch, splits=1), problem.case(), seed) is None
+
+
+def test_the_sums_of_a_clusters_blocks_need_no_workspace() -> None:
+    case = Problem(5, 70, 9).case()
+    launch = Launch(64, (("M", 8), ("N", 32)), splits=4, cluster=4)
+    assert launch.adds_up and not launch.leaves_partials and launch.parts == ()
+    assert launch.blocks(case) == 4 * launch.tiles(case) == 12
+    assert launch.blocks_of(case, [1]).tolist() == [4, 5, 6, 7]
+    assert launch.workspace(case).lengths == {"partials": 0, "semaphores": 0}
+    with pytest.raises(InvalidInput, match="4 blocks share K in clusters of 2"):
+        replace(launch, cluster=2)
 
 
 def test_the_gpu_guards_the_workspace() -> None:

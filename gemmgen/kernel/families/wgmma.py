@@ -7,8 +7,8 @@ the consumers, multiply them by wgmma, which reads shared memory itself. Two mba
 `full` when its bytes have arrived, `empty` when the consumers have done with it. With PINGPONG each consumer computes
 block tiles of its own, in turns: one's C leaves beside another's products.
 
-Where C has too few tiles for the card, or each of many reads all of an operand, SPLIT blocks compute a tile together,
-each over a range of K: the last of them to arrive adds what the others left in the workspace.
+Where C has too few tiles for the card, SPLIT blocks of a cluster compute a tile together, each over a range of K: their
+sums meet in shared memory, where the ring was, and each block adds up and stores its columns of the tile.
 
 An operand that TMA or wgmma cannot take as it lies, for its alignment or its order, is copied into the workspace first.
 Elements of tf32 need no copy for their order alone where their threads load them: wgmma takes its first operand, whose
@@ -26,7 +26,7 @@ from typing import cast
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.families.base import Family, constants, launch_of, sizes_of, tile_grid
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
-from gemmgen.kernel.families.wgmma_constants import derived, donates, mmas, start_registers
+from gemmgen.kernel.families.wgmma_constants import derived, donates, mmas, range_step, start_registers
 from gemmgen.kernel.families.wgmma_operands import (
     LINE_BYTES,
     can_feed,
@@ -44,7 +44,6 @@ from gemmgen.kernel.families.wgmma_view import WgmmaView, direct, view_of
 from gemmgen.kernel.notes import block, shared_tiles
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.kernel.source import DEPENDENT_LAUNCH
-from gemmgen.kernel.tensor_map import UNIT
 from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -122,9 +121,7 @@ class WgmmaFamily(Family):
         value = constants(self, problem, config)
         launch = replace(
             launch_of(value, tile_grid(problem, _cluster_tile(one)), dynamic=True, splits=one.SPLIT),
-            summed=value["PARTIAL"] - one.BM * one.BN if one.SPLIT > 1 else 0,
-            partial_align=UNIT if one.SPLIT > 1 else 0,  # four sums are one access
-            cluster=one.CLUSTER,
+            cluster=max(one.CLUSTER, one.SPLIT),
             attributes=(DEPENDENT_LAUNCH,),
             maps=maps_of(problem, one),
             persistent=bool(one.PERSISTENT),
@@ -134,8 +131,9 @@ class WgmmaFamily(Family):
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
         promotion = PROMOTION if pieces else one.BK * value["PROMOTED"]
-        step = PROMOTION if pieces and one.SPLIT > 1 else one.BK  # of which a range of K has whole ones
-        sums = SumOrder(mma, step, one.SPLIT, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
+        sums = SumOrder(
+            mma, range_step(problem, one), one.SPLIT, promotion=promotion, tf32="even", pieces=pieces
+        )  # tf32 by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 
     def template(self, config: Config) -> str:
@@ -159,9 +157,9 @@ class WgmmaFamily(Family):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
         if not plan.problem.batched:
             names |= {"PIECES"}
-        if plan.launch.splits == 1:
+        if one.SPLIT == 1:
             names |= {"SPLIT"}
-        if plan.launch.cluster == 1:
+        if one.CLUSTER == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
         if direct(plan):
             names |= {"TM", "TN", "FM", "FN", "STEP_M", "STEP_N", "VC"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import SPLIT_FITS, split_axis
+from gemmgen.kernel.families.base import SPLIT_FITS
 from gemmgen.kernel.tensor_map import PATTERN_LINES
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import MOST_N, M
@@ -40,7 +40,9 @@ class WgmmaConfig(Config):
     )
     PERSISTENT: int = axis(1, (1, 0), "1: a block computes one tile after the other, 0: one tile")
     PINGPONG: int = axis(0, (0, 1), "1: consumers take turns at the block's tiles, 0: they share each of them")
-    SPLIT: int = split_axis()
+    SPLIT: int = axis(
+        1, (1, 2, 4, 8), "split-K: blocks of a cluster that compute the same tile of C, each over a part of K"
+    )
 
 
 CONSTRAINTS = (
@@ -84,16 +86,26 @@ CONSTRAINTS = (
     Constraint("PINGPONG == 0 or PERSISTENT == 1", "a single tile gives no turns", False),
     # Clusters
     Constraint("CLUSTER > 1 or ACROSS == 0", "a block alone shares nothing", False),
-    Constraint("CLUSTER >= 1 and CLUSTER <= 8", "every card grants 8 blocks a cluster at most", False),
+    Constraint("CLUSTER >= 1 and CLUSTER <= 8 and SPLIT <= 8", "every card grants 8 blocks a cluster at most", False),
     Constraint(
         f"CLUSTER == 1 or (ACROSS * LINES_A + (1 - ACROSS) * LINES_B) % ({PATTERN_LINES} * CLUSTER) == 0",
         "a block brings whole patterns of a swizzle, 8 lines each",
         False,
     ),
     # Split-K
-    Constraint("SPLIT == 1 or PERSISTENT == 0", "a block that leaves its sums to another is done", False),
-    Constraint("SPLIT == 1 or CLUSTER == 1", "the blocks of a cluster share no part of K", False),
+    Constraint("SPLIT == 1 or PERSISTENT == 0", "sums meet in the ring, which the next tile would fill", False),
+    Constraint("SPLIT == 1 or CLUSTER == 1", "the blocks of a cluster share an operand or the K of a tile", False),
     Constraint("SPLIT == 1 or HALVES == 0", "sums of f16 would be rounded once more with each part of K", False),
+    Constraint(
+        "FROM_REGISTERS == 2 or BN % (8 * SPLIT) == 0", "a block adds up whole eights of the tile's columns", False
+    ),
+    Constraint("FROM_REGISTERS != 2 or BM % (8 * SPLIT) == 0", "or, where C is transposed, of its rows", False),
+    Constraint("SPLIT == 1 or BN * C_BYTES % (16 * SPLIT) == 0", "and TMA stores lines of 16 bytes at least", False),
+    Constraint(
+        "SPLIT == 1 or STAGES * BK * (BM * A_BYTES + PRODUCTS * BN * B_BYTES) >= PRODUCTS * BM * BN * ELEMENT_BYTES",
+        "the ring has room for a tile's sums",
+        False,
+    ),
     # Stages
     Constraint("STAGES >= 2", "one stage is filled while another is read", False),
     Constraint("IN_FLIGHT < STAGES", "stages that products still read cannot be filled"),

@@ -34,10 +34,10 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
         *_registers(config.CONSUMERS, f"{mmas(config)} * {sums_of_mma(problem, config)}", *_sets(problem, config)),
         *_clusters(a if a.shared else b),
         *_pieces(problem.types.compute.pieces),
-        *_partial(problem.products if config.SPLIT > 1 else 0),
+        *_parts(problem, config),
         *_lines(a, elements),
         *_lines(b, elements),
-        *_results(piece_box(problem, config), feeds(config), staged(problem), problem.products),
+        *_results(piece_box(problem, config), feeds(config), staged(problem), problem.products, stored(config)),
     )
 
 
@@ -147,21 +147,43 @@ def _pieces(pieces: Pieces | None) -> tuple[Derived, ...]:
     return tuple(Derived(*line, group="Pieces") for line in lines)
 
 
-@cache
-def _partial(products: int) -> tuple[Derived, ...]:
-    elements = Derived("PARTIAL", f"BM * BN{_times(products)}", "sums that a block leaves in the workspace", "Split-K")
-    return (elements,) if products else ()
+def even_range(problem: Problem, config: WgmmaConfig) -> int:
+    """K of each of the blocks that share a tile, where all have as much, and that is known; else 0."""
+    k, step = problem.k or 0, range_step(problem, config)
+    return k // config.SPLIT if config.SPLIT > 1 and k % (config.SPLIT * step) == 0 else 0
+
+
+def range_step(problem: Problem, config: WgmmaConfig) -> int:
+    """K of which a block's range has a whole number."""
+    return PROMOTION if problem.types.compute.pieces and config.SPLIT > 1 else config.BK
+
+
+def stored(config: WgmmaConfig) -> str:
+    """The constant that says how many columns of the tile a block stores, or rows where C is transposed."""
+    side = "M" if swaps(config) else "N"
+    return f"PART_{side}" if config.SPLIT > 1 else f"B{side}"
+
+
+def _parts(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
+    if config.SPLIT == 1:
+        return ()
+    what = "rows" if swaps(config) else "columns"
+    part = Derived(
+        stored(config), f"B{stored(config)[-1]} / SPLIT", f"{what} of the tile that a block stores", "Split-K"
+    )
+    extent = even_range(problem, config)
+    return (part, *((Derived("RANGE", str(extent), "of K that a block sums", "Split-K"),) if extent else ()))
 
 
 @cache
-def _results(box: tuple[int, int], feed: str, by_tma: bool, products: int) -> tuple[Derived, ...]:
+def _results(box: tuple[int, int], feed: str, by_tma: bool, products: int, stored: str) -> tuple[Derived, ...]:
     """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
     swapped, own = feed == "b", f"{M} * {'CM' if feed == 'b' else 'CN'}"
     staged = f"C_STAGES * CONSUMERS * {own} * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
     b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
     b = f"({b} + 1023) / 1024 * 1024" if by_tma else b  # C's pieces begin at a pattern of a swizzle
-    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS + 16 * (SPLIT > 1)"
-    lines = _swapped_piece(box) if swapped else _piece(box, 2 if feed else 1)
+    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
+    lines = _swapped_piece(box, stored) if swapped else _piece(box, 2 if feed else 1, stored)
     return (
         *(Derived(*line, group=STAGED if line[0] in OF_PIECES else SUMS) for line in (*lines, VC)),
         Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),
@@ -172,11 +194,11 @@ Line = tuple[str, str, str]
 VC: Line = ("VC", "2", "elements of an access to C")
 
 
-def _piece(box: tuple[int, int], neighbours: int) -> tuple[Line, ...]:
+def _piece(box: tuple[int, int], neighbours: int, stored: str) -> tuple[Line, ...]:
     columns, rows = box
     return (
         ("CN", str(columns), f"columns of C that leave at once, of a consumer's {rows} rows"),
-        _stages("MMAS_M * BN / CN"),
+        _stages(f"MMAS_M * {stored} / CN"),
         ("PITCH_C", "CN + 8", "elements from one of a warp's rows in shared memory to the next"),
         ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
         ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
@@ -187,12 +209,12 @@ def _piece(box: tuple[int, int], neighbours: int) -> tuple[Line, ...]:
     )
 
 
-def _swapped_piece(box: tuple[int, int]) -> tuple[Line, ...]:
+def _swapped_piece(box: tuple[int, int], stored: str) -> tuple[Line, ...]:
     columns, rows = box
     return (
         ("CM", str(rows), f"rows of C that leave at once, of a consumer's {M} columns"),
         ("CN", str(columns), "columns of these in a line of shared memory"),
-        _stages("MMAS_N * BM / CM"),
+        _stages(f"MMAS_N * {stored} / CM"),
         ("TM", "CM / 4", "rows of C that a thread has sums of, of a piece"),
         ("TN", "2", "columns of C that a thread has sums of, of each instruction"),
         ("FM", "2", "neighbouring rows among them"),

@@ -156,12 +156,12 @@ def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
 
 def piece_box(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
     """Columns and rows of C that leave at once: by TMA swizzled lines, else by rows, eight of each warp."""
-    size = problem.types.c.size
+    size, columns = problem.types.c.size, config.BN // config.SPLIT
     if swaps(config):
-        return gcd(LINE_BYTES // size, M), gcd(PIECE_ROWS, config.BM)
+        return gcd(LINE_BYTES // size, M), gcd(PIECE_ROWS, config.BM // config.SPLIT)
     if staged(problem):
-        return gcd(LINE_BYTES // size, config.BN), M
-    return max(columns for columns in range(8, ROW_BYTES // size + 1, 8) if config.BN % columns == 0), M
+        return gcd(LINE_BYTES // size, columns), M
+    return max(some for some in range(8, ROW_BYTES // size + 1, 8) if columns % some == 0), M
 
 
 def row_access(problem: Problem) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
-from gemmgen.kernel.families.wgmma_constants import alternates, donates, mmas, sums_of_mma
+from gemmgen.kernel.families.wgmma_constants import alternates, donates, even_range, mmas, stored, sums_of_mma
 from gemmgen.kernel.families.wgmma_operands import Operand, mapped, operands, row_access, staged, swaps
 from gemmgen.kernel.families.wgmma_walk import Walk, walk_of
 from gemmgen.kernel.plan import Plan
@@ -33,7 +33,9 @@ class WgmmaView:
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"; "" of a block alone
     walk         which tiles of C a block computes, and over which k tiles
-    split        several blocks compute a tile, each over a range of K
+    split        the blocks of a cluster compute a tile, each over a range of K
+    even         which have the same length, a constant
+    stored       how the kernel calls the columns of the tile that a block stores, or rows where C is transposed
     persistent   a block computes one tile after the other
     pingpong     its consumers take turns at them, instead of sharing each
     donates      registers move from the producer to the consumers
@@ -63,6 +65,8 @@ class WgmmaView:
     along: str
     walk: Walk
     split: bool
+    even: bool
+    stored: str
     persistent: bool
     pingpong: bool
     donates: bool
@@ -104,6 +108,18 @@ class WgmmaView:
     def summed(self) -> str:
         """What holds a consumer's sums of a tile of C."""
         return "totals" if self.promoted else "acc"
+
+    @property
+    def kept(self) -> str:
+        """What holds those that it stores,"""
+        return "part" if self.split else self.summed
+
+    @property
+    def kept_sums(self) -> str:
+        """and registers of a thread for them, of an instruction."""
+        if not self.split:
+            return self.sums
+        return self.stored if self.gated else f"{self.stored} / 2"
 
     @property
     def limited(self) -> tuple[Operand, ...]:
@@ -154,6 +170,8 @@ def view_of(plan: Plan) -> WgmmaView:
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
         walk=walk_of(problem, one),
         split=one.SPLIT > 1,
+        even=even_range(problem, one) > 0,
+        stored=stored(one),
         persistent=bool(one.PERSISTENT),
         pingpong=bool(one.PINGPONG),
         donates=donates(one),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
-from gemmgen.kernel.families.wgmma_constants import mmas
+from gemmgen.kernel.families.wgmma_constants import even_range, mmas
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import PROMOTION
 
@@ -71,10 +71,16 @@ def walk_of(problem: Problem, config: WgmmaConfig) -> Walk:
         extent=extent,
         loop=loop,
         later=later,
-        any="begin < end" if config.SPLIT > 1 else "s.K > 0" if not problem.k else "",
+        any=_any(problem, config),
         interval_end=_interval_end(problem, end) if split_operands else "",
         arguments=f"{rows}{later}, " if split_operands else rows,
     )
+
+
+def _any(problem: Problem, config: WgmmaConfig) -> str:
+    if config.SPLIT > 1:
+        return "" if even_range(problem, config) else "begin < end"
+    return "" if problem.k else "s.K > 0"
 
 
 def _tiles(config: WgmmaConfig) -> str:

@@ -209,7 +209,7 @@ WGMMA_PIECES = Subject(
 )
 WGMMA_SPLIT = Subject(
     "wgmma bf16 to f32, two consumers, split", replace(_typed("bf16,bf16,f32", "rc"), ld_align=8),
-    (("BM", 128), ("BN", 32), ("CONSUMERS", 2), ("STAGES", 2), ("PERSISTENT", 0), ("SPLIT", 3)), WGMMA,
+    (("BM", 128), ("BN", 32), ("CONSUMERS", 2), ("STAGES", 2), ("PERSISTENT", 0), ("SPLIT", 4)), WGMMA,
 )  # fmt: skip
 WGMMA_SPLIT_PIECES = Subject(
     "wgmma f32 rc, pieces of bf16, split", replace(_typed("f32_bf16x6", "rc"), ld_align=4),
