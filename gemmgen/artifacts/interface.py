@@ -258,8 +258,8 @@ class Interface(Signature):
 
     @property
     def adds_up(self) -> bool:
-        """Whether blocks share tiles, so that a launch takes partial sums and semaphores."""
-        return self.source.launch.adds_up
+        """Whether blocks leave sums for others, so that a launch takes partial sums and semaphores."""
+        return self.source.launch.leaves_partials
 
     @property
     def stream(self) -> int:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gemmgen.artifacts.copies import Copy
 from gemmgen.kernel.source import KernelSource
-from gemmgen.kernel.tensor_map import MOST_DIMENSIONS, UNIT, TensorMap
+from gemmgen.kernel.tensor_map import FAR, NEAR, UNIT, TensorMap
 from gemmgen.problem.sizes import MatrixSizes
 
 
@@ -34,8 +34,13 @@ class EncodedMap:
         return self.map.operand if self.copy is None else self.copy.part
 
     @property
+    def located(self) -> str:
+        """Where the map begins."""
+        return "nullptr" if self.map.anywhere else self.address
+
+    @property
     def _batched(self) -> bool:
-        return len(self.map.box) == MOST_DIMENSIONS
+        return len(self.map.box) == 3
 
     @property
     def type(self) -> str:
@@ -53,6 +58,8 @@ class EncodedMap:
         """Elements along each dimension, the contiguous one first. Those of K may be none."""
         lies = self._lies
         extents = (lies.extent_text(name, self.sizes) for name in (lies.line, lies.lines))
+        if self.map.anywhere:
+            return (*extents, str(NEAR), str(FAR))
         matrices = self.sizes.get("batch", "") if self.copy is None else self.copy.matrices
         return (*extents, *((matrices,) if self._batched else ()))
 
@@ -62,7 +69,9 @@ class EncodedMap:
 
     @property
     def distances(self) -> tuple[str, ...]:
-        """Elements from one line, and from one matrix, to the next."""
+        """Elements from one line, and from one matrix, to the next; of a map of all memory what a coordinate is."""
+        if self.map.anywhere:
+            return (self.sizes[self.matrix.ld], *(str(step // self.element_bytes) for step in (UNIT, UNIT * NEAR)))
         if self.copy is not None:
             return (self.copy.ld, *((self.copy.stride,) if self._batched else ()))
         names = (self.matrix.ld, *((self.matrix.stride,) if self._batched else ()))
@@ -106,7 +115,7 @@ class Maps:
 
     def align(self, operand: str) -> int:
         """Bytes that divide its address; 1 for one that TMA does not move."""
-        return UNIT if any(one.address == operand for one in self._of_operands) else 1
+        return UNIT if any(one.located == operand for one in self._of_operands) else 1
 
     def unit(self, distance: str) -> int:
         """Elements that divide this leading dimension, or stride."""

@@ -183,7 +183,8 @@ class Launch:
     def document(self) -> dict[str, Any]:
         """As JSON-ready data; without what few launches have."""
         few = ("maps", "persistent", "prepares", "overlapped")
-        return {name: value for name, value in asdict(self).items() if value or name not in few}
+        said = asdict(self) | {"maps": tuple(one.document for one in self.maps)}
+        return {name: value for name, value in said.items() if value or name not in few}
 
     def tiles(self, case: Case) -> int:
         """Tiles of C that the grid computes for `case`."""
@@ -296,8 +297,8 @@ class Launch:
 def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
     """What a kernel of `problem` that is launched so takes, in the order of its signature.
 
-    Tensor maps come first, which need the widest alignment; an operand that has one has no pointer. Where a launch
-    before prepares an operand, they are its copy's.
+    Tensor maps come first, which need the widest alignment; an operand that has one has no pointer, but where pointers
+    say where its matrices lie. Where a launch before prepares an operand, they are its copy's.
     """
     types, to = problem.types, "* const*" if problem.pointers else "*"
     workspace = (Parameter("partials", f"{types.accumulator.ctype}*"), Parameter("semaphores", "unsigned*"))
@@ -307,7 +308,7 @@ def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
         Parameter("C", f"{types.c.ctype}{to}"),
         *(_parameter(problem, operand) for operand in problem.epilogue.operands),
     )
-    mapped = {one.operand for one in launch.maps}
+    mapped = {one.operand for one in launch.maps if not one.anywhere}
     return (
         *(Parameter(one.parameter, MAP_TYPE) for one in launch.maps),
         *(_reached(one, launch) for one in pointers if one.name not in mapped),

@@ -8,7 +8,8 @@ an H200).
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
@@ -23,7 +24,10 @@ PATTERN_LINES = 8  # of a swizzled box, after which the pattern repeats
 MOST_BOX = 256  # elements along each dimension of a box
 MOST_SIZE = 2**32  # elements along each dimension of the tensor
 MOST_STRIDE = 2**40  # bytes
-MOST_DIMENSIONS = 3  # TMA has five; a matrix has two, and a batch of them three
+MOST_DIMENSIONS = 4  # TMA has five; a matrix has two, a batch of them three, all of memory four
+# An address as coordinates of a map that begins at 0: units of 16 bytes, and so many of these; a coordinate is an int
+NEAR = 2**31
+FAR = 2**14  # for the 49 bits of an address
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of the parameter
 
 
@@ -32,10 +36,12 @@ class TensorMap:
     """The map of one operand: a kernel's parameter `map_a` for A.
 
     operand    as `Case.tensors` names it
-    box        elements of a box along a line, then lines, and in a batch matrices: 1
+    box        elements of a box along a line, then lines, and in a batch matrices: 1; of matrices anywhere 1 and 1
     swizzle    bytes of the lines whose 16-byte chunks lie permuted in shared memory; 0 for none
     promotion  bytes that L2 fetches at once; 0 for what is asked alone
     tf32       TMA rounds elements of f32 to tf32 on their way to shared memory: to nearest, ties to even
+    anywhere   it is of all matrices that pointers name: of memory from address 0 on. Two more coordinates say where a
+               matrix begins (see NEAR and FAR), and the first two still end with it
     """
 
     operand: str
@@ -43,10 +49,13 @@ class TensorMap:
     swizzle: int = 0
     promotion: int = 0
     tf32: bool = False
+    anywhere: bool = False
 
     def __post_init__(self) -> None:
         where = f"the tensor map of {self.operand}"
-        require(2 <= len(self.box) <= MOST_DIMENSIONS, f"{where} has a box of {len(self.box)} dimensions, not 2 or 3")
+        known_ranks = (MOST_DIMENSIONS,) if self.anywhere else (2, 3)
+        ranks = " or ".join(map(str, known_ranks))
+        require(len(self.box) in known_ranks, f"{where} has a box of {len(self.box)} dimensions, not {ranks}")
         for length in self.box:
             require(
                 type(length) is int and 1 <= length <= MOST_BOX,
@@ -56,6 +65,11 @@ class TensorMap:
             require(value in known, f"{where}: {what} of {value} bytes; known are {', '.join(map(str, known))}")
 
     @property
+    def document(self) -> dict[str, Any]:
+        """As JSON-ready data; without what few maps have."""
+        return {name: value for name, value in asdict(self).items() if value or name != "anywhere"}
+
+    @property
     def parameter(self) -> str:
         """The kernel parameter's name."""
         return parameter_of(self.operand)
@@ -63,21 +77,27 @@ class TensorMap:
     def of(self, case: Case, copy: Matrix | None = None) -> TiledTensor:
         """Its numbers for `case`, of the operand or a `copy` of it. Raises InvalidInput where TMA cannot read that."""
         matrix = case.tensors[self.operand] if copy is None else copy
-        require(not case.problem.pointers, f"{self.operand} lies where pointers say: one map holds one address")
-        batched = len(self.box) == MOST_DIMENSIONS
         require(
-            batched == (matrix.batch is not None),
+            self.anywhere == case.problem.pointers,
+            f"{self.operand} lies {'' if self.anywhere else 'where pointers say, not '}where its map begins",
+        )
+        batched = len(self.box) == 3
+        require(
+            self.anywhere or batched == (matrix.batch is not None),
             f"the tensor map of {self.operand} has {len(self.box)} dimensions, for {matrix.batch or 'no'} batch",
         )
         size = matrix.dtype.size
         # An empty tensor has no map; a kernel moves nothing of it, and is given one of a single element.
         sizes = [max(1, matrix.line_length), max(1, matrix.lines)]
         strides = [matrix.ld * size]
-        if matrix.batch is not None:
+        if self.anywhere:
+            sizes += [NEAR, FAR]
+            strides += [UNIT, UNIT * NEAR]
+        elif matrix.batch is not None:
             sizes.append(max(1, matrix.batch))
             strides.append(matrix.stride * size)
         require(not self.tf32 or matrix.dtype is DType.F32, f"{self.operand} of {matrix.dtype.label} becomes no tf32")
-        moved = (self.box, self.swizzle, self.promotion, self.tf32)
+        moved = (self.box, self.swizzle, self.promotion, self.tf32, self.anywhere)
         return TiledTensor(self.operand, size, tuple(sizes), tuple(strides), *moved)
 
 
@@ -86,6 +106,7 @@ class TiledTensor:
     """What a map says, address apart: sizes in elements, the contiguous dimension first, and strides of the others.
 
     strides  bytes from one line, and from one matrix, to the next
+    anywhere its address is 0, whatever the operand's is
     """
 
     operand: str
@@ -96,6 +117,7 @@ class TiledTensor:
     swizzle: int
     promotion: int
     tf32: bool = False
+    anywhere: bool = False
 
     def __post_init__(self) -> None:
         where = f"TMA cannot move {self.operand}:"
@@ -141,7 +163,7 @@ class TiledTensor:
         strides = (*self.strides, 0, 0)[: MOST_DIMENSIONS - 1]
         box = (*self.box, 1, 1)[:MOST_DIMENSIONS]
         numbers = (*box, self.element_bytes, len(self.sizes), self.swizzle, self.tf32)
-        return struct.pack("<Q3Q2Q7I", address, *sizes, *strides, *numbers).ljust(MAP_BYTES, b"\0")
+        return struct.pack("<Q4Q3Q8I", address, *sizes, *strides, *numbers).ljust(MAP_BYTES, b"\0")
 
 
 def parameter_of(operand: str) -> str:

@@ -83,11 +83,15 @@ class Slot:
             assert self.number is not None
             return self.number
         kind, alignment = ("p", POINTER_BYTES) if self.tensor is None else ("m", MAP_ALIGNMENT)
+        if self.tensor is not None and self.tensor.anywhere:
+            kind = "s"  # no address is in it
         return Argument(kind, self.located(int(pointers[self.name]), encode), alignment)
 
     def located(self, address: int, encode: Callable[[TiledTensor, int], bytes]) -> bytes:
         """The argument's bytes where its operand is at `address`."""
-        return POINTER.pack(address) if self.tensor is None else encode(self.tensor, address)
+        if self.tensor is None:
+            return POINTER.pack(address)
+        return encode(self.tensor, 0 if self.tensor.anywhere else address)
 
 
 def slots_of(source: KernelSource, case: Case) -> tuple[Slot, ...]:

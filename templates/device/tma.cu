@@ -5,6 +5,20 @@
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 //% endmacro
 
+/*# For maps of all of memory, which begin at address 0: see gemmgen/kernel/tensor_map.py. #*/
+//% macro place()
+// Where a matrix begins, as coordinates of a tensor map of all memory: a chunk of 16 bytes, and past 2^31 of them the next.
+struct Place {
+    int near, far;
+};
+
+__device__ __forceinline__ Place place_of(const void* matrix)
+{
+    const unsigned long long chunk = reinterpret_cast<unsigned long long>(matrix) / 16;
+    return {static_cast<int>(chunk & 0x7fffffff), static_cast<int>(chunk >> 31)};
+}
+//% endmacro
+
 /*# `written`: also what waits until stores have arrived in global memory. #*/
 //% macro tma(loads=(2,), stores=(), written=true)
 #ifdef __CUDACC__

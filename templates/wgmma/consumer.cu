@@ -41,6 +41,9 @@ const TileOrigin tile = tile_of_block(s, ${ view.walk.tile }${ ", rank" if view.
 //% if view.batched
 const int matrix = ${ view.walk.matrix };
 //% endif
+//% if view.pointers and view.staged
+const Place place_c = place_of(C_array[matrix]);
+//% endif
 Accumulators acc${ "[2]" if view.alternates } = {}${ ", totals = {}" if view.promoted };
 //% if view.feeds
 Fragments fragments[2];  // of a step of k, and of the next one, which is loaded while the products of the first go on

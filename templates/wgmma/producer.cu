@@ -17,6 +17,9 @@ ${ load_tile(view) | indent(4, true) | trim("\n") }
 //% endmacro
 //% macro load_tile(view)
 const TileOrigin tile = tile_of_block(s, ${ view.walk.tile }${ ", rank" if view.along });
+//% if view.pointers
+const Place place_a = place_of(A_array[${ view.walk.matrix }]), place_b = place_of(B_array[${ view.walk.matrix }]);
+//% endif
 //% if view.pieces
 for (int first = ${ view.walk.begin }; first < ${ view.walk.end }; first += INTERVAL) {
     for (int i = 0; i < PAIRS; ++i) {
@@ -30,7 +33,7 @@ for (int first = ${ view.walk.begin }; first < ${ view.walk.end }; first += INTE
 //% else
 for (int k = ${ view.walk.begin }; k < ${ view.walk.end }; k += BK, ring.advance()) {
     mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-    load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if view.gated }${ ", %s" | format(view.walk.matrix) if view.batched }${ ", rank" if view.along });
+    load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if view.gated }${ ", place_a, place_b" if view.pointers else ", %s" | format(view.walk.matrix) if view.batched }${ ", rank" if view.along });
 }
 //% endif
 //% endmacro

@@ -63,7 +63,7 @@ Magnitude column_amaxs[TN] = {};
 #pragma unroll
 for (int j = 0; j < TM; ++j) {  // eight rows of each warp
     const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
-    ${ TC }* const to = C + ${ "matrix * s.stride_c + " if view.batched }Offset(row) * s.ldc + n;
+    ${ TC }* const to = ${ "C_array[matrix]" if view.pointers else "C" } + ${ "matrix * s.stride_c + " if view.batched and not view.pointers }Offset(row) * s.ldc + n;
     __syncwarp();  // all lanes have read the rows before
 //% if e.reads_c
     if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what stands there may be NaN

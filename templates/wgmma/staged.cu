@@ -51,9 +51,9 @@ if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what st
     if (leads) {
         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * ${ "CM" if view.swapped else "CN" } * sizeof(${ TC }));
 //% if view.swapped
-        for (int at = 0; at < 64; at += CN) tma_load_${ view.c_rank }d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m${ ", matrix" if view.batched });
+        for (int at = 0; at < 64; at += CN) tma_load_${ view.c_rank }d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m${ view.of_matrix });
 //% else
-        tma_load_${ view.c_rank }d(c, &map_c, &shared.c_loaded[consumer], n, m${ ", matrix" if view.batched });
+        tma_load_${ view.c_rank }d(c, &map_c, &shared.c_loaded[consumer], n, m${ view.of_matrix });
 //% endif
     }
     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
@@ -72,9 +72,9 @@ fence_proxy_async();
 named_barrier_sync(1 + consumer, 128);
 if (leads) {
 //% if view.swapped
-    for (int at = 0; at < 64; at += CN) tma_store_${ view.c_rank }d(&map_c, c + at * CM, n + at, m${ ", matrix" if view.batched });
+    for (int at = 0; at < 64; at += CN) tma_store_${ view.c_rank }d(&map_c, c + at * CM, n + at, m${ view.of_matrix });
 //% else
-    tma_store_${ view.c_rank }d(&map_c, c, n, m${ ", matrix" if view.batched });
+    tma_store_${ view.c_rank }d(&map_c, c, n, m${ view.of_matrix });
 //% endif
     tma_store_commit();
 }

@@ -73,6 +73,7 @@ KERNELS = (
     warpgroups(OPEN, {"BN": 32, "STAGES": 3}, types="f32_bf16x6", layout="rr"),
     warpgroups(OPEN, {"BM": 128, "BN": 32, "CONSUMERS": 2, "SPLIT": 4, "PERSISTENT": 0}, ld_align=8, batch=None),
     warpgroups(OPEN, {"CONSUMERS": 2, "CLUSTER": 2, "STAGES": 3, "PINGPONG": 1}, ld_align=8),
+    warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2}, batch=None, pointers=True, ld_align=8, epilogue="bias"),
     warpgroups((None, 72, None), {"BK": 32, "STAGES": 3}, types=PROMOTED, ld_align=16),
 )
 MORE = (
@@ -125,6 +126,10 @@ MORE = (
     warpgroups((None, 72, 256), {"SPLIT": 2, "PERSISTENT": 0}, types=PROMOTED, ld_align=16),
     warpgroups((None, 40, None), {"SPLIT": 2, "PERSISTENT": 0}, layout="rr", ld_align=8, epilogue="swiglu"),
     warpgroups(OPEN, {"SPLIT": 2, "PERSISTENT": 0}, types=TF32, ld_align=4, epilogue="aux+relu"),
+    warpgroups(OPEN, {"BN": 64, "PERSISTENT": 0, "SPLIT": 4}, batch=3, pointers=True, ld_align=8, layout="rr"),
+    warpgroups((70, 40, 200), {"CLUSTER": 2}, batch=5, pointers=True, epilogue="silu(acc)+row_amax", layout="cr"),
+    warpgroups(OPEN, {"BN": 32}, batch=None, pointers=True, types="s8,s8,s32", ld_align=16),
+    warpgroups((None, 40, 64), {}, batch=4, pointers=True, layout="rr", types="f16", epilogue="swiglu"),
     warpgroups((2, None, 40), {"BN": 16}, batch=3, stride_c=None, epilogue="aux+relu"),
     warpgroups(OPEN, {"BN": 16}, types="u8,s8,s8", layout="cc", epilogue="scale_m+scale_n"),
     warpgroups((None, 64, None), {}, types="u8,u8,s8", epilogue="zero_a+zero_b+scale_a+bias+relu", ld_align=16),

@@ -191,6 +191,17 @@ SAMPLES = {
         batch=None,
         epilogue="bias+silu",
     ),
+    "wgmma_split_even_rc": Sample(
+        WGMMA,
+        {"BM": 64, "BN": 64, "BK": 128, "CONSUMERS": 1, "STAGES": 6, "PERSISTENT": 0, "SPLIT": 2},
+        (64, 4096, 14336),
+        "rc",
+        dtype=DType.BF16,
+    ),
+    "wgmma_pointers_rc": Sample(WGMMA, {"BN": 128}, (1024, 1024, 64), "rc", dtype=DType.BF16, batch=64, pointers=True),
+    "wgmma_pointers_cluster_rows": Sample(
+        WGMMA, {"BN": 128, "CLUSTER": 2}, (None, 513, 1000), "rc", dtype=DType.F16, batch=None, pointers=True
+    ),
     "wgmma_split_promoted_rc": Sample(
         WGMMA,
         {"BN": 64, "PERSISTENT": 0, "SPLIT": 2, "IN_FLIGHT": 0},

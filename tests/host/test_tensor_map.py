@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from dataclasses import replace
 from itertools import product
 
 import pytest
 
-from gemmgen.kernel.source import MAP_TYPE, Launch, Parameter, parameters
+from gemmgen.kernel.source import MAP_TYPE, KernelSource, Launch, Parameter, parameters
 from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap, TiledTensor
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.problem.wgmma import Wgmma, wgmmas
+from gemmgen.run.arguments import arguments_of
 from gemmgen.support.errors import InvalidInput
 
 BF16 = Problem(None, None, None, types=Types.parse("bf16"))
 MAP_A = TensorMap("A", (64, 128), swizzle=128)
 GRID = (("M", 128), ("N", 128))
+POINTERS = replace(BF16, batch=None, pointers=True)
+MAP_ANYWHERE = TensorMap("A", (64, 128, 1, 1), swizzle=128, anywhere=True)
 
 
 def test_a_map_says_how_its_operand_lies() -> None:
@@ -28,6 +32,28 @@ def test_a_map_says_how_its_operand_lies() -> None:
     batch = Problem(None, None, None, batch=None, types=Types.parse("bf16"))
     three = replace(MAP_A, box=(64, 128, 1)).of(batch.case(8, 16, 24, batch=5))
     assert (three.sizes, three.strides) == ((24, 8, 5), (48, 8 * 48))
+
+
+def test_a_map_of_matrices_behind_pointers_holds_no_address_but_their_ends() -> None:
+    tensor = MAP_ANYWHERE.of(POINTERS.case(100, 200, 72, batch=3))
+    assert tensor.sizes == (72, 100, 2**31, 2**14) and tensor.strides == (144, 16, 2**35)
+    launch = Launch(160, GRID, maps=(MAP_ANYWHERE,))
+    taken = parameters(POINTERS, launch)
+    assert [one.text for one in taken[:3]] == ["map_a", "A_array", "B_array"]
+    address = 0x7F12_3456_7890 // 16 * 16
+    near, far = address // 16 % tensor.sizes[2], address // 16 // tensor.sizes[2]
+    assert near * tensor.strides[1] + far * tensor.strides[2] == address and max(near, far) < 2**31
+    source = KernelSource("k", "", POINTERS, "test", {}, launch, taken)
+    case, addresses = POINTERS.case(8, 8, 8, batch=2), defaultdict[str, int](lambda: 160)
+    given, pointer, *_ = arguments_of(source, case, addresses, TiledTensor.pack)
+    assert given.kind == "s" and given.data[:8] == bytes(8), "no address, for the emulator neither"
+    assert pointer.kind == "p" and pointer.data == (160).to_bytes(8, "little")
+
+
+def test_only_maps_of_all_memory_say_so_in_json() -> None:
+    maps = Launch(160, GRID, maps=(MAP_A, replace(MAP_ANYWHERE, operand="B"))).document["maps"]
+    assert "anywhere" not in maps[0] and maps[1]["anywhere"] is True
+    assert TensorMap(**json.loads(json.dumps(maps[1])) | {"box": (64, 128, 1, 1)}) == replace(MAP_ANYWHERE, operand="B")
 
 
 def test_of_an_empty_operand_there_is_a_map_of_one_element() -> None:
@@ -68,7 +94,13 @@ def test_a_case_that_tma_cannot_move_is_refused_with_its_reason(change: dict[str
 
 def test_pointers_and_batches_need_maps_of_their_own() -> None:
     with pytest.raises(InvalidInput, match="lies where pointers say"):
-        MAP_A.of(Problem(None, None, None, batch=None, pointers=True, types=Types.parse("bf16")).case(8, 8, 8, batch=2))
+        MAP_A.of(POINTERS.case(8, 8, 8, batch=2))
+    with pytest.raises(InvalidInput, match="A lies where its map begins"):
+        MAP_ANYWHERE.of(BF16.case(8, 8, 8))
+    with pytest.raises(InvalidInput, match="a box of 2 dimensions, not 4"):
+        replace(MAP_A, anywhere=True)
+    with pytest.raises(InvalidInput, match="a box of 4 dimensions, not 2 or 3"):
+        replace(MAP_ANYWHERE, anywhere=False)
     with pytest.raises(InvalidInput, match="has 3 dimensions, for no batch"):
         replace(MAP_A, box=(64, 64, 1)).of(BF16.case(8, 8, 8))
     with pytest.raises(InvalidInput, match="16 does not divide its address 0x8"):

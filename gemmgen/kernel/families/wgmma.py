@@ -33,6 +33,7 @@ from gemmgen.kernel.families.wgmma_operands import (
     feeds,
     instruction,
     maps_of,
+    needed_copies,
     operands,
     prepares,
     staged,
@@ -111,6 +112,8 @@ class WgmmaFamily(Family):
             "INTEGER": int(types.accumulator is DType.S32),
             "HAS_WGMMA": int(sums_type(types) is not None),
             "POINTERS": int(problem.pointers),
+            "POINTER_ALIGN": problem.pointer_align,
+            "AS_IT_LIES": int(not needed_copies(problem)),
         }
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:

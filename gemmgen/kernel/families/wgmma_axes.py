@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
 from gemmgen.kernel.families.base import SPLIT_FITS
-from gemmgen.kernel.tensor_map import PATTERN_LINES
+from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import MOST_N, M
 
@@ -48,7 +48,11 @@ class WgmmaConfig(Config):
 CONSTRAINTS = (
     Constraint("HAS_WGMMA == 1", "no wgmma multiplies these types as exactly as --compute says", False),
     Constraint("ARCH == 90", "wgmma is of sm_90a alone", False),
-    Constraint("POINTERS == 0", "a tensor map has one address: matrices behind pointers are for mma", False),
+    Constraint(
+        f"POINTERS == 0 or POINTER_ALIGN % {UNIT} == 0", f"TMA takes matrices that begin at multiples of {UNIT}", False
+    ),
+    Constraint("POINTERS == 0 or AS_IT_LIES == 1", "matrices behind pointers are not copied for TMA or wgmma", False),
+    Constraint("POINTERS == 0 or SUMMED == 0", "nor are their lines summed before the launch", False),
     Constraint("SUMMED == 0 or INTEGER == 1", "zero points are of s8 and u8", False),
     Constraint("SUMMED == 0 or PRODUCTS == 1", "lines of one matrix B are summed", False),
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),

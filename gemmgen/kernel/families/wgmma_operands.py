@@ -71,10 +71,15 @@ def copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
     """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
     alone, and takes any order of the operand that `feeds` it from registers. And the pieces of operands that are
     split."""
-    if problem.types.compute.pieces and not problem.pointers:
+    return () if problem.pointers else needed_copies(problem, feeds)
+
+
+def needed_copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
+    """The same, also of matrices behind pointers, which no launch copies."""
+    if problem.types.compute.pieces:
         return Prepare("A", problem.layout.a), Prepare("B", problem.layout.b)
     needed = []
-    for side in sides(problem) if not problem.pointers else ():
+    for side in sides(problem):
         turns = problem.dtype_of(side.X).size != TRANSPOSED_BYTES and not side.along_k and side.x != feeds
         if turns or _unaligned(problem, side):
             order = problem.layout.a if side.x == "a" else problem.layout.b
@@ -172,15 +177,16 @@ def row_access(problem: Problem) -> int:
 
 def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
     """Of A and B, and of C where TMA stores it."""
-    matrix = (1,) if problem.batched else ()
+    matrix = (1, 1) if problem.pointers else (1,) if problem.batched else ()
     piece = (1,) if problem.types.compute.pieces else matrix
     maps = []
     for x, dtype in zip(operands(problem, config), problem.types.factors, strict=True):
         lines = x.lines // config.CLUSTER if x.shared else x.lines
         span, rounds = x.line * dtype.size, problem.types.compute is Compute.TF32
-        maps.append(TensorMap(x.X, (x.line, lines, *piece), span, PROMOTION_BYTES, rounds))
+        maps.append(TensorMap(x.X, (x.line, lines, *piece), span, PROMOTION_BYTES, rounds, problem.pointers))
     if staged(problem):
         columns, rows = piece_box(problem, config)
         span = columns * problem.types.c.size
-        maps.append(TensorMap("C", (columns, rows, *matrix), span if span >= 2 * UNIT else 0))
+        swizzle = span if span >= 2 * UNIT else 0
+        maps.append(TensorMap("C", (columns, rows, *matrix), swizzle, anywhere=problem.pointers))
     return tuple(maps)

@@ -45,6 +45,7 @@ class WgmmaView:
     mmas         instructions of a consumer across its tile, as the kernel calls their number
     sums         registers of a thread for the sums of an instruction, as the kernel computes them
     batched      tensor maps have a third dimension
+    pointers     and a fourth: of all memory, for matrices that lie where pointers say
     group        see raster.cu
     unread       sizes that the kernel has from tensor maps, or as numbers
     """
@@ -76,6 +77,7 @@ class WgmmaView:
     mmas: str
     sums: str
     batched: bool
+    pointers: bool
     group: int
     unread: tuple[str, ...]
 
@@ -87,12 +89,17 @@ class WgmmaView:
     @property
     def c_rank(self) -> int:
         """Dimensions of C's tensor map,"""
-        return 3 if self.batched else 2
+        return 4 if self.pointers else 3 if self.batched else 2
 
     @property
     def box_rank(self) -> int:
         """and of those of A and B."""
         return 3 if self.pieces else self.c_rank
+
+    @property
+    def of_matrix(self) -> str:
+        """The coordinates that say which matrix C is."""
+        return ", place_c.near, place_c.far" if self.pointers else ", matrix" if self.batched else ""
 
     @property
     def guarded(self) -> bool:
@@ -181,6 +188,7 @@ def view_of(plan: Plan) -> WgmmaView:
         mmas=mmas(one),
         sums=sums_of_mma(problem, one),
         batched=problem.batched,
+        pointers=problem.pointers,
         group=one.GROUP,
         unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
     )

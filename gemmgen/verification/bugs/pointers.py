@@ -12,8 +12,17 @@ from gemmgen.verification.bugs.base import (
     VALUE,
     WRITES,
     Bug,
+    Diagnosis,
 )
-from gemmgen.verification.bugs.subjects import DOUBLE_POINTERS, NAIVE_POINTERS, SMALL_POINTERS
+from gemmgen.verification.bugs.subjects import (
+    DOUBLE_POINTERS,
+    NAIVE_POINTERS,
+    SMALL_POINTERS,
+    WGMMA_POINTERS,
+    WGMMA_POINTERS_PAIR,
+)
+
+NO_MATRIX = Diagnosis("crash", "TMA leaves the tensor")
 
 POINTER_BUGS = (
     Bug("B of the next product", "pointer", NAIVE_POINTERS, "B_array[matrix]", "B_array[matrix + 1]", (PAST_POINTERS,)),
@@ -35,4 +44,21 @@ POINTER_BUGS = (
         (RACE_C, POISON, VALUE)),
     Bug("products of a group as if they were dense", "pointer", SMALL_POINTERS, "batch[first + matrix]",
         "batch[first] + matrix * (Shape::M * Shape::K)", (READS, VALUE, POISON), count=2),
+    Bug("an address without its upper bits", "pointer", WGMMA_POINTERS, "static_cast<int>(chunk >> 31)", "0",
+        (NO_MATRIX,)),
+    Bug("an address in chunks of 8 bytes", "pointer", WGMMA_POINTERS, "(matrix) / 16;", "(matrix) / 8;", (NO_MATRIX,)),
+    Bug("a bit of the address is lost", "pointer", WGMMA_POINTERS_PAIR, "& 0x7fffffff", "& 0x7ffffffe",
+        (NO_MATRIX, VALUE, POISON)),
+    Bug("a tensor map's matrix is B's for A", "pointer", WGMMA_POINTERS, "place_of(A_array[", "place_of(B_array[",
+        (NO_MATRIX, VALUE, POISON)),
+    Bug("TMA brings the first B for every product", "pointer", WGMMA_POINTERS, "B_array[number / tiles]",
+        "B_array[0]", (VALUE,)),
+    Bug("TMA brings A by a pointer for each tile", "pointer", WGMMA_POINTERS_PAIR, "A_array[number / tiles]",
+        "A_array[number]", (PAST_POINTERS, VALUE, POISON)),
+    Bug("TMA stores every product in the first C", "pointer", WGMMA_POINTERS, "place_of(C_array[matrix])",
+        "place_of(C_array[0])", (RACE_C, POISON, VALUE)),
+    Bug("A's place for B's", "pointer", WGMMA_POINTERS_PAIR, "place_b.near, place_b.far", "place_a.near, place_a.far",
+        (NO_MATRIX, VALUE, POISON)),
+    Bug("rows go to the next product's C", "pointer", WGMMA_POINTERS_PAIR, "C_array[matrix]", "C_array[matrix + 1]",
+        (PAST_POINTERS, POISON, VALUE, RACE_C)),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gemmgen.verification.bugs.base import ORDER, PLANNED, POISON, RACE_C, UNWRITTEN, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import WGMMA_SPLIT, WGMMA_SPLIT_PIECES
-from gemmgen.verification.bugs.wgmma import UNDER_WAY
+from gemmgen.verification.bugs.wgmma import IN_FLIGHT, UNDER_WAY
 
 MEET = "cluster_sync();  // all blocks have"
 FREE = "named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // no products"
@@ -27,7 +27,7 @@ WGMMA_SPLIT_BUGS = (
         (UNDER_WAY,)),
     Bug("sums leave while products are under way", "wait", WGMMA_SPLIT,
         "        wgmma_wait<0>();\n        release_stage(shared, previous);\n    }",
-        "        release_stage(shared, previous);\n    }", (UNDER_WAY,)),
+        "        release_stage(shared, previous);\n    }", (IN_FLIGHT,)),
     Bug("consumers leave their sums in one place", "swapped index", WGMMA_SPLIT, "/ 4 * 128 * CONSUMERS + ",
         "/ 4 * 128 + ", (NOT_MET, VALUE, UNWRITTEN)),
     Bug("every block stores the first columns", "swapped index", WGMMA_SPLIT, " + rank * PART_N + ", " + ",

@@ -14,7 +14,7 @@ struct WgmmaInstruction {
   bool trans_a, trans_b;
 };
 
-constexpr unsigned MOST_TMA_DIMENSIONS = 3;
+constexpr unsigned MOST_TMA_DIMENSIONS = 4;
 
 void mbarrier_init(unsigned long long* barrier, int arrivals, int line);
 void mbarrier_arrive(unsigned long long* barrier, int expected_bytes, int line);
@@ -79,6 +79,12 @@ inline void tma_load_3d(void* shared, const void* map, unsigned long long* barri
   gemmgen::tma_load(shared, map, barrier, 3, start, line);
 }
 
+inline void tma_load_4d(void* shared, const void* map, unsigned long long* barrier, int c0, int c1, int c2, int c3,
+                        int line = __builtin_LINE()) {
+  const int start[] = {c0, c1, c2, c3};
+  gemmgen::tma_load(shared, map, barrier, 4, start, line);
+}
+
 inline void tma_load_multicast_2d(void* shared, const void* map, unsigned long long* barrier, int c0, int c1, unsigned short blocks,
                                   int line = __builtin_LINE()) {
   const int start[] = {c0, c1};
@@ -91,6 +97,12 @@ inline void tma_load_multicast_3d(void* shared, const void* map, unsigned long l
   gemmgen::tma_load_multicast(shared, map, barrier, 3, start, blocks, line);
 }
 
+inline void tma_load_multicast_4d(void* shared, const void* map, unsigned long long* barrier, int c0, int c1, int c2, int c3,
+                                  unsigned short blocks, int line = __builtin_LINE()) {
+  const int start[] = {c0, c1, c2, c3};
+  gemmgen::tma_load_multicast(shared, map, barrier, 4, start, blocks, line);
+}
+
 inline void tma_store_2d(const void* map, const void* shared, int c0, int c1, int line = __builtin_LINE()) {
   const int start[] = {c0, c1};
   gemmgen::tma_store(map, shared, 2, start, line);
@@ -99,6 +111,11 @@ inline void tma_store_2d(const void* map, const void* shared, int c0, int c1, in
 inline void tma_store_3d(const void* map, const void* shared, int c0, int c1, int c2, int line = __builtin_LINE()) {
   const int start[] = {c0, c1, c2};
   gemmgen::tma_store(map, shared, 3, start, line);
+}
+
+inline void tma_store_4d(const void* map, const void* shared, int c0, int c1, int c2, int c3, int line = __builtin_LINE()) {
+  const int start[] = {c0, c1, c2, c3};
+  gemmgen::tma_store(map, shared, 4, start, line);
 }
 
 inline void tma_store_commit() { gemmgen::tma_store_commit(); }

@@ -28,7 +28,7 @@ inline unsigned char* of_window(uint32_t address) { return shared_memory.dynamic
 // A box: a tensor map, where in the tensor it starts, and its place in shared memory.
 struct Box {
   TensorMap map;
-  std::array<int64_t, 3> start;
+  std::array<int64_t, 4> start;
   unsigned char* shared;
   unsigned line;
   bool stores;    // from shared memory
@@ -40,21 +40,23 @@ struct Box {
   template <typename Visit>
   void each_chunk(Visit visit) const {
     const uint32_t elements = TMA_UNIT / map.element_bytes;
-    for (uint32_t matrix = 0; matrix < map.box[2]; ++matrix)
+    for (uint32_t matrix = 0; matrix < map.box[2] * map.box[3]; ++matrix)
       for (uint32_t row = 0; row < map.box[1]; ++row)
         for (uint32_t first = 0; first < map.box[0]; first += elements) {
           const uint32_t offset = (matrix * map.box[1] + row) * map.line_bytes() + first * map.element_bytes;
           const int64_t at = start[0] + first, size = int64_t(map.sizes[0]);
           const int64_t end = stores && at < size ? at + elements : std::min(at + int64_t(elements), size);
-          const bool inside = exists(1, row) && exists(2, matrix) && end > std::max<int64_t>(at, 0);
+          const bool inside = exists(1, row) && exists(2, matrix % map.box[2]) && exists(3, matrix / map.box[2]) && end > std::max<int64_t>(at, 0);
           if (!inside) {
             visit(place(offset), nullptr, TMA_UNIT);
             continue;
           }
           const int64_t from = std::max<int64_t>(at, 0);  // a part of it may lie before the line's start
           if (from > at) visit(place(offset), nullptr, unsigned(from - at) * map.element_bytes);
-          unsigned char* const tensor = map.address + (start[2] + matrix) * int64_t(map.strides[1]) +
-                                        (start[1] + row) * int64_t(map.strides[0]) + from * map.element_bytes;
+          unsigned char* const tensor = reinterpret_cast<unsigned char*>(
+              reinterpret_cast<uintptr_t>(map.address) + uint64_t(start[3] + matrix / map.box[2]) * map.strides[2] +
+              uint64_t(start[2] + matrix % map.box[2]) * map.strides[1] + uint64_t(start[1] + row) * map.strides[0] +
+              uint64_t(from) * map.element_bytes);
           visit(place(offset) + (from - at) * map.element_bytes, tensor, unsigned(end - from) * map.element_bytes);
           if (end < at + elements)
             visit(place(offset) + (end - at) * map.element_bytes, nullptr, unsigned(at + elements - end) * map.element_bytes);

@@ -137,7 +137,7 @@ cudaError_t ${ out.name }_make_plan(
 //% for one in out.maps.encoded
     if (status == cudaSuccess)
         status = encode_map<${ one.box | length }>(encode,
-            {"${ one.address }", ${ "mapped(%s)" | format(one.address) if one.address in out.may_be_null else one.address }, CU_TENSOR_MAP_DATA_TYPE_${ one.type },
+            {"${ one.address }", ${ "mapped(%s)" | format(one.located) if one.located in out.may_be_null else one.located }, CU_TENSOR_MAP_DATA_TYPE_${ one.type },
              {
 //%- for size in one.tensor
 ${ size if size.isdigit() else "cuuint64_t(std::max(1, K))" if size == "K" else "cuuint64_t(%s)" | format(size) }${ ", " if not loop.last }
