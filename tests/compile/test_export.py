@@ -517,6 +517,40 @@ def test_a_plan_has_the_maps_of_its_launch(mapped: ctypes.CDLL, kernel_of_maps: 
 
 
 @needs_gcc
+def test_a_plan_of_matrices_behind_pointers_has_maps_of_all_memory(tmp_path: Path) -> None:
+    problem = Problem(None, 200, None, types="bf16", layout="rc", batch=None, pointers=True, ld_align=8)
+    source = render(problem, WGMMA, WGMMA.default(problem)).renamed("apart")
+    library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
+    (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, 132]
+    case = problem.case(300, 200, 104, batch=5)
+    named = case.values | {f"{name}_array": 8 for name in "ABC"} | {"workspace": 0, "workspace_bytes": 0}
+    arguments = [
+        CTYPES.get(one.ctype, ctypes.c_void_p)(named[one.text]) for one in Interface(source, "sm_90a").arguments
+    ]
+    made = (ctypes.c_ulonglong * 64)()
+    assert library.apart_make_plan(made, *arguments) == 0
+    for i, one in enumerate(source.launch.maps):
+        tensor = one.of(case)
+        wanted = [1, 0, *tensor.sizes, *tensor.strides, *tensor.box, SWIZZLES.index(tensor.swizzle)]
+        assert made[16 * i : 16 * i + len(wanted)] == wanted
+    assert library.apart_run(made, None) == 0 and (ctypes.c_uint * 3).in_dll(library, "launched")[0] == 15
+
+
+@needs_gcc
+def test_blocks_of_a_cluster_that_share_k_take_no_workspace(tmp_path: Path) -> None:
+    problem = Problem(None, 200, 1024, types="bf16", layout="rc")
+    config = WGMMA.default(problem).with_values(BM=64, BN=64, CONSUMERS=1, PERSISTENT=0, SPLIT=4)
+    source = render(problem, WGMMA, config).renamed("split_k")
+    library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
+    (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, 132]
+    assert call(library, source, problem.case(70), 0) == 0
+    launched = (ctypes.c_uint * 3).in_dll(library, "launched")
+    assert launched[:] == [4 * 2 * 4, source.launch.threads, source.launch.shared_bytes]
+    header = (tmp_path / "split_k.h").read_text()
+    assert "takes none" in header and "share a tile" not in header
+
+
+@needs_gcc
 @pytest.mark.parametrize(("sms", "blocks"), [(132, 12), (5, 4)])  # the latter in 3 turns
 def test_no_more_blocks_than_the_device_has_sms(
     mapped: ctypes.CDLL, kernel_of_maps: KernelSource, sms: int, blocks: int
