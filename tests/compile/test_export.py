@@ -519,7 +519,7 @@ def test_a_plan_has_the_maps_of_its_launch(mapped: ctypes.CDLL, kernel_of_maps: 
 @needs_gcc
 def test_a_plan_of_matrices_behind_pointers_has_maps_of_all_memory(tmp_path: Path) -> None:
     problem = Problem(None, 200, None, types="bf16", layout="rc", batch=None, pointers=True, ld_align=8)
-    source = render(problem, WGMMA, WGMMA.default(problem)).renamed("apart")
+    source = render(problem, WGMMA, WGMMA.default(problem)).renamed("pointer_batch")
     library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
     (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, 132]
     case = problem.case(300, 200, 104, batch=5)
@@ -528,12 +528,12 @@ def test_a_plan_of_matrices_behind_pointers_has_maps_of_all_memory(tmp_path: Pat
         CTYPES.get(one.ctype, ctypes.c_void_p)(named[one.text]) for one in Interface(source, "sm_90a").arguments
     ]
     made = (ctypes.c_ulonglong * 64)()
-    assert library.apart_make_plan(made, *arguments) == 0
+    assert library.pointer_batch_make_plan(made, *arguments) == 0
     for i, one in enumerate(source.launch.maps):
         tensor = one.of(case)
         wanted = [1, 0, *tensor.sizes, *tensor.strides, *tensor.box, SWIZZLES.index(tensor.swizzle)]
         assert made[16 * i : 16 * i + len(wanted)] == wanted
-    assert library.apart_run(made, None) == 0 and (ctypes.c_uint * 3).in_dll(library, "launched")[0] == 15
+    assert library.pointer_batch_run(made, None) == 0 and (ctypes.c_uint * 3).in_dll(library, "launched")[0] == 15
 
 
 @needs_gcc

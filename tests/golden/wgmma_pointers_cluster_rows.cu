@@ -1,4 +1,4 @@
-// gemm_f16_rc_pB_Mx513x1000_sm90_55535158
+// gemm_f16_rc_pB_Mx513x1000_sm90_3a475956
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products, whose matrices lie where A_array, B_array and C_array say
@@ -11,6 +11,7 @@
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         2 consumers of 4 warps each: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
+// Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 256) * ceil(N / 128) * batch * 2 blocks of 384 threads, 149504 bytes of dynamic shared memory
@@ -478,7 +479,7 @@ __device__ __forceinline__ void store_rows(F16* c, Shape s, int rows, int column
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_pB_Mx513x1000_sm90_55535158(
+gemm_f16_rc_pB_Mx513x1000_sm90_3a475956(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const F16* const* __restrict__ A_array,

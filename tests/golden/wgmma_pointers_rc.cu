@@ -1,4 +1,4 @@
-// gemm_bf16_rc_p64_1024x1024x64_sm90_e1f9d741
+// gemm_bf16_rc_p64_1024x1024x64_sm90_188cc9c1
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of 64 products, whose matrices lie where A_array, B_array and C_array say
@@ -10,6 +10,7 @@
 // Block   128 x 128 of C by 384 threads, in k tiles of 64, 164864 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         2 consumers of 4 warps each: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
+// Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix
 // Stores  C leaves through shared memory, by TMA
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) * batch blocks of 384 threads, 164864 bytes of dynamic shared memory
@@ -449,7 +450,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_p64_1024x1024x64_sm90_e1f9d741(
+gemm_bf16_rc_p64_1024x1024x64_sm90_188cc9c1(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

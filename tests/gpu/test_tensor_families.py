@@ -25,6 +25,8 @@ SAYS = (
     {"layout": "cr", "types": "f16,f16,f32"},
     {"layout": "cc", "types": "f16", "ld_align": 2, "batch": None},
     {"layout": "rc", "ld_align": 8, "batch": None, "stride_b": 0},
+    {"layout": "rc", "ld_align": 8, "batch": None, "pointers": True},
+    {"layout": "cr", "n": 51, "ldb": 56, "ld_align": 8, "types": "f16", "batch": None, "pointers": True},
     {"layout": "rc", "types": "s8,s8,s32", "ld_align": 16},
     {"layout": "rc", "types": "u8,s8,bf16", "epilogue": "scale_m+scale_n+bias", "ld_align": 4},
     {"layout": "rc", "ld_align": 4, "types": Types.parse("f32", Compute.TF32)},
@@ -34,7 +36,8 @@ SAYS = (
     {"layout": "rc", "ld_align": 16, "types": Types.parse("e4m3,e5m2,bf16", Compute.PROMOTED)},
 )
 SMALL: tuple[tuple[Family, dict[str, int]], ...] = ((MMA, {**MMA.small, "SPLIT": 3}), (WGMMA, {**WGMMA.small}))
-AXES = (*SMALL, (MMA, {}), (WGMMA, {}))
+CLUSTERED = (WGMMA, {**WGMMA.small, "BN": 64, "SPLIT": 4, "PERSISTENT": 0})
+AXES = (*SMALL, CLUSTERED, (MMA, {}), (WGMMA, {}))
 
 
 def source(says: dict[str, object], arch: str, family: Family, axes: dict[str, int]) -> KernelSource:

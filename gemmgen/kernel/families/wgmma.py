@@ -17,7 +17,7 @@ rows are 64, from registers, too. For B that is the product of the transposes: C
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from textwrap import wrap
 from types import MappingProxyType
@@ -210,18 +210,7 @@ class WgmmaFamily(Family):
         compute = plan.problem.types.compute
         if compute.pieces is not None:
             lines += _pieces_prose(compute, compute.pieces)
-        if one.CLUSTER > 1:
-            lines.append(
-                f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
-                f"each lets TMA send its part of {'A' if one.ACROSS else 'B'} to all of them"
-            )
-        if one.FROM_REGISTERS:
-            lines += _fed_prose(feeds(one).upper())
-        if staged(plan.problem):
-            lines.append("Stores  C leaves through shared memory, by TMA")
-        else:
-            lines.append("Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines")
-        return (*lines, *shared_tiles(plan.launch))
+        return (*lines, *_copies_prose(plan.problem, one), *shared_tiles(plan.launch))
 
 
 def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
@@ -270,6 +259,23 @@ def fragment_row(thread: int) -> int:
     warp, group = thread // WARP % 4, thread % WARP // 4
     chunk = (warp % 2 * 2 + group // 4) ^ (group // 2 % 2 * 5)
     return warp // 2 * 32 + chunk * 4 + group % 2 * 2
+
+
+def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
+    """How A, B and C reach the tensor cores and leave them."""
+    if one.CLUSTER > 1:
+        yield (
+            f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
+            f"each lets TMA send its part of {'A' if one.ACROSS else 'B'} to all of them"
+        )
+    if problem.pointers:
+        yield "Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix"
+    if one.FROM_REGISTERS:
+        yield from _fed_prose(feeds(one).upper())
+    if staged(problem):
+        yield "Stores  C leaves through shared memory, by TMA"
+    else:
+        yield "Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines"
 
 
 def _fed_prose(X: str) -> tuple[str, ...]:
