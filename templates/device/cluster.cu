@@ -55,19 +55,14 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barr
 //% macro load_shared_cluster(ctype)
 //% set type, constraint = ("s32", "r") if ctype == "int" else ("f32", "f")
 #ifdef __CUDACC__
-// Four ${ ctype }s from where block `rank` of the cluster has what this one has at `shared`: it must not have exited. What was
-// written there before a barrier of the cluster is seen behind it.
+// Four ${ ctype }s from where block `rank` of the cluster has what this one has at `shared`: it must not have exited.
+// What was written there before a barrier of the cluster is seen behind it.
 __device__ __forceinline__ void load_shared_cluster(const ${ ctype }* shared, unsigned rank, ${ ctype } (&values)[4])
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile(
-        "{\n"
-        ".reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %4, %5;\n"
-        "ld.shared::cluster.v4.${ type } {%0, %1, %2, %3}, [there];\n"
-        "}\n"
-        : "=${ constraint }"(values[0]), "=${ constraint }"(values[1]), "=${ constraint }"(values[2]), "=${ constraint }"(values[3])
-        : "r"(at), "r"(rank));
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
+                 "ld.shared::cluster.v4.${ type } {%0, %1, %2, %3}, [there]; }"
+                 : "=${ constraint }"(values[0]), "=${ constraint }"(values[1]), "=${ constraint }"(values[2]), "=${ constraint }"(values[3])
+                 : "r"(shared_address(shared)), "r"(rank));
 }
 #endif  // __CUDACC__
 //% endmacro

@@ -22,7 +22,7 @@ struct alignas(2 * sizeof(${ TC })) PairOfC { ${ TC } at[2]; };
 
 // alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
 // apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
-__device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int i, const ${ view.wgmma.c_type } (&acc)[${ view.sums }], int piece, ${ S } alpha, ${ S } beta)
+__device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int i, const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ S } alpha, ${ S } beta)
 {
     const int m = row + i * 8;
     #pragma unroll
@@ -64,7 +64,7 @@ if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what st
 //% macro store_staged(kernel, view)
 //% if view.direct
 #pragma unroll
-for (int half = 0; half < 2; ++half) stage_row(c, row, column, half, ${ view.summed }[i], piece, alpha, beta);
+for (int half = 0; half < 2; ++half) stage_row(c, row, column, half, ${ view.kept }[i], piece, alpha, beta);
 //% else
 store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if view.gated }${ sums_taken(kernel) }, ${ "e" if kernel.epilogue else "alpha, beta" });
 //% endif

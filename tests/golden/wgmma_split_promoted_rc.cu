@@ -1,6 +1,8 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ce448b5f
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_0b1d94e2
 //
-//     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute promoted says; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
+//                                       sums in f32 on tensor cores, as --compute promoted says;
+//                                       beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  M x 8192, row-major, lda = 8192
 //     B  8192 x 513, column-major, ldb = 8192
@@ -11,7 +13,8 @@
 //         2 consumers of 4 warps each: 64 x 64 of C each by 4 wgmmas of 64 x 64 x 32 a k tile
 // Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
-// Split-K a cluster's 2 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the tile
+// Split-K a cluster's 2 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the
+// tile
 //
 // Launch  ceil(M / 128) * ceil(N / 64) * 2 blocks of 384 threads, 104448 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -45,9 +48,7 @@ struct E4M3 {
 };
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
-struct alignas(64) TensorMap {
-    unsigned long long opaque[16];
-};
+struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
@@ -72,29 +73,27 @@ constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last war
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
-
-// Registers
-constexpr int PRODUCER_REGISTERS = 40;   // that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;  // that a consumer's thread has then
-
-// Boxes of TMA
-constexpr int LINE_A = 128;  // elements of a line of A in shared memory
-constexpr int LINE_B = 128;  // elements of a line of B in shared memory
+constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Split-K
 constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
 constexpr int RANGE = 4096;         // of K that a block sums
 
-// How C leaves registers
+// Shared memory
+constexpr int LINE_A = 128;      // elements of a line of A in shared memory
+constexpr int LINE_B = 128;      // elements of a line of B in shared memory
 constexpr int CN = 32;           // columns of C that leave at once, of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
-constexpr int TM = 2;            // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;       // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;            // neighbouring rows among them
-constexpr int FN = 2;            // neighbouring columns among them
-constexpr int STEP_M = 8;        // rows from one to the next
-constexpr int STEP_N = 8;        // columns from one pair to the next
-constexpr int VC = 2;            // elements of an access to C
+
+// Registers to shared memory
+constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;       // neighbouring rows among them
+constexpr int FN = 2;       // neighbouring columns among them
+constexpr int STEP_M = 8;   // rows from one to the next
+constexpr int STEP_N = 8;   // columns from one pair to the next
+constexpr int VC = 2;       // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
@@ -122,7 +121,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
+// start at multiples.
 struct Shared {
     alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -132,7 +132,7 @@ struct Shared {
 };
 static_assert(sizeof(Shared) == 104448, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
+// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -156,10 +156,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -179,48 +177,42 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     return bytes;
 }
 
-// A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
-// expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+// The address of what lies in shared memory, as PTX takes it.
+__device__ __forceinline__ unsigned shared_address(const void* shared)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
-// TMA, too, sees the barriers that this thread has initialised.
+// An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
+// told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
+// too; a barrier of the block comes before any use.
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+// Arrive; likewise, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-
-// Arrive, and let the phase expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
+                 ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// Wait for the end of a phase of this parity. Of a barrier's phases the first has parity 0; the one before it, of
-// parity 1, counts as complete.
+// Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
+// it, of parity 1, counts as complete.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
-        "@done bra waited;\n"
-        "bra again;\n"
-        "waited:\n"
-        "}\n" ::"r"(at), "r"(parity)
-        : "memory");
+    asm volatile("{ .reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
 // Which block of its cluster this is.
@@ -230,18 +222,13 @@ __device__ __forceinline__ unsigned cluster_rank()
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-// Come to the barrier of all threads of the cluster without waiting: what this thread did before, in shared memory of whichever
-// block, comes before what those do who have waited.
-__device__ __forceinline__ void cluster_arrive()
-{
-    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
-}
+// Come to the barrier of all threads of the cluster without waiting: what this thread did before, in shared memory of
+// whichever block, comes before what those do who have waited.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 
 // Wait until all threads have arrived that have not exited.
-__device__ __forceinline__ void cluster_wait()
-{
-    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
-}
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
 // Wait for all threads of the cluster.
 __device__ __forceinline__ void cluster_sync()
 {
@@ -249,43 +236,28 @@ __device__ __forceinline__ void cluster_sync()
     cluster_wait();
 }
 
-// Four floats from where block `rank` of the cluster has what this one has at `shared`: it must not have exited. What was
-// written there before a barrier of the cluster is seen behind it.
+// Four floats from where block `rank` of the cluster has what this one has at `shared`: it must not have exited.
+// What was written there before a barrier of the cluster is seen behind it.
 __device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4])
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile(
-        "{\n"
-        ".reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %4, %5;\n"
-        "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n"
-        "}\n"
-        : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
-        : "r"(at), "r"(rank));
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
+                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
+                 : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
+                 : "r"(shared_address(shared)), "r"(rank));
 }
 
-// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
-// Whatever it reads or writes may be touched from here on.
-__device__ __forceinline__ void grid_dependency_wait()
-{
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-}
+// This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
+// is there; and let the next one start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
-__device__ __forceinline__ void launch_dependents()
+// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
+// at `barrier`; what lies outside of the tensor becomes zeros.
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
 {
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
-// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
-// `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
-{
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1)
-                 : "memory");
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4}], [%2];"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
 }
 
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
@@ -294,75 +266,56 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Give registers back to the block's pool, so that each thread of this warpgroup has COUNT. All of its warps call it.
+// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
+// they are in it, as many as it lacks. All of its warps call it.
 template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec()
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-// Take registers from the pool, up to COUNT a thread, once it has as many.
+__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
+__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
-// Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
-// units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
-// hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
-// groups of 8 lines, `stride` bytes apart, and swizzled it has no use for `leading`.
+// The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
+// 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
+// bytes TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a
+// line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
+// swizzled it has no use for `leading`.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
 {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
-           static_cast<unsigned long long>(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
+           static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
 }
 
-// Before the first product, and again where other code has written to the registers of its sums since.
-__device__ __forceinline__ void wgmma_fence()
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-// Close the group of products since the last commit.
-__device__ __forceinline__ void wgmma_commit()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-// Wait until at most the N newest groups are under way. Until then nobody may touch their sums, nor write what they read.
+// Products are asynchronous, in groups. A fence comes before the first one, and again where other code has written to
+// the registers of its sums since; a commit closes the group of products since the last commit. After a wait at most
+// the N newest groups are under way: nobody may touch the sums of these, nor write what they read.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-}
+__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+
+// A thread's sums of an instruction, which adds to them, 4 at a time.
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
 
 // d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned long long a, unsigned long long b,
+                                                     bool accumulate)
 {
     asm volatile(
-        "{\n"
-        ".reg .pred p;\n"
-        "setp.ne.b32 p, %34, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1;\n"
-        "}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+        "%32, %33, p, 1, 1; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
+#undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
-// of A and B.
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
+// outside of A and B among them.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k)
 {
@@ -372,17 +325,19 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
-// acc = A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
-// what they read and sum up is the hardware's until wgmma_wait.
+// acc = A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
+// under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(E4M3)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(E4M3));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(E4M3)>(shared.a[stage] + first * LINE_A, 16,
+                                                                        8 * LINE_A * sizeof(E4M3));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(E4M3)>(shared.b[stage], 16, 8 * LINE_B * sizeof(E4M3));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n64k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
+            wgmma_m64n64k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16,
+                                 b + k * sizeof(E4M3) / 16, k > 0);
     }
 }
 
@@ -405,11 +360,12 @@ __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& t
 // This thread's share of the sums that its block stores.
 using Part = float[MMAS_M][PART_N / 2];
 
-// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all consumers'
-// threads lie side by side, so that a warp's access is 512 contiguous bytes.
+// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all
+// consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
 __device__ __forceinline__ float* place_of_sums(Shared& shared, int i, int r)
 {
-    return reinterpret_cast<float*>(&shared) + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
+    return reinterpret_cast<float*>(&shared)
+        + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
 // Leaves this thread's sums there, for all blocks of the cluster.
@@ -419,7 +375,8 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; r += 4)
-            *reinterpret_cast<float4*>(place_of_sums(shared, i, r)) = float4{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+            *reinterpret_cast<float4*>(place_of_sums(shared, i, r)) = float4{sums[i][r], sums[i][r + 1], sums[i][r + 2],
+                                                                             sums[i][r + 3]};
     }
 }
 
@@ -452,8 +409,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], in
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements further apart
-// than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements
+// further apart than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     return m % 8 * PITCH_C + n;
@@ -489,18 +446,20 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
     }
 }
 
-// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each exist. The others become zeros.
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each
+// exist. The others become zeros.
 __device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int columns, BF16* staged)
 {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = m < rows ? max(0, min(CN, columns)) : 0;
-        for (int n = threadIdx.x % 32; n < CN; n += 32) staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
+        for (int n = threadIdx.x % 32; n < CN; n += 32)
+            staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
     }
 }
 
-// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each exist. Neighbouring lanes write
-// neighbouring elements, for whole sectors of C's lines wherever these begin.
+// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each
+// exist. Neighbouring lanes write neighbouring elements, for whole sectors of C's lines wherever these begin.
 __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int columns, const BF16* staged)
 {
     #pragma unroll
@@ -517,7 +476,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ce448b5f(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_0b1d94e2(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -538,15 +497,16 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_ce448b5f(
     launch_dependents();
 
     const Shape s{M};
-    const int rank = static_cast<int>(cluster_rank());  // of the block: the number of its range of K, and of its part of the tile
+    // of the block: the number of its range of K, and of its part of the tile
+    const int rank = static_cast<int>(cluster_rank());
     const int begin = rank * RANGE, end = begin + RANGE;
     Ring ring;
-    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;
+        if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
         for (int k = begin; k < end; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
             load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
         }
         return;

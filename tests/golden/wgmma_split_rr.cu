@@ -1,6 +1,7 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b
 //
-//     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
+//                                                    beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
 //
 //     A  64 x K, row-major, lda at run time, stride_a at run time
@@ -12,13 +13,16 @@
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
 //         1 consumer of 4 warps: 64 x 128 of C by 4 wgmmas of 64 x 128 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
-// Split-K a cluster's 4 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the tile
+// Split-K a cluster's 4 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the
+// tile
 //
 // Launch  ceil(M / 64) * ceil(N / 128) * batch * 4 blocks of 256 threads, 152576 bytes of dynamic shared memory
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
-//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba_prepare_a_kernel writes before,
-//         prepared_b: batch * K * 4096 elements, which gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba_prepare_b_kernel writes before,
+//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b_prepare_a_kernel writes before,
+//         prepared_b: batch * K * 4096 elements, which
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -52,11 +56,10 @@ struct F16 {
 };
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
-struct alignas(64) TensorMap {
-    unsigned long long opaque[16];
-};
+struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
+// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
+// next).
 // Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 64;
@@ -84,23 +87,24 @@ constexpr int MINB = 1;                         // blocks of an SM, at least: se
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
-// Boxes of TMA
-constexpr int LINE_A = 64;  // elements of a line of A in shared memory
-constexpr int LINE_B = 64;  // elements of a line of B in shared memory
-
 // Split-K
 constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
 
-// How C leaves registers
-constexpr int CN = 32;                                         // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (MMAS_M * PART_N / CN % 2 == 0);  // pieces of C that a consumer has in shared memory: 2 where a tile has an even number of them
-constexpr int TM = 2;                                          // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;                                     // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;                                          // neighbouring rows among them
-constexpr int FN = 2;                                          // neighbouring columns among them
-constexpr int STEP_M = 8;                                      // rows from one to the next
-constexpr int STEP_N = 8;                                      // columns from one pair to the next
-constexpr int VC = 2;                                          // elements of an access to C
+// Shared memory
+constexpr int LINE_A = 64;  // elements of a line of A in shared memory
+constexpr int LINE_B = 64;  // elements of a line of B in shared memory
+constexpr int CN = 32;      // columns of C that leave at once, of a consumer's 64 rows
+// a consumer's pieces in shared memory: 2 of an even number
+constexpr int C_STAGES = 1 + (MMAS_M * PART_N / CN % 2 == 0);
+
+// Registers to shared memory
+constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;       // neighbouring rows among them
+constexpr int FN = 2;       // neighbouring columns among them
+constexpr int STEP_M = 8;   // rows from one to the next
+constexpr int STEP_N = 8;   // columns from one pair to the next
+constexpr int VC = 2;       // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
@@ -130,7 +134,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles start at multiples.
+// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
+// start at multiples.
 struct Shared {
     alignas(1024) F16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) F16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
@@ -141,7 +146,7 @@ struct Shared {
 };
 static_assert(sizeof(Shared) == 152576, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips as the ring starts again.
+// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -165,10 +170,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that blocks that run together read the same tiles of A and B from L2.
-struct TileOrigin {
-    int m, n;
-};
+// that those that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
@@ -188,48 +191,42 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     return bytes;
 }
 
-// A barrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was told to
-// expect; then the next begins. One thread calls this; fence_mbarrier_init and a barrier of the block come before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+// The address of what lies in shared memory, as PTX takes it.
+__device__ __forceinline__ unsigned shared_address(const void* shared)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(arrivals) : "memory");
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
-// TMA, too, sees the barriers that this thread has initialised.
+// An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
+// told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
+// too; a barrier of the block comes before any use.
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
 __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+// Arrive; likewise, after the phase has been told to expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-
-// Arrive, and let the phase expect so many bytes more.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
+                 ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// Wait for the end of a phase of this parity. Of a barrier's phases the first has parity 0; the one before it, of
-// parity 1, counts as complete.
+// Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
+// it, of parity 1, counts as complete.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
-        "@done bra waited;\n"
-        "bra again;\n"
-        "waited:\n"
-        "}\n" ::"r"(at), "r"(parity)
-        : "memory");
+    asm volatile("{ .reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
 // Which block of its cluster this is.
@@ -239,18 +236,13 @@ __device__ __forceinline__ unsigned cluster_rank()
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-// Come to the barrier of all threads of the cluster without waiting: what this thread did before, in shared memory of whichever
-// block, comes before what those do who have waited.
-__device__ __forceinline__ void cluster_arrive()
-{
-    asm volatile("barrier.cluster.arrive.release;" ::: "memory");
-}
+// Come to the barrier of all threads of the cluster without waiting: what this thread did before, in shared memory of
+// whichever block, comes before what those do who have waited.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 
 // Wait until all threads have arrived that have not exited.
-__device__ __forceinline__ void cluster_wait()
-{
-    asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
-}
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
 // Wait for all threads of the cluster.
 __device__ __forceinline__ void cluster_sync()
 {
@@ -258,72 +250,51 @@ __device__ __forceinline__ void cluster_sync()
     cluster_wait();
 }
 
-// Four floats from where block `rank` of the cluster has what this one has at `shared`: it must not have exited. What was
-// written there before a barrier of the cluster is seen behind it.
+// Four floats from where block `rank` of the cluster has what this one has at `shared`: it must not have exited.
+// What was written there before a barrier of the cluster is seen behind it.
 __device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4])
 {
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    asm volatile(
-        "{\n"
-        ".reg .b32 there;\n"
-        "mapa.shared::cluster.u32 there, %4, %5;\n"
-        "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n"
-        "}\n"
-        : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
-        : "r"(at), "r"(rank));
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
+                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
+                 : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
+                 : "r"(shared_address(shared)), "r"(rank));
 }
 
-// Wait until the kernel before on the stream has run, and all that it wrote is there: its launch and this one's start overlap.
-// Whatever it reads or writes may be touched from here on.
-__device__ __forceinline__ void grid_dependency_wait()
-{
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-}
+// This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
+// is there; and let the next one start as soon as all blocks have come here, and SMs have room for it.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-// Let the next kernel on the stream start as soon as all blocks have come here, and SMs have room for it.
-__device__ __forceinline__ void launch_dependents()
+// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
+// at `barrier`; what lies outside of the tensor becomes zeros.
+__device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1,
+                                            int c2)
 {
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
-// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count at
-// `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_3d(void* shared, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2)
-{
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(barrier));
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];"
-                 ::"r"(to), "l"(map), "r"(at), "r"(c0), "r"(c1), "r"(c2)
-                 : "memory");
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5}], [%2];"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1),
+                 "r"(c2) : "memory");
 }
 
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* shared, int c0, int c1, int c2)
+__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* from, int c0, int c1, int c2)
 {
-    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
-                 ::"l"(map), "r"(from), "r"(c0), "r"(c1), "r"(c2)
-                 : "memory");
+                 ::"l"(map), "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2) : "memory");
 }
 
-// Close the group of this thread's stores since the last commit.
-__device__ __forceinline__ void tma_store_commit()
-{
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-// Wait until all but the N newest groups of this thread have read shared memory, which may then be written again.
+// Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
+// shared memory, which may then be written again.
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
-// Order this thread's own accesses to shared memory, and those that it has waited for, before what TMA and wgmma do next.
-__device__ __forceinline__ void fence_proxy_async()
-{
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
+// TMA and wgmma reach memory another way than threads do, the async proxy: they see what this thread has written to
+// shared memory, or waited for, only behind this fence.
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
@@ -331,67 +302,52 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Where a warpgroup's product finds A or B in shared memory: bits 0-13 the address, 16-29 `leading` and 32-45 `stride`, each in
-// units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes TMA has permuted, or 0. The
-// hardware permutes the final address, so that a step along a line is a plain addition. A tile whose lines run along k lies in
-// groups of 8 lines, `stride` bytes apart, and swizzled it has no use for `leading`.
+// The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
+// 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
+// bytes TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a
+// line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
+// swizzled it has no use for `leading`.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
 {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
-    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(shared));
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
-           static_cast<unsigned long long>(leading >> 4) << 16 | (at & 0x3ffff) >> 4;
+           static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
 }
 
-// Before the first product, and again where other code has written to the registers of its sums since.
-__device__ __forceinline__ void wgmma_fence()
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-
-// Close the group of products since the last commit.
-__device__ __forceinline__ void wgmma_commit()
-{
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-
-// Wait until at most the N newest groups are under way. Until then nobody may touch their sums, nor write what they read.
+// Products are asynchronous, in groups. A fence comes before the first one, and again where other code has written to
+// the registers of its sums since; a commit closes the group of products since the last commit. After a wait at most
+// the N newest groups are under way: nobody may touch the sums of these, nor write what they read.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-}
+__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+
+// A thread's sums of an instruction, which adds to them, 4 at a time.
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
 
 // d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b,
+                                                             bool accumulate)
 {
     asm volatile(
-        "{\n"
-        ".reg .pred p;\n"
-        "setp.ne.b32 p, %66, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 1;\n"
-        "}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+        "%64, %65, p, 1, 1, 0, 1; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
+          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
+#undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, and zeros for what lies outside
-// of A and B.
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
+// outside of A and B among them.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k, int matrix)
 {
@@ -402,17 +358,20 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
     for (int at = 0; at < BN; at += LINE_B) tma_load_3d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k, matrix);
 }
 
-// acc += A * B for the k tiles of a stage and the MMAS_M * 64 rows of A from `first` on. The products go on when this returns:
-// what they read and sum up is the hardware's until wgmma_wait.
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
+// under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16, 8 * LINE_A * sizeof(F16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], BK * LINE_B * sizeof(F16), 8 * LINE_B * sizeof(F16));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16,
+                                                                       8 * LINE_A * sizeof(F16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], BK * LINE_B * sizeof(F16),
+                                                                       8 * LINE_B * sizeof(F16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_f16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(F16) / 16 + k * sizeof(F16) / 16, b + k * LINE_B * sizeof(F16) / 16, true);
+            wgmma_m64n128k16_f16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(F16) / 16 + k * sizeof(F16) / 16,
+                                         b + k * LINE_B * sizeof(F16) / 16, true);
     }
 }
 
@@ -422,8 +381,8 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
-// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the last
-// ranges, which may be shorter or empty.
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
+// last ranges, which may be shorter or empty.
 struct KRange {
     int begin, end;
 };
@@ -437,11 +396,12 @@ __device__ __forceinline__ KRange split_k_range(int K, int split)
 // This thread's share of the sums that its block stores.
 using Part = float[MMAS_M][PART_N / 2];
 
-// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all consumers'
-// threads lie side by side, so that a warp's access is 512 contiguous bytes.
+// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all
+// consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
 __device__ __forceinline__ float* place_of_sums(Shared& shared, int i, int r)
 {
-    return reinterpret_cast<float*>(&shared) + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
+    return reinterpret_cast<float*>(&shared)
+        + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
 // Leaves this thread's sums there, for all blocks of the cluster.
@@ -451,7 +411,8 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; r += 4)
-            *reinterpret_cast<float4*>(place_of_sums(shared, i, r)) = float4{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+            *reinterpret_cast<float4*>(place_of_sums(shared, i, r)) = float4{sums[i][r], sums[i][r + 1], sums[i][r + 2],
+                                                                             sums[i][r + 3]};
     }
 }
 
@@ -484,8 +445,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], in
     }
 }
 
-// Where an element of a piece lies in shared memory. TMA has chunks of 16 bytes trade places within a line, by XOR with the
-// line's number: so the eight lines that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
+// line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
@@ -497,7 +458,8 @@ __device__ __forceinline__ int staged_at(int m, int n)
 __device__ __forceinline__ float logistic_approx(float x)
 {
     float value;
-    asm("{ .reg .f32 t; ex2.approx.ftz.f32 t, %1; add.f32 t, t, 0f3F800000; rcp.approx.ftz.f32 %0, t; }" : "=f"(value) : "f"(x));
+    asm("{ .reg .f32 t; ex2.approx.ftz.f32 t, %1; add.f32 t, t, 0f3F800000; rcp.approx.ftz.f32 %0, t; }" : "=f"(value)
+        : "f"(x));
     return value;
 }
 #endif  // __CUDACC__
@@ -569,7 +531,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -600,7 +562,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -629,7 +591,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -658,14 +620,15 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba(
     const Shape s{K, lda, batch, stride_a, stride_b};
     if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
-    const int rank = static_cast<int>(cluster_rank());  // of the block: the number of its range of K, and of its part of the tile
+    // of the block: the number of its range of K, and of its part of the tile
+    const int rank = static_cast<int>(cluster_rank());
     const auto [begin, end] = split_k_range(s.K, rank);
     Ring ring;
-    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one thread starts all copies; no barrier of the block follows
-        if (threadIdx.x > CONSUMERS * 128) return;
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
+        if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT) % tiles);
         for (int k = begin; k < end; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // for the phase before; the ring begins empty
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
             load_stage(shared, ring.stage, &map_a, &map_b, tile, k, static_cast<int>(blockIdx.x / SPLIT) / tiles);
         }
         return;
@@ -679,7 +642,9 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba(
     const int matrix = static_cast<int>(blockIdx.x / SPLIT) / tiles;
     Accumulators acc = {};
     int previous = 0;  // the stage that products under way may still read
-    if (begin < end) {  // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all wgmmas
+    // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all
+    // wgmmas
+    if (begin < end) {
         for (int k = begin; k < end; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
@@ -727,5 +692,5 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_8ef08dba(
         }
     }
     cluster_wait();  // no block exits while another may read its sums
-    if (leads) tma_store_wait_read<0>();  // shared memory must outlast the reads; what is written is there when the kernel ends
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }

@@ -84,7 +84,7 @@ class WgmmaView:
     @property
     def vectors(self) -> bool:
         """Whether other code than copies of operands moves vectors of elements."""
-        return not self.direct or bool(self.limited) or self.split
+        return not self.direct or bool(self.limited)
 
     @property
     def c_rank(self) -> int:
