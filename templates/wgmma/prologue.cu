@@ -47,7 +47,7 @@
     const int tiles = ${ view.walk.tiles };${ "  // of a matrix of the batch" if view.batched }
 //% endif
 //% if view.split
-    const int rank = static_cast<int>(cluster_rank());  // of the block: the number of its range of K, and of its part of the tile
+    const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile
 //% if view.even
     const int begin = rank * RANGE, end = begin + RANGE;
 //% else

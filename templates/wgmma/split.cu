@@ -24,8 +24,10 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
     #pragma unroll
     for (int i = 0; i < ${ view.mmas }; ++i) {
         #pragma unroll
-        for (int r = 0; r < ${ view.sums }; r += 4)
-            *reinterpret_cast<${ T }4*>(place_of_sums(shared, i, r)) = ${ T }4{sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+        for (int r = 0; r < ${ view.sums }; r += 4) {
+            ${ T }4& four = *reinterpret_cast<${ T }4*>(place_of_sums(shared, i, r));
+            four = {sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+        }
     }
 }
 

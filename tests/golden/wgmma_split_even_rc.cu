@@ -1,4 +1,4 @@
-// gemm_bf16_rc_64x4096x14336_sm90_392a7655
+// gemm_bf16_rc_64x4096x14336_sm90_0686969f
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -337,9 +337,10 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < BN / 2; r += 4)
-            *reinterpret_cast<float4*>(place_of_sums(shared, i, r)) = float4{sums[i][r], sums[i][r + 1], sums[i][r + 2],
-                                                                             sums[i][r + 3]};
+        for (int r = 0; r < BN / 2; r += 4) {
+            float4& four = *reinterpret_cast<float4*>(place_of_sums(shared, i, r));
+            four = {sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+        }
     }
 }
 
@@ -397,7 +398,7 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, c
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_64x4096x14336_sm90_392a7655(
+gemm_bf16_rc_64x4096x14336_sm90_0686969f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -418,8 +419,7 @@ gemm_bf16_rc_64x4096x14336_sm90_392a7655(
     launch_dependents();
 
     const Shape s{};
-    // of the block: the number of its range of K, and of its part of the tile
-    const int rank = static_cast<int>(cluster_rank());
+    const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile
     const int begin = rank * RANGE, end = begin + RANGE;
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_0b1d94e2
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_6bff9901
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -374,9 +374,10 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < BN / 2; r += 4)
-            *reinterpret_cast<float4*>(place_of_sums(shared, i, r)) = float4{sums[i][r], sums[i][r + 1], sums[i][r + 2],
-                                                                             sums[i][r + 3]};
+        for (int r = 0; r < BN / 2; r += 4) {
+            float4& four = *reinterpret_cast<float4*>(place_of_sums(shared, i, r));
+            four = {sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+        }
     }
 }
 
@@ -476,7 +477,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_0b1d94e2(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_6bff9901(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -497,8 +498,7 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_0b1d94e2(
     launch_dependents();
 
     const Shape s{M};
-    // of the block: the number of its range of K, and of its part of the tile
-    const int rank = static_cast<int>(cluster_rank());
+    const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile
     const int begin = rank * RANGE, end = begin + RANGE;
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies

@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_93f225b4
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    beta = 0 never reads C; alpha = 0 reads A and B
@@ -20,9 +20,9 @@
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b_prepare_a_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_93f225b4_prepare_a_kernel writes before,
 //         prepared_b: batch * K * 4096 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b_prepare_b_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_93f225b4_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -410,9 +410,10 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < BN / 2; r += 4)
-            *reinterpret_cast<float4*>(place_of_sums(shared, i, r)) = float4{sums[i][r], sums[i][r + 1], sums[i][r + 2],
-                                                                             sums[i][r + 3]};
+        for (int r = 0; r < BN / 2; r += 4) {
+            float4& four = *reinterpret_cast<float4*>(place_of_sums(shared, i, r));
+            four = {sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+        }
     }
 }
 
@@ -531,7 +532,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_93f225b4_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -562,7 +563,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_93f225b4_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -591,7 +592,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_93f225b4(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -620,8 +621,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3347523b(
     const Shape s{K, lda, batch, stride_a, stride_b};
     if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
-    // of the block: the number of its range of K, and of its part of the tile
-    const int rank = static_cast<int>(cluster_rank());
+    const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile
     const auto [begin, end] = split_k_range(s.K, rank);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
