@@ -92,9 +92,10 @@ def test_what_is_rendered_is_what_the_plan_says(plan: Plan) -> None:
     assert (source.family, source.launch, source.parameters) == (plan.family, plan.launch, plan.parameters)
     assert plan_of(source) == plan
     declared = [f"constexpr int {line.name} = {line.expression};" for line in plan.declares]
-    assert all(line in source.text for line in declared)
+    text = " ".join(source.text.split())  # long lines are broken
+    assert all(line in text for line in declared)
     assert all(f"// {line}" in source.text for line in plan.prose)
-    assert all(f"static_assert({rule.expression}" in source.text for rule in plan.asserts)
+    assert all(f"static_assert({rule.expression}" in text for rule in plan.asserts)
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
