@@ -27,7 +27,11 @@ from gemmgen.support.errors import require
 @click.argument("spec", metavar="SPEC.toml", type=click.Path(path_type=Path))
 @click.option("--to", type=click.Path(path_type=Path), required=True, help="Folder for the library's files.")
 @device_option
-@click.option("--budget", type=Whole(1), help="Candidates of each search.  [default: as `tune`, without a GPU 2]")
+@click.option(
+    "--budget",
+    type=Whole(1),
+    help="Candidates of each search.  [default: as `tune`; without a GPU 1, 2 where that fails]",
+)
 @click.option(
     "--examples",
     type=Whole(0),

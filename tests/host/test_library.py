@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product as combinations
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 from hypothesis import given
@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import gemmgen
 from gemmgen.arrays.library import read_library
-from gemmgen.artifacts.library import regret
-from gemmgen.artifacts.library.building import library_texts
+from gemmgen.artifacts.library import building, regret
+from gemmgen.artifacts.library.building import Options, library_texts
 from gemmgen.artifacts.library.clocks import Predicted
 from gemmgen.artifacts.library.estimates import Axis, Tiling, estimated, estimates_from, octave, terms
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
@@ -39,7 +39,9 @@ from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.run.gpu.timing import InterleavedTimings, Timing
-from gemmgen.support.errors import InvalidInput
+from gemmgen.run.target import Target
+from gemmgen.search.trial import Silent
+from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store
 from gemmgen.support.jsontext import json_text
 
@@ -513,6 +515,23 @@ def test_a_kernel_that_is_the_fastest_in_the_middle_alone_has_a_rule() -> None:
     found = regions(points, [(1.0, 0.8) if inside else (1.0, 3.0) for inside in middle])
     assert [chosen(found, point) for point in points] == middle
     assert len(found) <= 5
+
+
+@pytest.mark.parametrize(("options", "budgets"), [(Options(), [1, 2]), (Options(budget=3), [3])])
+def test_without_a_gpu_a_search_tries_another_kernel_where_the_first_fails(
+    options: Options, budgets: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def tune(*_: object, budget: int, **__: object) -> None:
+        asked.append(budget)
+        raise GemmgenError("no config survives")
+
+    monkeypatch.setattr(building, "tune", tune)
+    maker = building._Maker(cast(Target, SimpleNamespace(gpu=None)), cast(Store, None), options, Silent())
+    with pytest.raises(GemmgenError, match="no config survives"):
+        maker._search(product_of().general)
+    assert asked == budgets
 
 
 # Regret

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -50,7 +51,7 @@ from gemmgen.verification.host_memory import require_memory
 from gemmgen.verification.journal import VerifyJob
 from gemmgen.verification.lanes import emulate_many
 
-PREDICTED_BUDGET = 2  # candidates of a search whose order no time changes: another where the first spills registers
+PREDICTED_BUDGETS = (1, 2)  # candidates of a search whose order no time changes: another where the first one fails
 # Where the emulator verifies: one of so many situations, which take it seconds, and runs of one launch.
 EMULATED_SHARE, EMULATED_RUNS = 6, 3
 
@@ -176,7 +177,7 @@ class _Maker:
 
     def _tuned(self, product: Product) -> list[Member]:
         """Winners of searches for the sizes that count: each kernel once."""
-        asked = self._budget, self.options.seed
+        asked = self.options.budget, self.options.seed
         members: dict[str, Member] = {}
         requests = list(product.requests())
         for number, problem in enumerate(requests, 1):
@@ -187,22 +188,25 @@ class _Maker:
             members.setdefault(found.source.body, self._member(product, found))
         return list(members.values())
 
-    @property
-    def _budget(self) -> int | None:
-        return PREDICTED_BUDGET if self.options.budget is None and self.target.gpu is None else self.options.budget
-
     def _search(self, problem: Problem) -> KernelFile:
         """The fastest kernel of a search that a launcher can be written for.
 
         Without a GPU it is not verified here: what rules choose will be, and more closely.
         """
-        options = self.options
+        few = PREDICTED_BUDGETS if self.options.budget is None and self.target.gpu is None else (self.options.budget,)
+        for budget in few[:-1]:
+            with suppress(GemmgenError):  # its kernel spills registers, or has no launcher
+                return self._searched(problem, budget)
+        return self._searched(problem, few[-1])
+
+    def _searched(self, problem: Problem, budget: int | None) -> KernelFile:
+        """By so many candidates. Raises GemmgenError where none of them will do."""
         result = tune(
             problem,
             self.target,
             self.store,
-            budget=self._budget,
-            seed=options.seed,
+            budget=budget,
+            seed=self.options.seed,
             progress=self.progress,
             verifies=self.target.gpu is not None,
         )
@@ -211,7 +215,7 @@ class _Maker:
             best is not None, f"{result.winner.source.name} is the winner for {problem}, and export has no launcher"
         )
         assert best is not None
-        return KernelFile(best.source, provenance(best, Origin.of(self.target, options.command)))
+        return KernelFile(best.source, provenance(best, Origin.of(self.target, self.options.command)))
 
     def _member(self, product: Product, kernel: KernelFile) -> Member:
         require_exportable(kernel.source)
