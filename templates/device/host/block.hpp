@@ -1,19 +1,13 @@
-// One thread block, or those of a cluster: their threads as fibers, the barriers where they meet and the order they run in.
-//
-// A thread runs until it has to wait; then the next one of the order runs. The order is the
-// natural one for seed 0 and a fresh permutation after every round for any other.
+// One thread block, or those of a cluster: the barriers where all of their threads meet, and how they end.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "async_copy.hpp"
 #include "asynchronous.hpp"
 #include "barriers.hpp"
 #include "clocks.hpp"
@@ -21,27 +15,12 @@
 #include "deadlock.hpp"
 #include "failure.hpp"
 #include "fiber.hpp"
-#include "gemmgen_emulator.hpp"
-#include "memory.hpp"
 #include "races.hpp"
+#include "warps.hpp"
 
 namespace gemmgen {
 
-inline uint64_t launch_seed = 0;
-
-// splitmix64: a good generator in three lines.
-struct Random {
-  uint64_t state;
-
-  uint64_t next() {
-    uint64_t z = state += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
-};
-
-class Block {
+class Block : public Warps {
  public:
   // Runs `entry` (which must end in `exit_thread`) as every thread of the cluster.
   void run(FiberEntry entry, uint64_t seed) {
@@ -126,73 +105,7 @@ class Block {
     if (cluster_barrier_.complete != nullptr) races.pass_cluster_barrier(cluster_barrier_.complete);
   }
 
-  // The lanes of `mask` meet; `combine` sees what each of them brings as `operand` and leaves it changed.
-  void warp_collective(unsigned mask, void* operand, Combine combine, unsigned line, Order order = Order::lanes) {
-    if ((mask & lane_mask()) == 0)
-      fail("crash", {line}, "%s is not in the mask 0x%08x of its warp collective", where().c_str(), mask);
-    running_->mask = mask;
-    running_->operand = operand;
-    running_->combine = combine;
-    running_->order = order;
-    running_->line = line;
-    become(index(), State::at_warp_barrier);
-    WholeWarp& warp = whole_warps_[index() / WARP];
-    if (mask == WholeWarp::ALL && warp.complete(lane(), operand, combine, line)) return release_whole_warp(warp);
-    release_warp_barrier(mask);
-    if (states_[index()] != State::ready) hand_over();
-  }
-
-  // The lanes of the running thread's warp that are at this line, too, once no other lane of it can run: GPUs promise
-  // less, and mostly give that.
-  unsigned active_mask(unsigned line) {
-    ++at_active_mask_;
-    wait(State::at_active_mask, line);
-    return running_->mask;
-  }
-
-  // The threads of the running one's warpgroup come to an instruction; the last one makes them `act`.
-  void warpgroup_collective(void* operand, WarpgroupAct act, unsigned line) {
-    const unsigned number = index() / WARPGROUP, first = number * WARPGROUP;
-    const unsigned start = rank_ * cluster.stride(), end = start + cluster.threads;
-    if (first < start || first + WARPGROUP > end)
-      fail("crash", {line}, "%s: an instruction of a warpgroup, and threads %u to %u are none", where().c_str(),
-           std::max(first, start) - start, std::min(first + WARPGROUP, end) - start - 1);
-    Warpgroup& group = warpgroups_[number];
-    if (group.arrived == 0) {
-      group.line = line;
-      group.act = act;
-    } else if (group.line != line || group.act != act) {
-      fail("crash", {line}, "%s: others of its warpgroup are at the instruction of line %u", where().c_str(), group.line);
-    }
-    group.operands[index() - first] = operand;
-    if (++group.arrived < WARPGROUP) return wait(State::at_warpgroup, line);
-    group.arrived = 0;
-    act(group.operands, first);
-    for (unsigned t = first; t < first + WARPGROUP; ++t)
-      if (states_[t] == State::at_warpgroup) become(t, State::ready);
-  }
-
-  // The running thread waits for what `number` stands for, until `release`.
-  void wait_for(State state, unsigned number, unsigned line) {
-    running_->barrier = number;
-    wait(state, line);
-  }
-
-  // Who waits so, and for that number, goes on.
-  void release(State state, unsigned number) {
-    for (unsigned t = 0; t < count_; ++t)
-      if (states_[t] == state && threads_[t].barrier == number) become(t, State::ready);
-  }
-
   bool has_exited(unsigned rank) const { return blocks_[rank].alive == 0; }
-  unsigned random(unsigned below) { return unsigned(random_.next() % below); }
-
-  bool in_kernel() const { return running_ != nullptr; }
-  Thread& running() { return *running_; }
-  unsigned index() const { return running_index_; }
-  unsigned lane() const { return index() % WARP; }
-  bool on_stack(const unsigned char* address) const { return stacks_.near(address); }
-  std::string where() const { return cluster.where(index()); }
 
  private:
   // Of the threads of one block.
@@ -206,34 +119,16 @@ class Block {
   OfBlock& own() { return blocks_[rank_]; }
 
   void start(FiberEntry entry, uint64_t seed) {
-    const unsigned index = cluster.first_block, threads = cluster.count();
-    if (stacks_.data == nullptr) stacks_ = map_private("the stack", MAX_THREADS * stack_stride());
-    if (threads_.size() < threads) grow(threads);
-    if (count_ != threads || !natural_order_) {
-      order_.resize(threads);
-      std::iota(order_.begin(), order_.end(), 0u);
-    }
-    natural_order_ = seed == 0;
-    random_ = {seed * 0x2545F4914F6CDD1Du + index};
-    count_ = threads;
+    start_threads(entry, seed);
     alive_ = cluster.ranks * cluster.threads;
-    rank_ = at_active_mask_ = 0;
-    blockIdx = {index, 0, 0};
     for (unsigned rank = 0; rank < cluster.ranks; ++rank) {
       blocks_[rank] = {};
       blocks_[rank].alive = cluster.threads;
     }
     cluster_barrier_ = {};
-    for (Warpgroup& group : warpgroups_) group.arrived = 0;
-    for (WholeWarp& warp : whole_warps_) warp.arrived = 0;
+    start_warps();
     races.start_block();
     if (asynchronous != nullptr) asynchronous->start_block();
-    for (unsigned t = 0; t < threads; ++t) {
-      become(t, cluster.has(t) ? State::ready : State::exited);
-      threads_[t].votes = threads_[t].arrival = 0;
-      threads_[t].syncs = false;
-      prepare(threads_[t].fiber, stacks_.data + (t + 1) * stack_stride() - stack_offset(t), entry);
-    }
   }
 
   // Those whose threads have exited.
@@ -246,76 +141,6 @@ class Block {
     }
   }
 
-  // A stack grows down onto a page of its own that no access survives.
-  void grow(unsigned threads) {
-    for (std::size_t t = threads_.size(); t < threads; ++t)
-      mprotect(stacks_.data + t * stack_stride(), page_bytes(), PROT_NONE);
-    threads_.resize(threads);
-  }
-
-  static std::size_t stack_stride() { return STACK_BYTES + page_bytes(); }
-
-  // The tops of stacks lie in different sets of the processor's cache, of which a page has one of each.
-  static std::size_t stack_offset(unsigned thread) { return thread % 32 * 128; }
-
-  void shuffle_order() {
-    for (std::size_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[random_.next() % (i + 1)]);
-  }
-
-  bool run_ready_threads() {
-    next_ = 0;
-    const bool progress = take_next();
-    if (progress) switch_fiber(scheduler_, running_->fiber);
-    running_ = nullptr;
-    return progress;
-  }
-
-  // Makes the next one of the order that is ready the running thread; false where this round has none left.
-  bool take_next() {
-    while (next_ < count_) {
-      const unsigned t = order_[next_++];
-      if (states_[t] != State::ready) continue;
-      running_ = &threads_[t];
-      running_index_ = t;
-      clocks.run(t);
-      threadIdx.x = t;
-      if (cluster.ranks > 1) enter_block(t);
-      return true;
-    }
-    return false;
-  }
-
-  // That of a thread.
-  void enter_block(unsigned thread) {
-    const unsigned rank = cluster.rank_of(thread);
-    threadIdx.x = cluster.in_block(thread);
-    if (rank == rank_) return;
-    rank_ = rank;
-    blockIdx.x = cluster.block_of(thread);
-    races.select(rank);
-  }
-
-  // The running thread goes on when its turn has come again: the next one runs, or the round ends.
-  void hand_over() {
-    Fiber& from = running_->fiber;
-    switch_fiber(from, take_next() ? running_->fiber : scheduler_);
-  }
-
-  void become(unsigned thread, State state) {
-    states_[thread] = state;
-    uint32_t& ready = ready_[thread / WARP];
-    const uint32_t lane = 1u << thread % WARP;
-    ready = state == State::ready ? ready | lane : ready & ~lane;
-  }
-
-  void wait(State state, unsigned line) {
-    become(index(), state);
-    running_->line = line;
-    hand_over();
-  }
-
-  unsigned lane_mask() const { return 1u << lane(); }
-
   // Those of blocks whose threads all wait at a __syncthreads; whether there was one.
   bool release_block_barriers() {
     bool released = false;
@@ -327,34 +152,6 @@ class Block {
       released = true;
     }
     return released;
-  }
-
-  // Of warps that have no thread left that runs; whether there was one.
-  bool release_active_masks() {
-    bool released = false;
-    for (unsigned warp = 0; at_active_mask_ > 0 && warp < count_; warp += WARP) {
-      if (ready_[warp / WARP] != 0) continue;
-      const unsigned end = std::min(count_, warp + WARP);
-      for (unsigned t = warp; t < end; ++t)
-        if (states_[t] == State::at_active_mask) released = release_active_mask(t, end) || released;
-    }
-    return released;
-  }
-
-  // Those from thread `first` to `end` that wait at its line.
-  bool release_active_mask(unsigned first, unsigned end) {
-    const auto is_there = [&](unsigned t) {
-      return states_[t] == State::at_active_mask && threads_[t].line == threads_[first].line;
-    };
-    unsigned mask = 0;
-    for (unsigned t = first; t < end; ++t) mask |= unsigned(is_there(t)) << t % WARP;
-    for (unsigned t = end; t-- > first;) {
-      if (!is_there(t)) continue;
-      threads_[t].mask = mask;
-      become(t, State::ready);
-      --at_active_mask_;
-    }
-    return true;
   }
 
   // CUDA asks that all threads of the block come to the same __syncthreads. `first` is the first of them.
@@ -447,43 +244,6 @@ class Block {
     }
   }
 
-  void release_whole_warp(WholeWarp& warp) {
-    const unsigned number = index() / WARP;
-    warp.arrived = 0;
-    ready_[number] = WholeWarp::ALL;
-    std::fill_n(states_ + number * WARP, WARP, State::ready);
-    if (warp.combine != nullptr) warp.combine(warp.operands);
-    if (running_->order == Order::lanes) clocks.pass_warp_barrier(number * WARP, WholeWarp::ALL);
-  }
-
-  // Releases the running thread's warp barrier once all lanes of `mask` that still run are there.
-  void release_warp_barrier(unsigned mask) {
-    const unsigned warp = index() & ~(WARP - 1);
-    if (ready_[warp / WARP] & mask) return;
-    const unsigned lanes = std::min(WARP, count_ - warp);
-    unsigned arrived = 0;
-    const Thread* first = nullptr;
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      const Thread& thread = threads_[warp + lane];
-      if (states_[warp + lane] != State::at_warp_barrier || (thread.mask & mask) == 0) continue;
-      if (first == nullptr) first = &thread;
-      const bool same = thread.mask == first->mask && thread.line == first->line && thread.combine == first->combine;
-      if (same) arrived |= 1u << lane;
-    }
-    if (first == nullptr) return;
-    for (unsigned lane = 0; lane < lanes; ++lane)
-      if ((first->mask >> lane & 1) && !(arrived >> lane & 1) && states_[warp + lane] != State::exited) return;
-    void* operands[WARP] = {};
-    for (unsigned lane = 0; lane < lanes; ++lane) {
-      if (!(arrived >> lane & 1)) continue;
-      operands[lane] = threads_[warp + lane].operand;
-      become(warp + lane, State::ready);
-    }
-    whole_warps_[warp / WARP].arrived &= ~arrived;
-    if (first->combine != nullptr) first->combine(operands);
-    if (first->order == Order::lanes) clocks.pass_warp_barrier(warp, arrived);
-  }
-
   // Threads that can never meet: says how many wait where, with a few of them by number.
   [[noreturn]] void report_deadlock() {
     Stops stops;
@@ -516,25 +276,9 @@ class Block {
     return stop;
   }
 
-  std::vector<Thread> threads_;  // of the largest block or cluster so far; the first `count_` are this one's
-  std::vector<unsigned> order_;
   std::array<OfBlock, MAX_RANKS> blocks_;
   ClusterBarrier cluster_barrier_;
-  std::array<Warpgroup, MAX_THREADS / WARPGROUP> warpgroups_;
-  std::array<WholeWarp, MAX_WARPS> whole_warps_;
-  State states_[MAX_THREADS] = {};  // by thread, apart from the rest of them: most of the time nothing else is asked
-  Fiber scheduler_;
-  Thread* running_ = nullptr;
-  unsigned running_index_ = 0;
-  Region stacks_;
-  Random random_{0};
-  uint32_t ready_[MAX_WARPS] = {};  // by warp: the lanes whose state is `ready`
-  unsigned rank_ = 0;  // of the block that runs
-  unsigned count_ = 0;
-  unsigned alive_ = 0;
-  unsigned at_active_mask_ = 0;  // threads
-  unsigned next_ = 0;  // of the order, in this round
-  bool natural_order_ = false;
+  unsigned alive_ = 0;  // threads
 };
 
 inline Block block;
