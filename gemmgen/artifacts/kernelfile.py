@@ -99,7 +99,7 @@ class KernelFile:
 def find_kernel(text: str, out: Path, arch: Arch) -> KernelFile:
     """The kernel that `text` means: a `.cu` file or its JSON, a name or the beginning of one, or a full name.
 
-    Names are looked up in `out`, in the current folder and in generated/.
+    Names are looked up in `out`, in the current folder and in generated/, in the folder of `arch` before the others.
     A full name is rendered for `arch`, whose limits the kernel must hold.
     Raises InvalidInput where there is no such kernel, or several.
     """
@@ -109,7 +109,7 @@ def find_kernel(text: str, out: Path, arch: Arch) -> KernelFile:
         require(path.is_file(), f"{text} stands for the kernel beside it, and there is no {path}")
     if path.suffix == ".cu" or path.is_file():
         return read_kernel(path)
-    found = _named(text, (out, Path(), *sorted(GALLERY.glob("*/"))))
+    found = _named(text, (out, Path(), GALLERY / arch.name)) or _named(text, sorted(GALLERY.glob("*/")))
     if found is not None:
         return read_kernel(found)
     try:

@@ -361,6 +361,13 @@ def test_a_kernel_is_found_by_the_beginning_of_its_name(run: Run, tmp_path: Path
     assert run("generate", "64x96x32", "--set", "BM=64", "--as", "gemm_f32")[0] == 0
     found = find_kernel("gemm_f32", Path("gemmgen-out"), ARCH)
     assert found.source.name == "gemm_f32", "a whole name is no beginning"
+    for arch in ("sm_80", "sm_89"):  # of several architectures the one that is asked for, or at hand, comes first
+        for shape in ("66x96x32", "67x96x32"):
+            assert run("generate", shape, "--family", "naive", "--arch", arch, "--out", f"generated/{arch}")[0] == 0
+    assert find_kernel("gemm_f32_rr_66", Path("gemmgen-out"), ARCH).source.arch == ARCH.name
+    assert find_kernel("gemm_f32_rr_66", Path("gemmgen-out"), ARCHS["sm_89"]).source.arch == "sm_89"
+    with pytest.raises(InvalidInput, match="'gemm_f32_rr_67' begins the names of 2 kernels"):
+        find_kernel("gemm_f32_rr_67", Path("gemmgen-out"), ARCH)
     code, _, err = run("explain", "gemm_f64")
     assert code == 2 and "'gemm_f64' is not the full name of a gemmgen kernel" in err
 
