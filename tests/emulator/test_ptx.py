@@ -12,10 +12,13 @@ import pytest
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.ptx import translated
 from gemmgen.support.files import Store
+from gemmgen.verification import selfcheck
+from gemmgen.verification.edits.ptx import PTX_EDITS
 from gemmgen.verification.verifier import verify
 
 PROBLEM = Problem(16, 16, None)
@@ -393,6 +396,13 @@ def test_what_is_wrong_is_found_at_its_line(name: str, emulator: EmulatorExecuto
     line = source.text.splitlines().index(f"    {body}") + 1
     said = f"{verdict.failure.kind}: {verdict.failure.reason}"
     assert re.search(expected, said) and f".cu:{line}" in said, said
+
+
+@pytest.mark.parametrize("name", ["ldmatrix by inline PTX", "mma by inline PTX", "TMA and its barriers by inline PTX"])
+def test_right_edits_of_tensor_kernels_pass(name: str, emulator: EmulatorExecutor) -> None:
+    edit = next(edit for edit in PTX_EDITS if edit.name == name)
+    verdict = verify(emulator, selfcheck.edited(edit, parse_arch(DEFAULT_ARCH).limits), examples=6, shrink=False)
+    assert verdict.passed, verdict.failure
 
 
 def test_text_keeps_its_lines_and_what_is_hidden_may_be_anything() -> None:

@@ -10,6 +10,7 @@ from gemmgen.verification.bugs.subjects import (
     NAIVE_RR,
     NAIVE_ZERO_POINTS,
     SPLIT_EPILOGUE,
+    WGMMA_RC,
 )
 from gemmgen.verification.edits.base import Edit
 
@@ -89,4 +90,36 @@ unsigned before;
     Edit("partial sums to L2", SPLIT_EPILOGUE, (("        partial[element] = sums[i];",
         '        asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(partial + element), "f"(sums[i]) : "memory");'),)),
     Edit("CUDA's header of bfloat16", MMA_RC, ((FIRST, f"#include <cuda_bf16.h>\n\n{FIRST}"),)),
+    Edit("ldmatrix by inline PTX", MMA_RC, (("        ldmatrix_x4(a[i], &shared[m][swizzled_a(m, k)]);", """\
+        const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(&shared[m][swizzled_a(m, k)]));
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(a[i][0]), "=r"(a[i][1]), "=r"(a[i][2]), "=r"(a[i][3]) : "r"(from) : "memory");"""),)),
+    Edit("mma by inline PTX", MMA_RC, (("            mma_m16n8k16_bf16(acc[i][j], a[i], b[j]);", """\
+            asm volatile(
+                "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                "{%0, %1, %2, %3};"
+                : "+f"(acc[i][j][0]), "+f"(acc[i][j][1]), "+f"(acc[i][j][2]), "+f"(acc[i][j][3])
+                : "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]), "r"(b[j][0]), "r"(b[j][1]));"""),)),
+    Edit("TMA and its barriers by inline PTX", WGMMA_RC, (
+        ("    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);", """\
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared.a[stage]));
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(full));
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+        ::"r"(to), "l"(map_a), "r"(at), "r"(k), "r"(tile.m) : "memory");"""),
+        ("            mbarrier_wait(&shared.full[ring.stage], ring.parity);", """\
+            asm volatile(
+                "{\\n"
+                ".reg .pred done;\\n"
+                "again:\\n"
+                "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\\n"
+                "@!done bra again;\\n"
+                "}\\n"
+                ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(&shared.full[ring.stage]))), "r"(ring.parity)
+                : "memory");"""),
+        ("                    tma_store_commit();",
+         '                    asm volatile("cp.async.bulk.commit_group;" ::: "memory");'),
+        ("            wgmma_wait<1>();  // for",
+         '            asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");  // for'),
+    )),
 )  # fmt: skip

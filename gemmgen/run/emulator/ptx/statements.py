@@ -15,6 +15,7 @@ from itertools import count
 from gemmgen.kernel.conditionals import OPAQUE, conditionals
 from gemmgen.run.emulator.ptx.arithmetic import TABLE as ARITHMETIC
 from gemmgen.run.emulator.ptx.arithmetic import TYPES, WHERE
+from gemmgen.run.emulator.ptx.hopper import TABLE as HOPPER
 from gemmgen.run.emulator.ptx.memory import TABLE as MEMORY
 from gemmgen.run.emulator.ptx.operands import Instruction, UnknownPtx, split_operands
 
@@ -27,7 +28,7 @@ LABEL = re.compile(r"([A-Za-z_$%][\w$%=]*)\s*:(?!:)")
 GUARD = re.compile(r"@(!?)\s*([\w%$]+)\s+")
 DECLARED = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.(\w+)\s+(.*)", re.DOTALL)
 INSTRUCTION = re.compile(r"([\w.:]+)\s*(.*)", re.DOTALL)
-TABLE: Mapping[str, Callable[[Instruction], str]] = {**ARITHMETIC, **MEMORY}
+TABLE: Mapping[str, Callable[[Instruction], str]] = {**ARITHMETIC, **MEMORY, **HOPPER}
 
 
 def translated(text: str) -> str:
