@@ -1,5 +1,6 @@
 /*# Times of kernels as sums of what parts of a product cost, compared where sizes vary in more than one way. #*/
-// What parts of a product cost a kernel, in microseconds. It divides C into tiles of `rows` x `columns`, of so many blocks each.
+// What parts of a product cost a kernel, in microseconds. It divides C into tiles of `rows` x `columns`, each computed by so
+// many blocks.
 struct Cost {
     const Kernel* kernel;
     int rows, columns, blocks;
@@ -51,14 +52,15 @@ double rounded_up(double value)
     return whole < value ? whole + 1 : whole;
 }
 
+// The kernel with the least estimated time.
 const Kernel* fastest(const Times& times, const Args& a)
 {
     const Place m = place_of(times.M, a.M), n = place_of(times.N, a.N), k = place_of(times.K, a.K);
     const double* corners[8];
     double weights[8];
     for (int i = 0; i < 8; ++i) {
-        const int node = ((i & 4 ? m.next : m.before) * times.N.nodes + (i & 2 ? n.next : n.before)) * times.K.nodes + (i & 1 ? k.next : k.before);
-        corners[i] = times.factors + node * times.kernels;
+        const int plane = i & 4 ? m.next : m.before, row = i & 2 ? n.next : n.before, column = i & 1 ? k.next : k.before;
+        corners[i] = times.factors + ((plane * times.N.nodes + row) * times.K.nodes + column) * times.kernels;
         weights[i] = (i & 4 ? m.share : 1 - m.share) * (i & 2 ? n.share : 1 - n.share) * (i & 1 ? k.share : 1 - k.share);
     }
     const double batch = ${ "times.batched ? a.batch : 1" if lib.batched else "1" };
@@ -69,7 +71,8 @@ const Kernel* fastest(const Times& times, const Args& a)
         const Cost& cost = times.costs[i];
         const double blocks = batch * cost.blocks * tiles(a.M, cost.rows) * tiles(a.N, cost.columns);
         const double waves = rounded_up(blocks / cost.at_once), turns = rounded_up(blocks / times.sms);
-        const double us = cost.start + waves * (cost.wave + cost.wave_k * a.K) + turns * (cost.turn + cost.turn_k * a.K) + cost.c * c + cost.ab * ab;
+        const double us = cost.start + waves * (cost.wave + cost.wave_k * a.K) + turns * (cost.turn + cost.turn_k * a.K)
+                        + cost.c * c + cost.ab * ab;
         double factor = 0;
         for (int corner = 0; corner < 8; ++corner) factor += weights[corner] * corners[corner][i];
         if (best == nullptr || us * factor < least) {
