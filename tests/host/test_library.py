@@ -27,6 +27,7 @@ from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fall
 from gemmgen.artifacts.library.known import known_or
 from gemmgen.artifacts.library.members import Member, Needs, case_of
 from gemmgen.artifacts.library.record import choice_document, choices_from
+from gemmgen.artifacts.library.regret import cross_validated
 from gemmgen.artifacts.library.rules import Choice, choose, grid_of
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import Product, Spec, read_spec, spec_from
@@ -585,6 +586,24 @@ def test_without_a_gpu_regret_is_cross_validated(tmp_path: Path) -> None:
     assert (found.kind, found.device, found.regret.points) == ("cross-validated", "H200", 256)
     assert 0 <= found.regret.mean <= found.regret.arithmetic < 0.05
     assert found.worst.us / found.worst.best_us == pytest.approx(1 + found.regret.worst)
+
+
+def test_sizes_that_kernels_are_built_for_are_decided_among_these() -> None:
+    product = product_of(N=[256, 512], K=[128])
+    members = [member(product, one) for one in (product.general, product.aligned(64, 256, 128))]
+    members += [
+        member(product, product.fixed(64, 256, 128), "skinny"),
+        member(product, product.aligned(1, 1, 1), "simt"),
+    ]
+    choice = choose(product, "sm_90", members, Played())
+    (built,) = (number for number, one in enumerate(choice.members) if one.fixed)
+    decided = [*cross_validated(choice)]
+    assert [one.sizes for one in decided if one.sizes[1] == 256] and len(decided) == len(choice.times)
+    times = {point.sizes: point.times_us for point in choice.times if point.given}
+    for one in decided:
+        assert one.us >= one.best_us
+    mine = [one for one in decided if one.sizes[1] == 256 and one.given and times[one.sizes].get(built) == one.us]
+    assert mine
 
 
 def test_of_predicted_times_regret_is_predicted(tmp_path: Path) -> None:

@@ -15,13 +15,14 @@ from gemmgen.artifacts.library.members import Needs
 from gemmgen.artifacts.library.record import choices_from
 from gemmgen.artifacts.library.rules import DRAWN, Choice, Drawn, Point, Rule, draw
 from gemmgen.artifacts.library.spec import Spec
-from gemmgen.artifacts.library.table import Regret, Sizes, chosen, regions, regret_of
+from gemmgen.artifacts.library.table import AXES, Regret, Sizes, chosen, regions, regret_of
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.search.trial import Progress
 from gemmgen.support.brief import brief
 from gemmgen.support.files import Store
 
+Section = tuple[Needs, frozenset[tuple[str, int]]]
 FOLDS = 8  # parts of the recorded times, each of which is left out in turn
 
 
@@ -98,13 +99,26 @@ class Fresh:
 
 def cross_validated(choice: Choice) -> Iterator[Drawn]:
     """Each recorded size, decided by rules that were made without it and every FOLDSth one from it on."""
-    for given in dict.fromkeys(point.given for point in choice.times):
-        points = [point for point in choice.times if point.given == given]
-        rules = [rule for rule in choice.rules if rule.needs == given]
+    sections: dict[Section, list[Rule]] = {}
+    for rule in choice.rules:
+        sections.setdefault(_section(choice, rule), []).append(rule)
+    held: dict[Section, list[Point]] = {}
+    for point in choice.times:
+        rule = next(one for one in choice.rules if one.needs == point.given and one.box.holds(point.sizes))
+        held.setdefault(_section(choice, rule), []).append(point)
+    for section, points in held.items():
+        rules = sections[section]
         for fold in range(FOLDS):
             left_out = points[fold::FOLDS]
             others = [point for number, point in enumerate(points) if number % FOLDS != fold]
             yield from _decided(choice, rules, others, left_out)
+
+
+def _section(choice: Choice, rule: Rule) -> Section:
+    """What a rule's calls keep, and the sizes that it is for because kernels are built for them."""
+    built = {item for member in choice.members for item in member.fixed.items()}
+    bounds = zip(AXES, rule.box.least, rule.box.most, strict=False)
+    return rule.needs, frozenset((axis, low) for axis, low, high in bounds if low == high and (axis, low) in built)
 
 
 def _decided(choice: Choice, rules: Sequence[Rule], known: Sequence[Point], asked: Sequence[Point]) -> Iterator[Drawn]:
