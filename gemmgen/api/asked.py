@@ -8,7 +8,8 @@ from pathlib import Path
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, find_rung
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DeviceSpec
-from gemmgen.support.errors import InvalidInput, whole
+from gemmgen.problem.gemm import Problem
+from gemmgen.support.errors import InvalidInput, require, whole
 
 Folder = str | os.PathLike[str]
 Kernel = KernelSource | KernelFile | Folder  # rendered, read from its files, or a `.cu` file or name to look up
@@ -20,6 +21,8 @@ def kernel_file(kernel: Kernel, spec: DeviceSpec, out: Path = DEFAULT_OUT) -> Ke
     """The kernel that is meant; a name is looked up in `out` first."""
     if isinstance(kernel, KernelSource):
         return KernelFile(kernel)
+    known = isinstance(kernel, KernelFile | str | os.PathLike)
+    require(known, f"kernel = {kernel!r:.100} is none: give its name, a .cu file, or what generate or tune returned")
     return kernel if isinstance(kernel, KernelFile) else find_kernel(os.fspath(kernel), out, spec.arch)
 
 
@@ -36,6 +39,12 @@ def rung_or_kernel(kernel: Kernel, out: Path) -> Kernel:
         raise InvalidInput(
             f"{error}; no rung there has this title: gemmgen study LADDER --out {out} leaves them"
         ) from error
+
+
+def require_problem(problem: object) -> None:
+    """Raise InvalidInput for what is no problem, such as the text of a shape."""
+    known = isinstance(problem, Problem)
+    require(known, f"problem = {problem!r:.100} is none: write gemmgen.Problem(512, 512, 512), or None for a ? size")
 
 
 def budget_of(count: int | None) -> int | None:

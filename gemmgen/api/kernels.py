@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, budget_of, kernel_file, rung_or_kernel
+from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, budget_of, kernel_file, require_problem, rung_or_kernel
 from gemmgen.artifacts.kernelfile import reading, require_writable, write_kernel
 from gemmgen.artifacts.records import Origin, provenance
 from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, config_of, family_named
@@ -68,6 +68,7 @@ def tune(
     A second call for the same problem takes what is known from the cache.
     Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).
     """
+    require_problem(problem)
     families = SEARCHED if family is None else (family_named(family),)
     budget, seed = budget_of(budget), whole("seed", seed, least=0)
     if name is not None:
@@ -123,6 +124,7 @@ def generate(
     Raises InvalidInput where a value breaks a constraint, with the nearest ones that would do, and GemmgenError
     where `out` cannot be written.
     """
+    require_problem(problem)
     chosen = family_named(family)
     values = {name: whole(name, value) for name, value in values.items()}
     arch, spec = compile_target(arch)

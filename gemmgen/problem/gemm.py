@@ -136,7 +136,7 @@ class Problem:
             "pointer_align": whole("pointer_align", pointer_align),
             "ld_align": whole("ld_align", ld_align),
             "pointers": bool(pointers),
-            "epilogue": parse_epilogue(epilogue) if isinstance(epilogue, str) else epilogue,
+            "epilogue": epilogue if isinstance(epilogue, Epilogue) else parse_epilogue(str(epilogue)),
             "typical": typical_given(typical),
             **{name: distance_given(name, given) for name, given in distances.items()},
         }

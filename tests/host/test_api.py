@@ -30,6 +30,10 @@ PROBLEM = gemmgen.Problem(64, 64, 64)
         (lambda: gemmgen.tune(PROBLEM, seed=-1), "seed = -1: at least 0 is needed"),
         (lambda: gemmgen.verify("NAME", seed=-1), "seed = -1: at least 0 is needed"),
         (lambda: gemmgen.tune(PROBLEM, budget="4"), "budget = '4' is no whole number"),  # type: ignore[arg-type]
+        (lambda: gemmgen.tune("8x8x8"), "problem = '8x8x8' is none: write gemmgen.Problem"),  # type: ignore[arg-type]
+        (lambda: gemmgen.generate((8, 8, 8)), r"problem = \(8, 8, 8\) is none"),  # type: ignore[arg-type]
+        (lambda: gemmgen.verify(5), "kernel = 5 is none: give its name, a .cu file"),  # type: ignore[arg-type]
+        (lambda: gemmgen.Problem(8, 8, 8, epilogue=5), "epilogue: '5' of '5' is no form"),  # type: ignore[arg-type]
         (lambda: gemmgen.generate(PROBLEM, BM=64.0), "BM = 64.0 is no whole number"),  # type: ignore[arg-type]
         (
             lambda: gemmgen.tune(PROBLEM, device="tpu"),  # type: ignore[arg-type]
