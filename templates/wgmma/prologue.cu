@@ -49,7 +49,7 @@
 //% if view.split
     const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile
 //% if view.even
-    const int begin = rank * RANGE, end = begin + RANGE;
+    const int begin = rank * (s.K / SPLIT), end = begin + s.K / SPLIT;
 //% else
     const auto [begin, end] = split_k_range(s.K, rank);
 //% endif

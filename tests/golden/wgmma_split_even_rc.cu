@@ -1,4 +1,4 @@
-// gemm_bf16_rc_64x4096x14336_sm90_e36261c9
+// gemm_bf16_rc_64x4096x14336_sm90_f0465a29
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -67,7 +67,6 @@ constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer'
 
 // Split-K
 constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
-constexpr int RANGE = 7168;         // of K that a block sums
 
 // Shared memory
 constexpr int LINE_A = 64;  // elements of a line of A
@@ -396,7 +395,7 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, c
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_64x4096x14336_sm90_e36261c9(
+gemm_bf16_rc_64x4096x14336_sm90_f0465a29(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -418,7 +417,7 @@ gemm_bf16_rc_64x4096x14336_sm90_e36261c9(
 
     const Shape s{};
     const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile
-    const int begin = rank * RANGE, end = begin + RANGE;
+    const int begin = rank * (s.K / SPLIT), end = begin + s.K / SPLIT;
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows

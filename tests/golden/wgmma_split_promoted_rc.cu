@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_3bfc4c64
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_599c0b5f
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -78,7 +78,6 @@ constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's t
 
 // Split-K
 constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
-constexpr int RANGE = 4096;         // of K that a block sums
 
 // Shared memory
 constexpr int LINE_A = 128;      // elements of a line of A
@@ -476,7 +475,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_3bfc4c64(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_599c0b5f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -498,7 +497,7 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_3bfc4c64(
 
     const Shape s{M};
     const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile
-    const int begin = rank * RANGE, end = begin + RANGE;
+    const int begin = rank * (s.K / SPLIT), end = begin + s.K / SPLIT;
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();

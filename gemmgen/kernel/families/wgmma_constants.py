@@ -34,7 +34,7 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
         *_registers(config.CONSUMERS, f"{mmas(config)} * {sums_of_mma(problem, config)}", *_sets(problem, config)),
         *_clusters(a if a.shared else b),
         *_pieces(problem.types.compute.pieces),
-        *_parts(problem, config),
+        *_parts(config),
         *_lines(a, elements),
         *_lines(b, elements),
         *_results(piece_box(problem, config), feeds(config), staged(problem), problem.products, stored(config)),
@@ -147,10 +147,10 @@ def _pieces(pieces: Pieces | None) -> tuple[Derived, ...]:
     return tuple(Derived(*line, group="Pieces") for line in lines)
 
 
-def even_range(problem: Problem, config: WgmmaConfig) -> int:
-    """K of each of the blocks that share a tile, where all have as much, and that is known; else 0."""
-    k, step = problem.k or 0, range_step(problem, config)
-    return k // config.SPLIT if config.SPLIT > 1 and k % (config.SPLIT * step) == 0 else 0
+def even(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether several blocks share a tile whose ranges of K are known to have the same length."""
+    k, steps = problem.k or 0, config.SPLIT * range_step(problem, config)
+    return config.SPLIT > 1 and k > 0 and k % steps == 0
 
 
 def range_step(problem: Problem, config: WgmmaConfig) -> int:
@@ -164,15 +164,11 @@ def stored(config: WgmmaConfig) -> str:
     return f"PART_{side}" if config.SPLIT > 1 else f"B{side}"
 
 
-def _parts(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
+def _parts(config: WgmmaConfig) -> tuple[Derived, ...]:
     if config.SPLIT == 1:
         return ()
-    what = "rows" if swaps(config) else "columns"
-    part = Derived(
-        stored(config), f"B{stored(config)[-1]} / SPLIT", f"{what} of the tile that a block stores", "Split-K"
-    )
-    extent = even_range(problem, config)
-    return (part, *((Derived("RANGE", str(extent), "of K that a block sums", "Split-K"),) if extent else ()))
+    name, what = stored(config), "rows" if swaps(config) else "columns"
+    return (Derived(name, f"B{name[-1]} / SPLIT", f"{what} of the tile that a block stores", "Split-K"),)
 
 
 @cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
-from gemmgen.kernel.families.wgmma_constants import alternates, donates, even_range, mmas, stored, sums_of_mma
+from gemmgen.kernel.families.wgmma_constants import alternates, donates, even, mmas, stored, sums_of_mma
 from gemmgen.kernel.families.wgmma_operands import Operand, mapped, operands, row_access, staged, swaps
 from gemmgen.kernel.families.wgmma_walk import Walk, walk_of
 from gemmgen.kernel.plan import Plan
@@ -34,7 +34,7 @@ class WgmmaView:
     along        in which direction their tiles lie: "m" or "n"; "" of a block alone
     walk         which tiles of C a block computes, and over which k tiles
     split        the blocks of a cluster compute a tile, each over a range of K
-    even         which have the same length, a constant
+    even         which are known to have the same length
     stored       how the kernel calls the columns of the tile that a block stores, or rows where C is transposed
     persistent   a block computes one tile after the other
     pingpong     its consumers take turns at them, instead of sharing each
@@ -177,7 +177,7 @@ def view_of(plan: Plan) -> WgmmaView:
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
         walk=walk_of(problem, one),
         split=one.SPLIT > 1,
-        even=even_range(problem, one) > 0,
+        even=even(problem, one),
         stored=stored(one),
         persistent=bool(one.PERSISTENT),
         pingpong=bool(one.PINGPONG),

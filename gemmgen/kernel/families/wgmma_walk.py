@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
-from gemmgen.kernel.families.wgmma_constants import even_range, mmas
+from gemmgen.kernel.families.wgmma_constants import even, mmas
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import PROMOTION
 
@@ -79,7 +79,7 @@ def walk_of(problem: Problem, config: WgmmaConfig) -> Walk:
 
 def _any(problem: Problem, config: WgmmaConfig) -> str:
     if config.SPLIT > 1:
-        return "" if even_range(problem, config) else "begin < end"
+        return "" if even(problem, config) else "begin < end"
     return "" if problem.k else "s.K > 0"
 
 
