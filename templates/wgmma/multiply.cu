@@ -1,5 +1,8 @@
 /*# A consumer's way through k tiles of the ring: it waits for a stage, multiplies what is there, and releases it. #*/
 //% macro multiply_k_tiles(view)
+//% if view.even and not view.pieces
+#pragma unroll 1  // ptxas may serialise the wgmmas of a loop that is unrolled as a whole
+//% endif
 for (${ view.walk.loop }, ring.advance()) {
     mbarrier_wait(&shared.full[ring.stage], ring.parity);
 //% if view.feeds

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_64x4096x14336_sm90_f0465a29
+// gemm_bf16_rc_64x4096x14336_sm90_42afaa1a
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -395,7 +395,7 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, c
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_64x4096x14336_sm90_f0465a29(
+gemm_bf16_rc_64x4096x14336_sm90_42afaa1a(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -437,6 +437,7 @@ gemm_bf16_rc_64x4096x14336_sm90_f0465a29(
     const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
     Accumulators acc = {};
     int previous = 0;  // the stage that products under way may still read
+    #pragma unroll 1  // ptxas may serialise the wgmmas of a loop that is unrolled as a whole
     for (int k = begin; k < end; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_fence();

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_599c0b5f
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a6cb433f
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -475,7 +475,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_599c0b5f(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a6cb433f(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,
@@ -515,6 +515,7 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_599c0b5f(
     const ThreadOrigin thread = thread_origin();
     const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
     Accumulators acc = {}, totals = {};
+    #pragma unroll 1  // ptxas may serialise the wgmmas of a loop that is unrolled as a whole
     for (int k = begin; k < end; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_fence();

@@ -85,8 +85,8 @@ def test_a_persistent_grid_has_no_more_blocks_than_its_turns_need(
 def test_clusters_and_attributes_are_checked() -> None:
     with pytest.raises(InvalidInput, match="17 blocks a cluster"):
         Launch(64, (("M", 1),), cluster=17)
-    with pytest.raises(InvalidInput, match="the blocks of a cluster do not share a part of K"):
-        Launch(64, (("M", 1),), cluster=2, splits=2)
+    with pytest.raises(InvalidInput, match="3 blocks share K in clusters of 2"):
+        Launch(64, (("M", 1),), cluster=2, splits=3)
     with pytest.raises(InvalidInput, match="unknown launch attribute 'fast': known are cooperative, programmatic"):
         replace(SOURCE.launch, attributes=("fast",))
 

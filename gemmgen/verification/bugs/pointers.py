@@ -47,7 +47,7 @@ POINTER_BUGS = (
     Bug("an address without its upper bits", "pointer", WGMMA_POINTERS, "static_cast<int>(chunk >> 31)", "0",
         (NO_MATRIX,)),
     Bug("an address in chunks of 8 bytes", "pointer", WGMMA_POINTERS, "(matrix) / 16;", "(matrix) / 8;", (NO_MATRIX,)),
-    Bug("a bit of the address is lost", "pointer", WGMMA_POINTERS_PAIR, "& 0x7fffffff", "& 0x7ffffffe",
+    Bug("the lower bits of an address are lost", "pointer", WGMMA_POINTERS_PAIR, "& 0x7fffffff", "& 0x7fffff00",
         (NO_MATRIX, VALUE, POISON)),
     Bug("a tensor map's matrix is B's for A", "pointer", WGMMA_POINTERS, "place_of(A_array[", "place_of(B_array[",
         (NO_MATRIX, VALUE, POISON)),
