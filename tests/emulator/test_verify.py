@@ -45,7 +45,7 @@ def test_a_kernel_that_does_not_compile_is_a_verdict(emulator):
     assert verdict.failure is not None and verdict.failure.kind == "unjudged"
 
 
-@pytest.mark.parametrize("function", ["__activemask()", "clock()"])
+@pytest.mark.parametrize("function", ["__fns(7u, 0u, 1)", "clock()"])
 def test_what_the_emulator_has_no_twin_of_is_not_judged_and_named_with_its_line(emulator, function):
     source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
     lines = source.text.splitlines()
