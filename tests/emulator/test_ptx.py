@@ -24,7 +24,6 @@ from gemmgen.verification.verifier import verify
 PROBLEM = Problem(16, 16, None)
 SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
 CTYPES = {"h": "unsigned short", "r": "unsigned", "l": "unsigned long long", "f": "float", "d": "double"}
-WIDTHS = {"h": 16, "r": 32, "l": 64, "f": 32, "d": 64}
 NAN = 0x7FFFFFFF
 
 
