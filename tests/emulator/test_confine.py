@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
@@ -125,3 +128,15 @@ def test_what_does_not_hold_is_said() -> None:
     bare = Confinement(b"#!/bin/sh\necho seccomp\n", compiler=True)
     assert bare.missing == ("no Landlock (any file can be read)",)
     assert replace(bare, compiler=False).missing[1:] == ("the compiler (it fails with its own files alone)",)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: the emulator starts no helpers")
+def test_the_emulator_itself_starts_helpers(shared_store: Store) -> None:
+    problem = Problem(400, 400, 400)
+    source = render(problem, NAIVE, NAIVE.default(problem))
+    text = source.text.replace("    *to = ", "    acc = float(getpid());\n    *to = ")
+    case = problem.case()
+    operands = Operands(*(np.ones(matrix.elements, np.float32) for matrix in case.matrices))
+    with EmulatorExecutor(shared_store) as executor:
+        kernel = executor.load(replace(source, text=f"#include <unistd.h>\n{text}"))
+        assert len(np.unique(kernel.run(case, operands, watch=False))) >= 2, "processes that ran blocks"
