@@ -209,3 +209,31 @@ def estimates_from(document: Mapping[str, Any]) -> Estimates:
         Estimate(Tiling(**one["tiling"]), tuple(one["costs"]), tuple(one["factors"])) for one in document["kernels"]
     )
     return Estimates(document["sms"], (m, n, k), tuple(kernels))
+
+
+@dataclass(frozen=True)
+class EstimateText:
+    """A kernel among others: how it divides C, and what parts of a product cost it."""
+
+    kernel: str
+    tiling: Tiling
+    costs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class EstimatesText:
+    """Times of kernels as the dispatcher estimates them. nodes: sizes, and the factor of each kernel there."""
+
+    name: str
+    estimates: Estimates
+    kernels: tuple[EstimateText, ...]
+
+    @property
+    def nodes(self) -> list[tuple[str, tuple[str, ...]]]:
+        rows = zip(
+            self.estimates.nodes, zip(*(one.factors for one in self.estimates.kernels), strict=True), strict=True
+        )
+        return [
+            (" x ".join(f"{size:.0f}" for size in sizes), tuple(f"{factor:>6.4g}" for factor in factors))
+            for sizes, factors in rows
+        ]

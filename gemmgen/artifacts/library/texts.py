@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gemmgen.artifacts.arguments import Argument
 from gemmgen.artifacts.interface import Interface
-from gemmgen.artifacts.library.estimates import Estimates, Tiling
+from gemmgen.artifacts.library.estimates import Estimates, EstimatesText, EstimateText
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, case_of
 from gemmgen.artifacts.library.rules import Choice, Rule
@@ -89,34 +89,6 @@ class RuleText:
     needs: str
     columns: str
     decides: str
-
-
-@dataclass(frozen=True)
-class EstimateText:
-    """A kernel among others: how it divides C, and what parts of a product cost it."""
-
-    kernel: str
-    tiling: Tiling
-    costs: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class EstimatesText:
-    """Times of kernels as the dispatcher estimates them. nodes: sizes, and the factor of each kernel there."""
-
-    name: str
-    estimates: Estimates
-    kernels: tuple[EstimateText, ...]
-
-    @property
-    def nodes(self) -> list[tuple[str, tuple[str, ...]]]:
-        rows = zip(
-            self.estimates.nodes, zip(*(one.factors for one in self.estimates.kernels), strict=True), strict=True
-        )
-        return [
-            (" x ".join(f"{size:.0f}" for size in sizes), tuple(f"{factor:>6.4g}" for factor in factors))
-            for sizes, factors in rows
-        ]
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ MEANINGS = {
     "measured": "measured: the kernels were timed here, for sizes drawn at random that are not of the grid",
     "cross-validated": "cross-validated: nothing was measured here, as there is no GPU of this architecture; sizes "
     "that the record has measured times of were decided by rules that were made without them",
-    "predicted": "predicted: nothing was ever measured, and the model's times were compared",
+    "predicted": "predicted: there is no GPU of this architecture here, and no measured time on record; the "
+    "model's times were compared",
 }
 
 
