@@ -34,6 +34,8 @@ def test_a_library_is_chosen_by_measured_times_and_passes_its_selftest(fallback:
     spec = spec_from({"name": "mylib", "architectures": [arch], "product": [fields]}, arch, tmp_path)
     made = gemmgen.library(spec, to=tmp_path / "out", examples=2, points=8, fallback=fallback)
     assert [choice.kind for choice in made.choices] == ["measured"]
+    (found,) = gemmgen.regret(spec, to=tmp_path / "out", sizes=10)
+    assert found.kind == "measured" and found.regret.points == 10
     library = [] if fallback is None else ["-lcublasLt"]
     sources = sorted((tmp_path / "out").glob("*.cu"))
     build = ("nvcc", "-std=c++17", "-arch=native", "-t0", *sources, *library, "-o", "selftest")

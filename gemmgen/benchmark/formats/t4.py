@@ -57,6 +57,8 @@ def _read(one: Mapping[str, Any]) -> Result:
     values = {entry["name"]: entry for entry in one.get("measurements", ())}
     failed = one["invalidity"] != CORRECT
     kinds = {word: kind for kind, word in reversed(INVALIDITY.items())}
+    known = f"known are {CORRECT}, {', '.join(kinds)}"
+    require(not failed or one["invalidity"] in kinds, f"invalidity = {one['invalidity']!r}: {known}")
     registers = values.get("registers")
     return Result(
         config={name: int(value) for name, value in one["configuration"].items()},
