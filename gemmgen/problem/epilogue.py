@@ -75,6 +75,12 @@ class Epilogue:
         used = {*self.names, *(node.name for node in self.nodes if isinstance(node, Call))}
         return tuple(operand for name, operand in OPERANDS.items() if name in used)
 
+    @cached_property
+    def instructions(self) -> float:
+        """Of a thread for each element, of the functions that it calls."""
+        called = (node.name for node in self.nodes if isinstance(node, Call))
+        return sum(FUNCTIONS[name].instructions for name in called if name in FUNCTIONS)
+
     @property
     def outputs(self) -> tuple[Operand, ...]:
         """Of these, what it writes."""

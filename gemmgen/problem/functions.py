@@ -40,6 +40,7 @@ class Function:
     of_x        those are units of the last place of the argument, where the value may be far smaller
     constants   how many of the last arguments have to be numbers
     integers    CUDA's text serves integers as well
+    instructions  of a thread for each element, in f32 as compiled for sm_90: what the model counts
     """
 
     name: str
@@ -53,6 +54,7 @@ class Function:
     of_x: bool = False
     constants: int = 0
     integers: bool = False
+    instructions: float = 2.0
 
     def __post_init__(self) -> None:
         require(bool(self.definition) != bool(self.cuda), f"{self.name} has either a definition or CUDA's text")
@@ -121,8 +123,14 @@ _ALL = (
         slope=_slope_of_gelu,
         ulps=2,
         of_x=True,
+        instructions=13,
     ),
-    Function("gelu_tanh", ("x",), definition="0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))"),
+    Function(
+        "gelu_tanh",
+        ("x",),
+        definition="0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))",
+        instructions=21,
+    ),
     Function(
         "silu",
         ("x",),
@@ -132,6 +140,7 @@ _ALL = (
         slope=_slope_of_silu,
         ulps=3,
         of_x=True,
+        instructions=5,
     ),
     Function(
         "sigmoid",
@@ -140,11 +149,20 @@ _ALL = (
         reference=_sigmoid,
         slope=_slope_of_sigmoid,
         ulps=LIBRARY_ULPS + 2,
+        instructions=25,
     ),
-    Function("tanh", ("x",), cuda="tanh{f}(x)", reference=np.tanh, slope=_slope_of_tanh, ulps=LIBRARY_ULPS),
-    Function("erf", ("x",), cuda="erf{f}(x)", reference=_erf, slope=_slope_of_erf, ulps=LIBRARY_ULPS),
     Function(
-        "exp", ("x",), cuda="exp{f}(x)", reference=np.exp, slope=lambda low, high: np.exp(high), ulps=LIBRARY_ULPS
+        "tanh", ("x",), cuda="tanh{f}(x)", reference=np.tanh, slope=_slope_of_tanh, ulps=LIBRARY_ULPS, instructions=15
+    ),
+    Function("erf", ("x",), cuda="erf{f}(x)", reference=_erf, slope=_slope_of_erf, ulps=LIBRARY_ULPS, instructions=21),
+    Function(
+        "exp",
+        ("x",),
+        cuda="exp{f}(x)",
+        reference=np.exp,
+        slope=lambda low, high: np.exp(high),
+        ulps=LIBRARY_ULPS,
+        instructions=8,
     ),
     Function("abs", ("x",), cuda="fabs{f}(x)", reference=np.abs),
     Function("min", ("x", "y"), cuda="fmin{f}(x, y)", reference=np.fmin),

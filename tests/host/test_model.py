@@ -137,6 +137,18 @@ def test_a_consumers_epilogue_costs_what_no_products_hide() -> None:
     assert time_us(1024, "s32", 0) == time_us(1024, "s32", 1)
 
 
+def test_functions_of_an_epilogue_cost_what_no_products_hide() -> None:
+    """Of consumers in turns one multiplies while the other computes them."""
+
+    def time_us(epilogue: str, pingpong: int) -> float:
+        problem = Problem(4096, 4096, 1024, types=Types.parse("bf16"), layout=Layout.parse("rc"), epilogue=epilogue)
+        config = WGMMA.default(problem).with_values(BM=128, BN=128, STAGES=6, PINGPONG=pingpong)
+        return predict(WGMMA.plan(problem, config), DEVICES["H200"]).time_us
+
+    assert time_us("acc", 0) < time_us("relu(acc)", 0) < time_us("gelu(acc)", 0) < time_us("sigmoid(acc)", 0)
+    assert time_us("gelu(acc)", 1) == time_us("acc", 1)
+
+
 def test_a_block_that_is_launched_for_each_tile_starts_its_copies_each_time() -> None:
     """Not its first: a launch of a single turn takes as long. And the other block of an SM computes meanwhile."""
 
