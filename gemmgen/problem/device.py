@@ -64,8 +64,8 @@ class Arch:
     tensor_macs             multiply-adds of 16-bit floats an SM's tensor cores start per cycle (the data sheets' dense
                             rates over SMs and clock); of doubles: tensor_f64_macs
     mma_share               of these as many as mma.sync reaches: newer cards keep the rest for other instructions
-    l2_share                of the bytes a cycle that L2 delivers to an SM of sm_90, rounded from what others published
-                            (arXiv 1903.07486: T4; 2402.13499: A100, RTX 4090, H100); sm_86, sm_120: taken for sm_89
+    l2_share                of the bytes a cycle that L2 delivers to an SM of sm_90: an assumption for the others, where
+                            nobody has measured it; sm_86 and sm_120 are taken for sm_89
     """
 
     name: str
