@@ -10,6 +10,8 @@ from gemmgen.verification.bugs.subjects import (
     WGMMA_PROMOTED,
     WGMMA_RC,
     WGMMA_ROWS,
+    WGMMA_SPLIT,
+    WGMMA_SPLIT_PIECES,
     WGMMA_ZERO_POINTS_BATCH,
 )
 from gemmgen.verification.edits.base import Edit
@@ -42,6 +44,12 @@ WGMMA_EDITS = (
     Edit("one lane arrives at both blocks", WGMMA_PAIR_CR, (
         ("if (rank < CLUSTER)", "for (unsigned to = 0; rank == 0 && to < CLUSTER; ++to)"),
         ("shared.empty[stage], rank)", "shared.empty[stage], to)"))),
+    Edit("blocks of a cluster wait for each other before they store", WGMMA_SPLIT, (
+        ("cluster_arrive();  // none", "cluster_sync();  // none"),
+        ("    cluster_wait();  // no block exits while another may read its sums\n", ""))),
+    Edit("a thread's sums lie side by side, at the price of bank conflicts", WGMMA_SPLIT_PIECES, (
+        ("((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;",
+            "static_cast<int>(threadIdx.x) * (MMAS_M * BN / 2) + i * (BN / 2) + r;"),)),
     Edit("a line's last lane stores its sum", WGMMA_ZERO_POINTS_BATCH, (
         ("lane == 0 && line < count) sums_a", "lane == 7 && line < count) sums_a"),)),
 )  # fmt: skip
