@@ -6,13 +6,13 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 //% endmacro
 
 /*# For maps of all of memory, which begin at address 0: see gemmgen/kernel/tensor_map.py. #*/
-//% macro place()
+//% macro map_origin()
 // Where a matrix begins, as coordinates of a tensor map of all memory: a chunk of 16 bytes, and past 2^31 of them the next.
-struct Place {
+struct MapOrigin {
     int near, far;
 };
 
-__device__ __forceinline__ Place place_of(const void* matrix)
+__device__ __forceinline__ MapOrigin map_origin(const void* matrix)
 {
     const unsigned long long chunk = reinterpret_cast<unsigned long long>(matrix) / 16;
     return {static_cast<int>(chunk & 0x7fffffff), static_cast<int>(chunk >> 31)};

@@ -5,7 +5,7 @@
 //% from "device/convert.cu" import element_types
 //% from "device/vec.cu" import vec, load_edge
 //% from "device/raster.cu" import raster
-//% from "device/tma.cu" import place, tensor_map
+//% from "device/tma.cu" import map_origin, tensor_map
 //% from "prepare/prepare.cu" import prepare
 //% from "prepare/split.cu" import pieces, pair_of
 //% from "wgmma/shared.cu" import ring, shared, thread_origin
@@ -45,7 +45,7 @@ ${ thread_origin(view) }
 //% endif
 ${ raster(view.group, view.along) }
 //% if view.pointers
-${ place() }
+${ map_origin() }
 //% endif
 ${ instructions(view) }
 //% if view.limited

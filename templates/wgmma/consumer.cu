@@ -21,14 +21,14 @@ unsigned c_parity = 0;  // of the phase of shared.c_loaded
 //% endif
 //% if view.persistent
 //% if view.pingpong
-const int begin = ${ view.walk.first }, step = ${ view.walk.step };  // of the block's tiles
+const int begin = ${ view.loops.first }, step = ${ view.loops.step };  // of the block's tiles
 ring.advance(consumer * k_tiles);
-for (int number = begin + consumer * step; number < ${ view.walk.every }; number += CONSUMERS * step) {
+for (int number = begin + consumer * step; number < ${ view.loops.every }; number += CONSUMERS * step) {
     // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity does not tell
     // these apart.
     if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
 //% else
-for (int number = ${ view.walk.first }; number < ${ view.walk.every }; number += ${ view.walk.step }) {
+for (int number = ${ view.loops.first }; number < ${ view.loops.every }; number += ${ view.loops.step }) {
 //% endif
 ${ compute_tile(kernel, view) | indent(4, true) | trim("\n") }
 }
@@ -37,12 +37,12 @@ ${ compute_tile(kernel, view) | trim("\n") }
 //% endif
 //% endmacro
 //% macro compute_tile(kernel, view)
-const TileOrigin tile = tile_of_block(s, ${ view.walk.tile }${ ", rank" if view.along });
+const TileOrigin tile = tile_of_block(s, ${ view.loops.tile }${ ", rank" if view.along });
 //% if view.batched
-const int matrix = ${ view.walk.matrix };
+const int matrix = ${ view.loops.matrix };
 //% endif
 //% if view.pointers and view.staged
-const Place place_c = place_of(C_array[matrix]);
+const MapOrigin origin_c = map_origin(C_array[matrix]);
 //% endif
 Accumulators acc${ "[2]" if view.alternates } = {}${ ", totals = {}" if view.promoted };
 //% if view.feeds

@@ -3,27 +3,27 @@
 //% if view.even and not view.pieces
 #pragma unroll 1  // ptxas may serialise the wgmmas of a loop that is unrolled as a whole
 //% endif
-for (${ view.walk.loop }, ring.advance()) {
+for (${ view.loops.loop }, ring.advance()) {
     mbarrier_wait(&shared.full[ring.stage], ring.parity);
 //% if view.feeds
     #pragma unroll
     for (int step = 0; step < BK; step += K_STEP) {
-        multiply_step(shared, ring.stage, ${ view.walk.arguments }step, fragments[step / K_STEP % 2], acc);
+        multiply_step(shared, ring.stage, ${ view.loops.arguments }step, fragments[step / K_STEP % 2], acc);
         wgmma_wait<1>();  // for the step before, which reads the other fragments
 //% if view.in_flight
-        if (step == 0 && ${ view.walk.later }) release_stage(shared, previous);
+        if (step == 0 && ${ view.loops.later }) release_stage(shared, previous);
 //% endif
     }
 //% else
     wgmma_fence();
-    multiply_stage(shared, ring.stage, ${ view.walk.arguments }acc);
+    multiply_stage(shared, ring.stage, ${ view.loops.arguments }acc);
     wgmma_commit();
 //% endif
 //% if view.feeds and view.in_flight
     previous = ring.stage;
 //% elif view.in_flight
     wgmma_wait<1>();  // for the products of the k tile before
-    if (${ view.walk.later }) release_stage(shared, previous);
+    if (${ view.loops.later }) release_stage(shared, previous);
     previous = ring.stage;
 //% else
     wgmma_wait<0>();
@@ -37,12 +37,12 @@ for (${ view.walk.loop }, ring.advance()) {
 /*# Two k tiles a round, so that registers that are in flight have names; there may be an odd one, which comes first. Those
     of the last one, in acc[1], are still to be awaited and promoted, where this does not end them itself. #*/
 //% macro multiply_pairs(view)
-int k = ${ view.walk.begin }, previous = -1;  // the stage that products under way may still read, if any
+int k = ${ view.loops.begin }, previous = -1;  // the stage that products under way may still read, if any
 //% if view.odd
-if ((${ view.walk.extent } + BK - 1) / BK % 2 == 1) {  // one k tile beside the pairs
+if ((${ view.loops.extent } + BK - 1) / BK % 2 == 1) {  // one k tile beside the pairs
     mbarrier_wait(&shared.full[ring.stage], ring.parity);
     wgmma_fence();
-    multiply_stage(shared, ring.stage, ${ view.walk.arguments }acc[0]);
+    multiply_stage(shared, ring.stage, ${ view.loops.arguments }acc[0]);
     wgmma_commit();
     wgmma_wait<0>();
     release_stage(shared, ring.stage);
@@ -52,13 +52,13 @@ if ((${ view.walk.extent } + BK - 1) / BK % 2 == 1) {  // one k tile beside the 
 }
 //% endif
 //% set pairs
-for (; k < ${ view.walk.end }; k += 2 * BK) {
+for (; k < ${ view.loops.end }; k += 2 * BK) {
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_wait<0>();  // for the k tile before, whose sums are added up beside those that begin
         wgmma_fence();
-        multiply_stage(shared, ring.stage, ${ view.walk.arguments }acc[i]);
+        multiply_stage(shared, ring.stage, ${ view.loops.arguments }acc[i]);
         wgmma_commit();
         if (previous >= 0) release_stage(shared, previous);
         promote(acc[1 - i], totals);  // zeros in the first round
@@ -73,7 +73,7 @@ promote(acc[1], totals);
 //% endif
 //% endset
 //% if view.guarded
-if (k < ${ view.walk.end }) {  // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all wgmmas
+if (k < ${ view.loops.end }) {  // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all wgmmas
 ${ pairs | indent(4, true) | trim("\n") }
 }
 //% else
@@ -83,7 +83,7 @@ ${ pairs | trim("\n") }
 /*# All products of a tile of C, the last of them awaited. #*/
 //% macro products(view)
 //% if view.pieces
-for (int first = ${ view.walk.begin }; first < ${ view.walk.end }; first += INTERVAL) {
+for (int first = ${ view.loops.begin }; first < ${ view.loops.end }; first += INTERVAL) {
 ${ multiply_k_tiles(view) | indent(4, true) | trim("\n") }
 //% if view.in_flight
     wgmma_wait<0>();
@@ -94,7 +94,7 @@ ${ multiply_k_tiles(view) | indent(4, true) | trim("\n") }
 //% elif view.alternates
 ${ multiply_pairs(view) | trim("\n") }
 //% elif view.guarded
-if (${ view.walk.any }) {  // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all wgmmas
+if (${ view.loops.any }) {  // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all wgmmas
 ${ multiply_k_tiles(view) | indent(4, true) | trim("\n") }
     wgmma_wait<0>();
     release_stage(shared, previous);
@@ -103,11 +103,11 @@ ${ multiply_k_tiles(view) | indent(4, true) | trim("\n") }
 ${ multiply_k_tiles(view) | trim("\n") }
 //% endif
 //% if view.pingpong
-if (number < ${ view.walk.every } - step) named_barrier_arrive(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256);  // it is the next one's turn
+if (number < ${ view.loops.every } - step) named_barrier_arrive(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256);  // it is the next one's turn
 //% endif
 //% if view.in_flight and not view.pieces and not view.guarded
 wgmma_wait<0>();
-${ "if (previous >= 0) " if view.alternates else "if (%s) " | format(view.walk.any) if view.walk.any }release_stage(shared, previous);
+${ "if (previous >= 0) " if view.alternates else "if (%s) " | format(view.loops.any) if view.loops.any }release_stage(shared, previous);
 //% endif
 //% if view.alternates and not view.guarded
 promote(acc[1], totals);

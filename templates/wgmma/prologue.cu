@@ -44,7 +44,7 @@
     const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles ${ "below" if view.along == "m" else "beside" } each other
 //% endif
 //% if view.persistent or view.batched
-    const int tiles = ${ view.walk.tiles };${ "  // of a matrix of the batch" if view.batched }
+    const int tiles = ${ view.loops.tiles };${ "  // of a matrix of the batch" if view.batched }
 //% endif
 //% if view.split
     const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile

@@ -13,7 +13,7 @@ using Part = ${ T }[${ view.mmas }][${ view.kept_sums }];
 
 // Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all consumers'
 // threads lie side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ ${ T }* place_of_sums(Shared& shared, int i, int r)
+__device__ __forceinline__ ${ T }* address_of_sums(Shared& shared, int i, int r)
 {
     return reinterpret_cast<${ T }*>(&shared) + ((i * (${ view.sums }) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
@@ -25,7 +25,7 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
     for (int i = 0; i < ${ view.mmas }; ++i) {
         #pragma unroll
         for (int r = 0; r < ${ view.sums }; r += 4) {
-            ${ T }4& four = *reinterpret_cast<${ T }4*>(place_of_sums(shared, i, r));
+            ${ T }4& four = *reinterpret_cast<${ T }4*>(address_of_sums(shared, i, r));
             four = {sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
         }
     }
@@ -44,12 +44,12 @@ __device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
 //% if view.gated
                 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    load_shared_cluster(place_of_sums(shared, i, half * (BN / 2) + rank * (${ part }) + r), peer, sums);
+                    load_shared_cluster(address_of_sums(shared, i, half * (BN / 2) + rank * (${ part }) + r), peer, sums);
                     #pragma unroll
                     for (int j = 0; j < 4; ++j) ${ add_to("part[i][half * (%s) + r + j]" | format(part), "sums[j]") }
                 }
 //% else
-                load_shared_cluster(place_of_sums(shared, i, rank * (${ part }) + r), peer, sums);
+                load_shared_cluster(address_of_sums(shared, i, rank * (${ part }) + r), peer, sums);
                 #pragma unroll
                 for (int j = 0; j < 4; ++j) ${ add_to("part[i][r + j]", "sums[j]") }
 //% endif

@@ -7,7 +7,7 @@ ${ "%d * " | format(x.beside) if x.beside > 1 }
 //% macro boxes(x, view)
 //% set block = "B" ~ x.MN
 //% set load = "tma_load_%s%dd" | format("multicast_" if x.shared, view.box_rank)
-//% set matrix = (", piece_" ~ x.x if view.pieces else ", place_%s.near, place_%s.far" | format(x.x, x.x) if view.pointers else ", matrix" if view.batched) ~ (", (1 << CLUSTER) - 1" if x.shared)
+//% set matrix = (", piece_" ~ x.x if view.pieces else ", origin_%s.near, origin_%s.far" | format(x.x, x.x) if view.pointers else ", matrix" if view.batched) ~ (", (1 << CLUSTER) - 1" if x.shared)
 //% set across, lines = ("BK", times(x) ~ block) if x.along_k else (block, "BK")
 //% set along, first = " + at" if x.boxes > 1, " + part" if x.shared
 //% if x.shared
@@ -51,7 +51,7 @@ ${ times(x) if x.limited }${ "LINES_%s * BK * sizeof(%s)" | format(x.X, factor[x
 // Of B the tile's columns of its first matrix, and behind them those of its second one, N further on.
 //% endif
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k${ ", Shape s" if view.b.beside > 1 }${ ", int piece_a, int piece_b" if view.pieces else ", Place place_a, Place place_b" if view.pointers else ", int matrix" if view.batched }${ ", int rank" if view.cluster > 1 })
+                                           TileOrigin tile, int k${ ", Shape s" if view.b.beside > 1 }${ ", int piece_a, int piece_b" if view.pieces else ", MapOrigin origin_a, MapOrigin origin_b" if view.pointers else ", int matrix" if view.batched }${ ", int rank" if view.cluster > 1 })
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, ${ tile_bytes(view.a) } + ${ tile_bytes(view.b) });

@@ -1,4 +1,4 @@
-// gemm_f16_rc_pB_Mx513x1000_sm90_fcbe7d5b
+// gemm_f16_rc_pB_Mx513x1000_sm90_190d60fb
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -175,11 +175,11 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int ra
 
 // Where a matrix begins, as coordinates of a tensor map of all memory: a chunk of 16 bytes, and past 2^31 of them the
 // next.
-struct Place {
+struct MapOrigin {
     int near, far;
 };
 
-__device__ __forceinline__ Place place_of(const void* matrix)
+__device__ __forceinline__ MapOrigin map_origin(const void* matrix)
 {
     const unsigned long long chunk = reinterpret_cast<unsigned long long>(matrix) / 16;
     return {static_cast<int>(chunk & 0x7fffffff), static_cast<int>(chunk >> 31)};
@@ -333,13 +333,13 @@ __device__ __forceinline__ void wgmma_m64n128k16_f16(float (&d)[64], unsigned lo
 // Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The
 // bytes of A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, Place place_a, Place place_b, int rank)
+                                           TileOrigin tile, int k, MapOrigin origin_a, MapOrigin origin_b, int rank)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_4d(shared.a[stage], map_a, full, k, tile.m, place_a.near, place_a.far);
+    tma_load_4d(shared.a[stage], map_a, full, k, tile.m, origin_a.near, origin_a.far);
     const int part = rank * PART_B;  // the first line that this block brings
-    tma_load_multicast_4d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, place_b.near, place_b.far,
+    tma_load_multicast_4d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, origin_b.near, origin_b.far,
                           (1 << CLUSTER) - 1);
 }
 
@@ -445,7 +445,7 @@ __device__ __forceinline__ void store_rows(F16* c, Shape s, int rows, int column
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_pB_Mx513x1000_sm90_fcbe7d5b(
+gemm_f16_rc_pB_Mx513x1000_sm90_190d60fb(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const F16* const* __restrict__ A_array,
@@ -477,10 +477,11 @@ gemm_f16_rc_pB_Mx513x1000_sm90_fcbe7d5b(
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         for (int number = blockIdx.x / CLUSTER; number < tiles * batch; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number % tiles, rank);
-            const Place place_a = place_of(A_array[number / tiles]), place_b = place_of(B_array[number / tiles]);
+            const MapOrigin origin_a = map_origin(A_array[number / tiles]),
+                origin_b = map_origin(B_array[number / tiles]);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, place_a, place_b, rank);
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, origin_a, origin_b, rank);
             }
         }
         return;

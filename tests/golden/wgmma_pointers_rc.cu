@@ -1,4 +1,4 @@
-// gemm_bf16_rc_p64_1024x1024x64_sm90_90213b1d
+// gemm_bf16_rc_p64_1024x1024x64_sm90_6fcc1187
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -124,11 +124,11 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 
 // Where a matrix begins, as coordinates of a tensor map of all memory: a chunk of 16 bytes, and past 2^31 of them the
 // next.
-struct Place {
+struct MapOrigin {
     int near, far;
 };
 
-__device__ __forceinline__ Place place_of(const void* matrix)
+__device__ __forceinline__ MapOrigin map_origin(const void* matrix)
 {
     const unsigned long long chunk = reinterpret_cast<unsigned long long>(matrix) / 16;
     return {static_cast<int>(chunk & 0x7fffffff), static_cast<int>(chunk >> 31)};
@@ -275,12 +275,12 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned l
 // Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
 // outside of A and B among them.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, Place place_a, Place place_b)
+                                           TileOrigin tile, int k, MapOrigin origin_a, MapOrigin origin_b)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_4d(shared.a[stage], map_a, full, k, tile.m, place_a.near, place_a.far);
-    tma_load_4d(shared.b[stage], map_b, full, k, tile.n, place_b.near, place_b.far);
+    tma_load_4d(shared.a[stage], map_a, full, k, tile.m, origin_a.near, origin_a.far);
+    tma_load_4d(shared.b[stage], map_b, full, k, tile.n, origin_b.near, origin_b.far);
 }
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
@@ -341,7 +341,7 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, c
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_p64_1024x1024x64_sm90_90213b1d(
+gemm_bf16_rc_p64_1024x1024x64_sm90_6fcc1187(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -372,10 +372,11 @@ gemm_bf16_rc_p64_1024x1024x64_sm90_90213b1d(
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         for (int number = blockIdx.x; number < tiles * 64; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number % tiles);
-            const Place place_a = place_of(A_array[number / tiles]), place_b = place_of(B_array[number / tiles]);
+            const MapOrigin origin_a = map_origin(A_array[number / tiles]),
+                origin_b = map_origin(B_array[number / tiles]);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, place_a, place_b);
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, origin_a, origin_b);
             }
         }
         return;
@@ -390,7 +391,7 @@ gemm_bf16_rc_p64_1024x1024x64_sm90_90213b1d(
     for (int number = blockIdx.x; number < tiles * 64; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number % tiles);
         const int matrix = number / tiles;
-        const Place place_c = place_of(C_array[matrix]);
+        const MapOrigin origin_c = map_origin(C_array[matrix]);
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -415,7 +416,7 @@ gemm_bf16_rc_p64_1024x1024x64_sm90_90213b1d(
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {
                         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                        tma_load_4d(c, &map_c, &shared.c_loaded[consumer], n, m, place_c.near, place_c.far);
+                        tma_load_4d(c, &map_c, &shared.c_loaded[consumer], n, m, origin_c.near, origin_c.far);
                     }
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                     c_parity ^= 1;
@@ -425,7 +426,7 @@ gemm_bf16_rc_p64_1024x1024x64_sm90_90213b1d(
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);
                 if (leads) {
-                    tma_store_4d(&map_c, c, n, m, place_c.near, place_c.far);
+                    tma_store_4d(&map_c, c, n, m, origin_c.near, origin_c.far);
                     tma_store_commit();
                 }
             }

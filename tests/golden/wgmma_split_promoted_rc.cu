@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a6cb433f
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a7965db6
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -360,7 +360,7 @@ using Part = float[MMAS_M][PART_N / 2];
 
 // Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all
 // consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ float* place_of_sums(Shared& shared, int i, int r)
+__device__ __forceinline__ float* address_of_sums(Shared& shared, int i, int r)
 {
     return reinterpret_cast<float*>(&shared)
         + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
@@ -373,7 +373,7 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; r += 4) {
-            float4& four = *reinterpret_cast<float4*>(place_of_sums(shared, i, r));
+            float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, i, r));
             four = {sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
         }
     }
@@ -389,7 +389,7 @@ __device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
             #pragma unroll
             for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
                 float sums[4];
-                load_shared_cluster(place_of_sums(shared, i, rank * (PART_N / 2) + r), peer, sums);
+                load_shared_cluster(address_of_sums(shared, i, rank * (PART_N / 2) + r), peer, sums);
                 #pragma unroll
                 for (int j = 0; j < 4; ++j) part[i][r + j] += sums[j];
             }
@@ -475,7 +475,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a6cb433f(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a7965db6(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_de48eac6
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_5f84b4f9
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    beta = 0 never reads C; alpha = 0 reads A and B
@@ -20,9 +20,9 @@
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_de48eac6_prepare_a_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_5f84b4f9_prepare_a_kernel writes before,
 //         prepared_b: batch * K * 4096 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_de48eac6_prepare_b_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_5f84b4f9_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -397,7 +397,7 @@ using Part = float[MMAS_M][PART_N / 2];
 
 // Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all
 // consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ float* place_of_sums(Shared& shared, int i, int r)
+__device__ __forceinline__ float* address_of_sums(Shared& shared, int i, int r)
 {
     return reinterpret_cast<float*>(&shared)
         + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
@@ -410,7 +410,7 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; r += 4) {
-            float4& four = *reinterpret_cast<float4*>(place_of_sums(shared, i, r));
+            float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, i, r));
             four = {sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
         }
     }
@@ -426,7 +426,7 @@ __device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
             #pragma unroll
             for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
                 float sums[4];
-                load_shared_cluster(place_of_sums(shared, i, rank * (PART_N / 2) + r), peer, sums);
+                load_shared_cluster(address_of_sums(shared, i, rank * (PART_N / 2) + r), peer, sums);
                 #pragma unroll
                 for (int j = 0; j < 4; ++j) part[i][r + j] += sums[j];
             }
@@ -531,7 +531,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_de48eac6_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_5f84b4f9_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -562,7 +562,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_de48eac6_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_de48eac6_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_5f84b4f9_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -591,7 +591,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_de48eac6_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_de48eac6(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_5f84b4f9(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

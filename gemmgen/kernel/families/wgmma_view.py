@@ -7,8 +7,8 @@ from typing import cast
 
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.families.wgmma_constants import alternates, donates, even, mmas, stored, sums_of_mma
+from gemmgen.kernel.families.wgmma_loops import Loops, loops_of
 from gemmgen.kernel.families.wgmma_operands import Operand, mapped, operands, row_access, staged, swaps
-from gemmgen.kernel.families.wgmma_walk import Walk, walk_of
 from gemmgen.kernel.plan import Plan
 from gemmgen.problem.pieces import Pieces
 from gemmgen.problem.types import Compute
@@ -32,7 +32,7 @@ class WgmmaView:
     row_access   elements of C that a lane of these stores at once
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"; "" of a block alone
-    walk         which tiles of C a block computes, and over which k tiles
+    loops        which tiles of C a block computes, and over which k tiles
     split        the blocks of a cluster compute a tile, each over a range of K
     even         which are known to have the same length
     stored       how the kernel calls the columns of the tile that a block stores, or rows where C is transposed
@@ -64,7 +64,7 @@ class WgmmaView:
     row_access: int
     cluster: int
     along: str
-    walk: Walk
+    loops: Loops
     split: bool
     even: bool
     stored: str
@@ -99,12 +99,12 @@ class WgmmaView:
     @property
     def of_matrix(self) -> str:
         """The coordinates that say which matrix C is."""
-        return ", place_c.near, place_c.far" if self.pointers else ", matrix" if self.batched else ""
+        return ", origin_c.near, origin_c.far" if self.pointers else ", matrix" if self.batched else ""
 
     @property
     def guarded(self) -> bool:
         """Whether a range of K may be empty: a branch holds its loop and the wait for the last products."""
-        return bool(self.walk.any) and self.in_flight and not self.pieces and not self.persistent
+        return bool(self.loops.any) and self.in_flight and not self.pieces and not self.persistent
 
     @property
     def gated(self) -> bool:
@@ -175,7 +175,7 @@ def view_of(plan: Plan) -> WgmmaView:
         row_access=row_access(problem),
         cluster=one.CLUSTER,
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
-        walk=walk_of(problem, one),
+        loops=loops_of(problem, one),
         split=one.SPLIT > 1,
         even=even(problem, one),
         stored=stored(one),

@@ -11,7 +11,7 @@ from gemmgen.problem.types import PROMOTION
 
 
 @dataclass(frozen=True)
-class Walk:
+class Loops:
     """Expressions of the rendered kernel.
 
     first         number of the block's first tile of C, or of its cluster's
@@ -49,15 +49,15 @@ class Walk:
     arguments: str
 
 
-def walk_of(problem: Problem, config: WgmmaConfig) -> Walk:
-    """The walk of a block of `config`, for a problem and a config that hold the constraints."""
+def loops_of(problem: Problem, config: WgmmaConfig) -> Loops:
+    """The loops of a block of `config`, for a problem and a config that hold the constraints."""
     blocks = " / CLUSTER" if config.CLUSTER > 1 else " / SPLIT" if config.SPLIT > 1 else ""  # that share a tile
     number = "number" if config.PERSISTENT else f"static_cast<int>(blockIdx.x{blocks})"
     begin, end, extent = ("begin", "end", "end - begin") if config.SPLIT > 1 else ("0", "s.K", "s.K")
     split_operands = problem.types.compute.pieces is not None
     loop, later = _k_loop(problem, begin, end)
     rows = "" if config.PINGPONG else f"consumer * {mmas(config)} * 64, "
-    return Walk(
+    return Loops(
         first=f"blockIdx.x{blocks}",
         step=f"gridDim.x{blocks}",
         number=number,
