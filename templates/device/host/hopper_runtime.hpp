@@ -96,8 +96,8 @@ class Hopper final : public Asynchronous {
     const FromOutside& reads = reads_from_outside[rank];
     if (reads.empty()) return;
     const unsigned exited = cluster.first_block + rank;
-    fail("crash", reads.any().place.location(), "%s reads shared memory of block %u, and nothing orders that before block %u exits: "
-         "it may be another block's by then", cluster.where(clocks.thread_of(reads.any())).c_str(), exited, exited);
+    fail("crash", reads.any().place.location(), "%s reads shared memory of block %u, and nothing orders that before block %u "
+         "exits: it may be another block's by then", cluster.where(clocks.thread_of(reads.any())).c_str(), exited, exited);
   }
 
   // The running thread reads what block `rank` has where its own block has what lies at `shared`.

@@ -292,7 +292,7 @@ class SharedRaces {
   const unsigned char* dynamic_start_ = nullptr;  // of the selected block
   std::size_t dynamic_bytes_ = 0;                 // with the slack behind it
   std::size_t dynamic_offset_ = 0;
-  unsigned ranks_ = 0;  // blocks that there are cells for
+  unsigned ranks_ = 0;       // blocks that there are cells for
   unsigned warps_ = 0;       // of a block
   unsigned first_warp_ = 0;  // of the selected block
   unsigned cell_shift_ = 0;
