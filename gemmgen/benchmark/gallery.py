@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,13 +91,26 @@ def rerender(root: Path, store: Store) -> list[Path]:
     """
     changed = []
     for folder in folders(root):
+        renamed = {}
         for kernel in kernels_in(folder):  # `unreadable` names what it passes over
             fresh = rendered_again(kernel.source, kernel.arch)
             if fresh != kernel.source:
                 write_kernel(fresh, _updated_record(kernel, fresh, store), folder)
                 _remove(kernel, fresh)
+                renamed[kernel.source.name] = fresh.name
                 changed.append(folder / f"{fresh.name}.cu")
+        changed += _rename_in_studies(folder, renamed)
     return changed
+
+
+def _rename_in_studies(folder: Path, names: Mapping[str, str]) -> Iterator[Path]:
+    """Have the pages and records of studies name kernels as they are called now; yields those that changed."""
+    for path in sorted((*folder.glob("study_*.md"), *folder.glob("study_*.json"))):
+        text = path.read_text()
+        today = re.sub(r"\bgemm_\w+", lambda found: names.get(found[0], found[0]), text)
+        if today != text:
+            write_atomic(path, today)
+            yield path
 
 
 def _remove(kernel: KernelFile, fresh: KernelSource) -> None:
@@ -169,9 +182,18 @@ def _check_folder(folder: Path) -> Iterator[Disagreement]:
     for path in sorted(folder.glob("*.json")):
         if not path.with_suffix(".cu").exists():
             yield from _damage(path)
+    yield from _dead_links(folder)
     for path, text in _pages(folder).items():
         if not path.is_file() or path.read_text() != text:
             yield Disagreement(path, "is not what the JSON files make: run `gemmgen gallery`")
+
+
+def _dead_links(folder: Path) -> Iterator[Disagreement]:
+    """Kernels that pages of studies link to, and that are not there."""
+    for path in sorted(folder.glob("study_*.md")):
+        for name in re.findall(r"\]\((\w+\.cu)\)", path.read_text()):
+            if not (folder / name).is_file():
+                yield Disagreement(path, f"links to {name}, which is not there")
 
 
 def _damage(path: Path) -> Iterator[Disagreement]:

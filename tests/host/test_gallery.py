@@ -11,11 +11,12 @@ from xml.etree import ElementTree
 import pytest
 
 from gemmgen import api
-from gemmgen.benchmark.gallery import check, folders, write_readmes
+from gemmgen.benchmark.gallery import check, folders, rerender, write_readmes
 from gemmgen.benchmark.scores import scores_in
 from gemmgen.cli import main
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
+from gemmgen.support.files import Store
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -54,6 +55,23 @@ def test_readme_links_to_studies(gallery: Path) -> None:
     write_readmes(gallery)
     assert "- [The ladder on a card (predicted)](study_ladder_f32_rr_64x96x32.md)" in (folder / "README.md").read_text()
     assert check(gallery) == []
+
+
+def test_studies_name_kernels_as_they_are_called_after_a_change_of_templates(gallery: Path, tmp_path: Path) -> None:
+    folder = gallery / "sm_90"
+    kernel = sorted(folder.glob("*.cu"))[0]
+    former = f"{kernel.stem[:-8]}01234567"
+    for path in (kernel, kernel.with_suffix(".json")):
+        path.with_stem(former).write_text(path.read_text().replace(kernel.stem, former))
+        path.unlink()
+    page = folder / "study_ladder_f32_rr_64x96x32.md"
+    page.write_text(f"# The ladder\n\n| [naive]({former}.cu) | [{former}_2]({former}.cu) |\n")
+    rerender(gallery, Store(tmp_path))
+    write_readmes(gallery)
+    assert page.read_text() == f"# The ladder\n\n| [naive]({kernel.name}) | [{former}_2]({kernel.name}) |\n"
+    assert check(gallery) == []
+    page.write_text(f"[naive]({former}.cu)")
+    assert f"links to {former}.cu, which is not there" in [one.reason for one in check(gallery)]
 
 
 def test_folders_go_by_architecture(tmp_path: Path) -> None:
