@@ -9,8 +9,10 @@ import re
 from collections.abc import Iterator
 
 WIDTH = 120
+ROOM = 30  # characters of a comment's words beside a label, at least
 UNBROKEN = ("// Made by ", "// Config ")  # what is copied or read back as a whole
 COMMENT = re.compile(r"( *)// (?=\S)")
+LABEL = re.compile(r"(// +\S.*?) {2,}(?=\S)")
 BRANCH = re.compile(r" *(?:for|if|while) \(")
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 OPERATOR = re.compile(r" (?:\+|\?|:|\|\||&&|\|) ")
@@ -29,8 +31,9 @@ def fitted(text: str, width: int = WIDTH) -> str:
             made.append(line)
         elif line.lstrip().startswith("//"):
             first, rest = _broken_comment(line, width)
-            made.append(first)
-            _carry(rest, lines, first)
+            if rest:
+                _carry(rest, lines, first)
+            (made if len(first) <= width or not rest else lines).append(first)
         else:
             broken = _broken_code(line, width)
             if len(broken) == 1:  # nothing can be done
@@ -41,10 +44,14 @@ def fitted(text: str, width: int = WIDTH) -> str:
 
 
 def _broken_comment(line: str, width: int) -> tuple[str, str]:
-    """(what fits, the words behind it)."""
+    """(what fits, the words behind it): without these where it cannot be broken."""
+    start = len(_hanging(line))
+    if start > width - ROOM and (label := LABEL.match(line)):  # no room for words below: it stands alone
+        return label[1], line[label.end() :]
     end = max(line.rfind("; ", 0, width) + 1, 0) if line.startswith("//  ") else 0
-    end = end or line.rfind(" ", 0, width + 1)
-    return line[:end].rstrip(), line[end:].strip()
+    if end <= start:
+        end = line.rfind(" ", 0, width + 1)
+    return (line[:end].rstrip(), line[end:].strip()) if end > start else (line, "")
 
 
 def _carry(words: str, lines: list[str], first: str) -> None:
@@ -59,7 +66,7 @@ def _carry(words: str, lines: list[str], first: str) -> None:
 
 def _hanging(line: str) -> str:
     """The beginning of a line that goes on from `line`: below its text, where a label stands before that."""
-    label = re.match(r"//( +\S.*?)? {2,}(?=\S)", line)
+    label = LABEL.match(line) or re.match(r"// {2,}(?=\S)", line)
     prefix = COMMENT.match(line)
     if label and not line.startswith(" "):
         return "//" + " " * (label.end() - 2)

@@ -1,13 +1,8 @@
-// gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_c03c7379
+// gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_2d29e4b1
 //
-//     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C      acc = A * B, row_sum of
-//                                                                                               a row of A, column_sum
-//                                                                                               of a column of B;
-//                                                                                               A u8, B s8, C bf16;
-//                                                                                               sums in s32 on tensor
-//                                                                                               cores;
-//                                                                                               beta = 0 never reads C;
-//                                                                                               alpha = 0 reads A and B
+//     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
+//     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
+//     sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  M x 1024, row-major, lda = 1024
 //     B  1024 x 512, column-major, ldb = 1024
@@ -417,7 +412,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_c03c7379(
+gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_2d29e4b1(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

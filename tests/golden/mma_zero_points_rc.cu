@@ -1,21 +1,8 @@
-// gemm_u8s8bf16_rc_256x512x4096_sm90_7cc9b8ef
+// gemm_u8s8bf16_rc_256x512x4096_sm90_fbfa6085
 //
-//     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C      acc = A * B,
-//                                                                                                         row_sum of a
-//                                                                                                         row of A,
-//                                                                                                         column_sum of
-//                                                                                                         a column of
-//                                                                                                         B;
-//                                                                                                         A u8, B s8, C
-//                                                                                                         bf16;
-//                                                                                                         sums in s32
-//                                                                                                         on tensor
-//                                                                                                         cores;
-//                                                                                                         beta = 0
-//                                                                                                         never reads
-//                                                                                                         C;
-//                                                                                                         alpha = 0
-//                                                                                                         reads A and B
+//     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C
+//     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
+//     sums in s32 on tensor cores; beta = 0 never reads C; alpha = 0 reads A and B
 //
 //     A  256 x 4096, row-major, lda = 4096
 //     B  4096 x 512, column-major, ldb = 4096
@@ -494,7 +481,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_256x512x4096_sm90_7cc9b8ef(
+gemm_u8s8bf16_rc_256x512x4096_sm90_fbfa6085(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

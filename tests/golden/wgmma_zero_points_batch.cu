@@ -1,13 +1,8 @@
-// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_851d0335
+// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_dfc97f9c
 //
-//     C = alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C      acc = A * B, row_sum of
-//                                                                                               a row of A, column_sum
-//                                                                                               of a column of B;
-//                                                                                               A s8, B s8, C s32;
-//                                                                                               sums in s32 on tensor
-//                                                                                               cores;
-//                                                                                               beta = 0 never reads C;
-//                                                                                               alpha = 0 reads A and B
+//     C = alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
+//     acc = A * B, row_sum of a row of A, column_sum of a column of B; A s8, B s8, C s32; sums in s32 on tensor cores;
+//     beta = 0 never reads C; alpha = 0 reads A and B
 //     for each of a batch's products
 //
 //     A  M x K, row-major, lda at run time, stride_a at run time
@@ -25,9 +20,9 @@
 // Expects A, B, C, zero_n and zero_a at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, ldb, stride_a, stride_b, stride_c divisible by 16,
-//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_851d0335_sum_a_kernel writes
+//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_dfc97f9c_sum_a_kernel writes
 //         before,
-//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_851d0335_sum_b_kernel
+//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_dfc97f9c_sum_b_kernel
 //         writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rc_bB_Mx512xK_la16_zero_a_zero_n_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
@@ -451,7 +446,7 @@ struct alignas(16) Chunk {
 
 // sums_a = the sums of A's rows.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_851d0335_sum_a_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_dfc97f9c_sum_a_kernel(
     const signed char* __restrict__ A,
     int* __restrict__ sums_a,
     int M,
@@ -486,7 +481,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_851d0335_sum_a_kernel(
 
 // sums_b = the sums of B's columns.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_851d0335_sum_b_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_dfc97f9c_sum_b_kernel(
     const signed char* __restrict__ B,
     int* __restrict__ sums_b,
     int K,
@@ -519,7 +514,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_851d0335_sum_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_851d0335(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_dfc97f9c(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gemmgen.kernel.line_width import UNBROKEN, WIDTH, fitted
 
@@ -44,12 +46,24 @@ ROOM = 60
             "// Expects A and B at addresses divisible by 16, C overlapping none",
             "// Expects A and B at addresses divisible by 16, C\n// overlapping none",
         ),
+        (
+            "//     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; sums in f32; beta = 0 never reads C",
+            "//     C = relu(alpha * acc + beta * C + bias_n)\n//     acc = A * B; sums in f32; beta = 0 never reads C",
+        ),
         ("// Made by gemmgen generate 512x512x512 --family wgmma --set BM=64", None),
         ('    "no place in which this line of text could ever be broken;"', None),
     ],
 )
 def test_a_long_line_is_broken(line: str, broken: str | None) -> None:
     assert fitted(line, ROOM) == (line if broken is None else broken)
+
+
+@given(st.lists(st.tuples(st.text("ab;", min_size=1, max_size=70), st.integers(1, 9)), min_size=1, max_size=20))
+def test_a_comment_ends_and_keeps_its_words(words: list[tuple[str, int]]) -> None:
+    line = "//" + "".join(" " * gap + word for word, gap in words)
+    broken = fitted(line, ROOM)
+    assert broken.replace("//", "").split() == line.replace("//", "").split()
+    assert all(len(one) <= ROOM or len(max(one.split(), key=len)) > ROOM // 2 - 12 for one in broken.split("\n"))
 
 
 def test_no_line_of_a_kernel_is_longer_than_120_characters() -> None:
