@@ -14,8 +14,8 @@ MEANING = (
     "that the model predicts, by the data sheet of the card that the row names, among candidates that were compiled",
     "for this architecture and spill no registers. The model was fitted to an H200, where it cannot tell kernels",
     f"within {MODEL_ERROR:.0%} of each other apart; of other cards it knows less. The emulator verified each kernel",
-    "with the architecture's arithmetic, which for its tensor cores comes from the literature. Verified: situations",
-    "passed; in part: only some tiles of C ran, as the launch is large.",
+    "with the architecture's arithmetic: that of tensor cores was recorded on sm_90, and comes from the literature",
+    "elsewhere. Verified: situations passed; in part: only some tiles of C ran, as the launch is large.",
 )
 
 

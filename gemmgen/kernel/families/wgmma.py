@@ -134,9 +134,8 @@ class WgmmaFamily(Family):
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
         promotion = PROMOTION if pieces else one.BK * value["PROMOTED"]
-        sums = SumOrder(
-            mma, range_step(problem, one), one.SPLIT, promotion=promotion, tf32="even", pieces=pieces
-        )  # tf32 by TMA
+        step = range_step(problem, one)
+        sums = SumOrder(mma, step, one.SPLIT, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 
     def template(self, config: Config) -> str:

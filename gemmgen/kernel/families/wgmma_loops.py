@@ -55,6 +55,7 @@ def loops_of(problem: Problem, config: WgmmaConfig) -> Loops:
     number = "number" if config.PERSISTENT else f"static_cast<int>(blockIdx.x{blocks})"
     begin, end, extent = ("begin", "end", "end - begin") if config.SPLIT > 1 else ("0", "s.K", "s.K")
     split_operands = problem.types.compute.pieces is not None
+    before = f"{number} / tiles * PIECES + " if problem.batched else ""  # the matrix's first piece
     loop, later = _k_loop(problem, begin, end)
     rows = "" if config.PINGPONG else f"consumer * {mmas(config)} * 64, "
     return Loops(
@@ -65,7 +66,7 @@ def loops_of(problem: Problem, config: WgmmaConfig) -> Loops:
         matrix=f"{number} / tiles" if problem.batched else "",
         tiles=_tiles(config),
         every=f"tiles * {problem.batch or 'batch'}" if problem.batched else "tiles",
-        pieces=_pieces(f"{number} / tiles * PIECES + " if problem.batched else "") if split_operands else (),
+        pieces=(f"{before}pair.a", f"{before}pair.b") if split_operands else (),
         begin=begin,
         end=end,
         extent=extent,
@@ -86,10 +87,6 @@ def _any(problem: Problem, config: WgmmaConfig) -> str:
 def _tiles(config: WgmmaConfig) -> str:
     rows, columns = ("BM", "CLUSTER_N") if config.ACROSS else ("CLUSTER_M" if config.CLUSTER > 1 else "BM", "BN")
     return f"((s.M + {rows} - 1) / {rows}) * ((s.N + {columns} - 1) / {columns})"
-
-
-def _pieces(of_matrix: str) -> tuple[str, str]:
-    return f"{of_matrix}pair.a", f"{of_matrix}pair.b"
 
 
 def _whole_intervals(problem: Problem) -> bool:

@@ -88,12 +88,12 @@ class WgmmaView:
 
     @property
     def c_rank(self) -> int:
-        """Dimensions of C's tensor map,"""
+        """Dimensions of C's tensor map."""
         return 4 if self.pointers else 3 if self.batched else 2
 
     @property
     def box_rank(self) -> int:
-        """and of those of A and B."""
+        """Dimensions of the tensor maps of A and B."""
         return 3 if self.pieces else self.c_rank
 
     @property
@@ -118,12 +118,12 @@ class WgmmaView:
 
     @property
     def kept(self) -> str:
-        """What holds those that it stores,"""
+        """What holds those sums of a tile of C that a consumer stores."""
         return "part" if self.split else self.summed
 
     @property
     def kept_sums(self) -> str:
-        """and registers of a thread for them, of an instruction."""
+        """Registers of a thread for the sums of an instruction that its consumer stores."""
         if not self.split:
             return self.sums
         return self.stored if self.gated else f"{self.stored} / 2"
