@@ -23,7 +23,7 @@ from gemmgen.artifacts.library.clocks import Measured, Predicted
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.known import Remembered, certificate_key, known_or, winner_of
 from gemmgen.artifacts.library.members import Member
-from gemmgen.artifacts.library.record import choice_document
+from gemmgen.artifacts.library.record import RECORD, choice_document
 from gemmgen.artifacts.library.rules import Choice, Clock, choose
 from gemmgen.artifacts.library.spec import Product, Spec
 from gemmgen.artifacts.library.texts import LibraryText
@@ -109,7 +109,7 @@ def _write(library: LibraryText, certificates: Sequence[Document], to: Path, opt
     name = library.name
     texts = {
         **library_texts(library),
-        f"{name}.record.json": f"{json_text(record_document(library, options))}\n",
+        f"{name}{RECORD}": f"{json_text(record_document(library, options))}\n",
     }
     files = {file: text.encode() for file, text in texts.items()}
     earlier = certified_files(to / certificate_name(name))
