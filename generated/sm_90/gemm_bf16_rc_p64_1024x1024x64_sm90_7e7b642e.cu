@@ -1,23 +1,25 @@
-// gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_sm90_0acc4548
+// gemm_bf16_rc_p64_1024x1024x64_sm90_7e7b642e
 //
-//     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
-//                                       sums in f32 on tensor cores, as --compute promoted says;
-//                                       beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
+//                                       alpha = 0 reads A and B
+//     for each of 64 products, whose matrices lie where A_array, B_array and C_array say
 //
-//     A  16 x 8192, row-major, lda = 8192
-//     B  8192 x 8192, column-major, ldb = 8192
-//     C  16 x 8192, row-major, ldc = 8192
+//     A  1024 x 64, row-major, lda = 64
+//     B  64 x 1024, column-major, ldb = 64
+//     C  1024 x 1024, row-major, ldc = 1024
 //
-// Block   64 x 64 of C by 256 threads, in k tiles of 128, 140288 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 8 stages;
-//         1 consumer of 4 warps: 64 x 64 of C by 4 wgmmas of 64 x 64 x 32 a k tile
-// Sums    those of 128 products by tensor cores, which keep 13 bits of them; these in f32
+// Block   128 x 256 of C by 384 threads, in k tiles of 64, 181248 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 3 stages;
+//         2 consumers of 4 warps each: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 16 a k tile
+// Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  ceil(M / 64) * ceil(N / 64) blocks of 256 threads, 140288 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_wgmma_64x64x128_c1_k1x0_s8_f0_g8_p0
-// Made by gemmgen generate 16x8192x8192 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set CONSUMERS=1 --set STAGES=8 --set IN_FLIGHT=0 --set PERSISTENT=0
+// Launch  up to ceil(M / 128) * ceil(N / 256) * batch blocks of 384 threads, 181248 bytes of dynamic shared memory
+// Expects A_array, B_array and C_array of 64 device pointers each,
+//         each of them divisible by 16; those to A and B may repeat and overlap,
+//         no matrix of C overlapping another matrix of A, B or C
+// Config  gemm_bf16_rc_p64_1024x1024x64_wgmma_128x256x64_c2_k1x0_s3_f1_g8_p1
+// Made by gemmgen generate 1024x1024x64 --dtype bf16 --layout rc --batch 64 --pointers --arch sm_90 --family wgmma --set STAGES=3
 
 namespace {
 
@@ -40,75 +42,44 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// An 8-bit float of 4 bits of exponent and 3 of fraction.
-struct E4M3 {
-    unsigned char bits;
-};
-
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes. Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 16;
-    static constexpr int N = 8192;
-    static constexpr int K = 8192;
+    static constexpr int M = 1024;
+    static constexpr int N = 1024;
+    static constexpr int K = 64;
 };
-using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 64;        // rows of C that a block computes
-constexpr int BN = 64;        // columns of C that a block computes
-constexpr int BK = 128;       // depth of a k tile
-constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 256;       // columns of C that a block computes
+constexpr int BK = 64;        // depth of a k tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 3;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
-constexpr int K_STEP = 32;                      // k of an instruction
+constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Shared memory
-constexpr int LINE_A = 128;                                // elements of a line of A
-constexpr int LINES_A = 16;                                // lines of a box of A: there are no more
-constexpr int LINE_B = 128;                                // elements of a line of B
+constexpr int LINE_A = 64;                                 // elements of a line of A
+constexpr int LINE_B = 64;                                 // elements of a line of B
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
-
-// How C leaves registers
-constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;       // neighbouring rows among them
-constexpr int FN = 2;       // neighbouring columns among them
-constexpr int STEP_M = 8;   // rows from one to the next
-constexpr int STEP_N = 8;   // columns from one pair to the next
-constexpr int VC = 2;       // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
-
-// N elements that move as one access.
-template <typename E, int N>
-struct alignas(sizeof(E) * N) Vec {
-    E at[N];
-};
-
-template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from)
-{
-    return *reinterpret_cast<const Vec<E, N>*>(from);
-}
-
-template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
-{
-    *reinterpret_cast<Vec<E, N>*>(to) = value;
-}
 
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
@@ -116,14 +87,14 @@ using Accumulators = float[MMAS_M][BN / 2];
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
 // start at multiples.
 struct Shared {
-    alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed
     unsigned long long empty[STAGES];        // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 140288, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 181248, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
 struct Ring {
@@ -137,17 +108,6 @@ struct Ring {
     }
 };
 
-// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
-struct ThreadOrigin {
-    int m, n;
-};
-
-__device__ __forceinline__ ThreadOrigin thread_origin()
-{
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    return {warp * 16 + lane / 4, lane % 4 * 2};
-}
-
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
 // that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
@@ -160,6 +120,18 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = block % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
+}
+
+// Where a matrix begins, as coordinates of a tensor map of all memory: a chunk of 16 bytes, and past 2^31 of them the
+// next.
+struct MapOrigin {
+    int near, far;
+};
+
+__device__ __forceinline__ MapOrigin map_origin(const void* matrix)
+{
+    const unsigned long long chunk = reinterpret_cast<unsigned long long>(matrix) / 16;
+    return {static_cast<int>(chunk & 0x7fffffff), static_cast<int>(chunk >> 31)};
 }
 
 #ifdef __CUDACC__
@@ -215,18 +187,20 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
 // at `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
+__device__ __forceinline__ void tma_load_4d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1,
+                                            int c2, int c3)
 {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2),
+                 "r"(c3) : "memory");
 }
 
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int c0, int c1)
+__device__ __forceinline__ void tma_store_4d(const TensorMap* map, const void* from, int c0, int c1, int c2, int c3)
 {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
-                 ::"l"(map), "r"(shared_address(from)), "r"(c0), "r"(c1) : "memory");
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];"
+                 ::"l"(map), "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
 }
 
 // Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
@@ -247,6 +221,13 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
+
+// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
+// they are in it, as many as it lacks. All of its warps call it.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
 // 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
@@ -271,54 +252,56 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 256 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned long long a, unsigned long long b,
-                                                     bool accumulate)
+__device__ __forceinline__ void wgmma_m64n256k16_bf16(float (&d)[128], unsigned long long a, unsigned long long b,
+                                                      bool accumulate)
 {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3 "
+        "{ .reg .pred p; setp.ne.b32 p, %130, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
+        "%128, %129, p, 1, 1, 0, 0; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
+          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76),
+          SUMS(80), SUMS(84), SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108), SUMS(112), SUMS(116),
+          SUMS(120), SUMS(124)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-template <class T, int N>
-__device__ __forceinline__ void clear(T (&tile)[N])
-{
-    constexpr int CHUNK = 16 / sizeof(T);
-    for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<T, CHUNK>{});
-}
-
 // Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
 // outside of A and B among them.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k)
+                                           TileOrigin tile, int k, MapOrigin origin_a, MapOrigin origin_b)
 {
     unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, LINES_A * BK * sizeof(E4M3) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
+    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+    tma_load_4d(shared.a[stage], map_a, full, k, tile.m, origin_a.near, origin_a.far);
+    tma_load_4d(shared.b[stage], map_b, full, k, tile.n, origin_b.near, origin_b.far);
 }
 
-// acc = A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(E4M3)>(shared.a[stage] + first * LINE_A, 16,
-                                                                        8 * LINE_A * sizeof(E4M3));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(E4M3)>(shared.b[stage], 16, 8 * LINE_B * sizeof(E4M3));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
+                                                                        8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n64k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16,
-                                 b + k * sizeof(E4M3) / 16, k > 0);
+            wgmma_m64n256k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                  b + k * sizeof(BF16) / 16, true);
     }
 }
 
@@ -326,27 +309,6 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
-}
-
-// Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
-__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
-{
-    #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
-        #pragma unroll
-        for (int r = 0; r < BN / 2; ++r) totals[i][r] += acc[i][r];
-    }
-}
-
-// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
-{
-    #pragma unroll
-    for (int i = 0; i < TM; ++i) {
-        #pragma unroll
-        for (int j = 0; j < TN; ++j)
-            sums[i][j] = acc[piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2];
-    }
 }
 
 // Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
@@ -357,52 +319,41 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
-template <int N>
-__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
-{
-    if (beta != 0.0f) {
-        const Vec<BF16, N> old = load<N>(to);
-        #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
-    }
-    Vec<BF16, N> stored;
-    #pragma unroll
-    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
-    store<N>(to, stored);
-}
+// Two neighbouring elements of C.
+struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], float alpha, float beta)
+// alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
+// apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
+__device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, const float (&acc)[BN / 2], int piece,
+                                          float alpha, float beta)
 {
-    const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
+    const int m = row + i * 8;
     #pragma unroll
-    for (int j = 0; j < TN; j += VC) {
-        const int n = thread.n + j / FN * STEP_N + j % FN;
-        Vec<float, VC> value;
+    for (int j = 0; j < CN / 8; ++j) {
+        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
+        float value[2];
         #pragma unroll
-        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_results<VC>(tile + staged_at(m, n), value, beta);
+        for (int v = 0; v < 2; ++v) value[v] = alpha * acc[r + v];
+        PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
+        if (beta != 0.0f) {
+            const PairOfC old = to;
+            #pragma unroll
+            for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
+        }
+        to = {BF16(value[0]), BF16(value[1])};
     }
-}
-
-// The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], float alpha, float beta)
-{
-    #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_sm90_0acc4548(
+gemm_bf16_rc_p64_1024x1024x64_sm90_7e7b642e(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
+    const BF16* const* __restrict__ A_array,
+    const BF16* const* __restrict__ B_array,
+    BF16* const* __restrict__ C_array,
     float alpha,
     float beta)
 {
@@ -415,64 +366,75 @@ gemm_e4m3e4m3bf16_promoted_rc_16x8192x8192_sm90_0acc4548(
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    // products read lines that A does not have, too
-    for (int stage = 0; stage < STAGES; ++stage) clear(shared.a[stage]);
-    fence_proxy_async();
     __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
-        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+        for (int number = blockIdx.x; number < tiles * 64; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number % tiles);
+            const MapOrigin origin_a = map_origin(A_array[number / tiles]),
+                origin_b = map_origin(B_array[number / tiles]);
+            for (int k = 0; k < s.K; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, origin_a, origin_b);
+            }
         }
         return;
     }
 
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
-    const ThreadOrigin thread = thread_origin();
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-    Accumulators acc = {}, totals = {};
-    for (int k = 0; k < s.K; k += BK, ring.advance()) {
-        mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-        wgmma_commit();
+    for (int number = blockIdx.x; number < tiles * 64; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number % tiles);
+        const int matrix = number / tiles;
+        const MapOrigin origin_c = map_origin(C_array[matrix]);
+        Accumulators acc = {};
+        int previous = 0;  // the stage that products under way may still read
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            wgmma_commit();
+            wgmma_wait<1>();  // for the products of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
+        }
         wgmma_wait<0>();
-        release_stage(shared, ring.stage);
-        promote(acc, totals);
-    }
-    #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+        release_stage(shared, previous);
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-            float sums[TM][TN];
-            sums_of_piece(totals[i], piece, sums);
-            BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_4d(c, &map_c, &shared.c_loaded[consumer], n, m, origin_c.near, origin_c.far);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
                 }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
-            store_c(c, s, s.M - m, thread, sums, alpha, beta);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                tma_store_2d(&map_c, c, n, m);
-                tma_store_commit();
+                #pragma unroll
+                for (int half = 0; half < 2; ++half) stage_row(c, row, column, half, acc[i], piece, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_4d(&map_c, c, n, m, origin_c.near, origin_c.far);
+                    tma_store_commit();
+                }
             }
         }
     }

@@ -1,86 +1,115 @@
-// gemm_f16_rc_64x14336x4096_sm90_1b26057b
+// gemm_bf16_rc_128x4096x14336_sm90_ea483366
 //
-//     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C;
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
 //
-//     A  64 x 4096, row-major, lda = 4096
-//     B  4096 x 14336, column-major, ldb = 4096
-//     C  64 x 14336, row-major, ldc = 14336
+//     A  128 x 14336, row-major, lda = 14336
+//     B  14336 x 4096, column-major, ldb = 14336
+//     C  128 x 4096, row-major, ldc = 4096
 //
-// Block   64 x 128 of C by 256 threads, in k tiles of 64, 214016 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 8 stages;
-//         1 consumer of 4 warps: 64 x 128 of C by 4 wgmmas of 64 x 128 x 16 a k tile
+// Block   128 x 160 of C by 384 threads, in k tiles of 64, 187392 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 5 stages;
+//         2 consumers of 4 warps each: 64 x 160 of C each by 4 wgmmas of 64 x 160 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
+// Split-K a cluster's 4 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the
+// tile
 //
-// Launch  ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 214016 bytes of dynamic shared memory
+// Launch  ceil(M / 128) * ceil(N / 160) * 4 blocks of 384 threads, 187392 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f16_rc_64x14336x4096_wgmma_64x128x64_c1_k1x0_s8_f1_g8_p0
-// Made by gemmgen generate 64x14336x4096 --dtype f16 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=8 --set PERSISTENT=0
+// Config  gemm_bf16_rc_128x4096x14336_wgmma_128x160x64_c2_k1x0_s5_f1_g8_p0_split4
+// Made by gemmgen generate 128x4096x14336 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BN=160 --set STAGES=5 --set PERSISTENT=0 --set SPLIT=4
 
 namespace {
 
 #ifdef __CUDACC__
-__device__ __forceinline__ float float_from_f16(unsigned short bits)
-{
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-}
-
-// The nearest half, ties to even.
-__device__ __forceinline__ unsigned short f16_from_float(float value)
+// The nearest bfloat16, ties to even.
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
     unsigned short bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
 #endif  // __CUDACC__
 
-// A half, IEEE 754's binary16.
-struct F16 {
+// A bfloat16: the upper half of a float.
+struct BF16 {
     unsigned short bits;
 
-    F16() = default;
-    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
-    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
+    BF16() = default;
+    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes. Those that are constants fold into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 64;
-    static constexpr int N = 14336;
-    static constexpr int K = 4096;
+    static constexpr int M = 128;
+    static constexpr int N = 4096;
+    static constexpr int K = 14336;
 };
+using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 64;        // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 160;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int SPLIT = 4;      // split-K: blocks of a cluster that compute the same tile of C, each over a part of K
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
+constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
+
+// Split-K
+constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
 
 // Shared memory
-constexpr int LINE_A = 64;                                 // elements of a line of A
-constexpr int LINE_B = 64;                                 // elements of a line of B
-constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+constexpr int LINE_A = 64;  // elements of a line of A
+constexpr int LINE_B = 64;  // elements of a line of B
+constexpr int CN = 8;       // columns of C that leave at once, of a consumer's 64 rows
+// a consumer's pieces in shared memory: 2 of an even number
+constexpr int C_STAGES = 1 + (MMAS_M * PART_N / CN % 2 == 0);
+
+// How C leaves registers
+constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;       // neighbouring rows among them
+constexpr int FN = 2;       // neighbouring columns among them
+constexpr int STEP_M = 8;   // rows from one to the next
+constexpr int STEP_N = 8;   // columns from one pair to the next
+constexpr int VC = 2;       // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
-static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
+
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
 
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
@@ -88,14 +117,14 @@ using Accumulators = float[MMAS_M][BN / 2];
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
 // start at multiples.
 struct Shared {
-    alignas(1024) F16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) F16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(1024) F16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed
     unsigned long long empty[STAGES];        // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 214016, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 187392, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
 struct Ring {
@@ -108,6 +137,17 @@ struct Ring {
         parity ^= stage == 0;
     }
 };
+
+// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    return {warp * 16 + lane / 4, lane % 4 * 2};
+}
 
 // The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
 // that those that run together read the same tiles of A and B from L2.
@@ -169,6 +209,37 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
+// Which block of its cluster this is.
+__device__ __forceinline__ unsigned cluster_rank()
+{
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+// Come to the barrier of all threads of the cluster without waiting: what this thread did before, in shared memory of
+// whichever block, comes before what those do who have waited.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+
+// Wait until all threads have arrived that have not exited.
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
+// Wait for all threads of the cluster.
+__device__ __forceinline__ void cluster_sync()
+{
+    cluster_arrive();
+    cluster_wait();
+}
+
+// Four floats from where block `rank` of the cluster has what this one has at `shared`: it must not have exited.
+// What was written there before a barrier of the cluster is seen behind it.
+__device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4])
+{
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
+                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
+                 : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
+                 : "r"(shared_address(shared)), "r"(rank));
+}
+
 // This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
 // is there; and let the next one start as soon as all blocks have come here, and SMs have room for it.
 __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
@@ -209,6 +280,13 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
+// they are in it, as many as it lacks. All of its warps call it.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+
 // The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
 // 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
 // bytes TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a
@@ -232,21 +310,22 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 160 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_f16(float (&d)[64], unsigned long long a, unsigned long long b,
-                                                     bool accumulate)
+__device__ __forceinline__ void wgmma_m64n160k16_bf16(float (&d)[80], unsigned long long a, unsigned long long b,
+                                                      bool accumulate)
 {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "{ .reg .pred p; setp.ne.b32 p, %82, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 0; }"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "
+        "%80, %81, p, 1, 1, 0, 0; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
-          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
+          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
@@ -267,15 +346,15 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16,
-                                                                       8 * LINE_A * sizeof(F16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(F16));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
+                                                                        8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_f16(acc[i], a + i * 64 * LINE_A * sizeof(F16) / 16 + k * sizeof(F16) / 16,
-                                 b + k * sizeof(F16) / 16, true);
+            wgmma_m64n160k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                  b + k * sizeof(BF16) / 16, true);
     }
 }
 
@@ -285,43 +364,116 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
+// This thread's share of the sums that its block stores.
+using Part = float[MMAS_M][PART_N / 2];
+
+// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all
+// consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
+__device__ __forceinline__ float* address_of_sums(Shared& shared, int i, int r)
+{
+    return reinterpret_cast<float*>(&shared)
+        + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
+}
+
+// Leaves this thread's sums there, for all blocks of the cluster.
+__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared)
+{
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int r = 0; r < BN / 2; r += 4) {
+            float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, i, r));
+            four = {sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+        }
+    }
+}
+
+// part += the sums of all blocks of the cluster, of what the block of this rank stores.
+__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
+{
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int r = 0; r < PART_N / 2; r += 4) {
+            #pragma unroll
+            for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
+                float sums[4];
+                load_shared_cluster(address_of_sums(shared, i, rank * (PART_N / 2) + r), peer, sums);
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) part[i][r + j] += sums[j];
+            }
+        }
+    }
+}
+
+// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], int piece, float (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j)
+            sums[i][j] = acc[piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2];
+    }
+}
+
 // Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
 // line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
-    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// Two neighbouring elements of C.
-struct alignas(2 * sizeof(F16)) PairOfC { F16 at[2]; };
-
-// alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
-// apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
-__device__ __forceinline__ void stage_row(F16* c, int row, int column, int i, const float (&acc)[BN / 2], int piece,
-                                          float alpha, float beta)
+// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+template <int N>
+__device__ __forceinline__ void store_edge(BF16* to, Vec<float, N> value, float beta, int valid)
 {
-    const int m = row + i * 8;
-    #pragma unroll
-    for (int j = 0; j < CN / 8; ++j) {
-        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
-        float value[2];
-        #pragma unroll
-        for (int v = 0; v < 2; ++v) value[v] = alpha * acc[r + v];
-        PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
+    if (valid >= N) {
         if (beta != 0.0f) {
-            const PairOfC old = to;
+            const Vec<BF16, N> old = load<N>(to);
             #pragma unroll
-            for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
+            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
         }
-        to = {F16(value[0]), F16(value[1])};
+        Vec<BF16, N> stored;
+        #pragma unroll
+        for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+        store<N>(to, stored);
+        return;
     }
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = BF16(beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]));
+    }
+}
+
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], float alpha, float beta)
+{
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        Vec<float, VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_edge<VC>(tile + staged_at(m, n), value, beta, columns - n);
+    }
+}
+
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) store_row(tile, s, columns, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_64x14336x4096_sm90_1b26057b(
+extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
+gemm_bf16_rc_128x4096x14336_sm90_ea483366(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -342,54 +494,65 @@ gemm_f16_rc_64x14336x4096_sm90_1b26057b(
     launch_dependents();
 
     const Shape s{};
+    const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile
+    const int begin = rank * (s.K / SPLIT), end = begin + s.K / SPLIT;
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
-        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
+        for (int k = begin; k < end; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
             load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
         }
         return;
     }
 
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
+    const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
+    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
     Accumulators acc = {};
     int previous = 0;  // the stage that products under way may still read
-    for (int k = 0; k < s.K; k += BK, ring.advance()) {
+    #pragma unroll 1  // ptxas may serialise the wgmmas of a loop that is unrolled as a whole
+    for (int k = begin; k < end; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_fence();
         multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
         wgmma_commit();
         wgmma_wait<1>();  // for the products of the k tile before
-        if (k > 0) release_stage(shared, previous);
+        if (k > begin) release_stage(shared, previous);
         previous = ring.stage;
     }
     wgmma_wait<0>();
     release_stage(shared, previous);
+    named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // no products of any warp read the ring any more
+    store_sums(acc, shared);
+    cluster_sync();  // all blocks have stored theirs
+    Part part = {};
+    add_up(shared, rank, part);
+    cluster_arrive();  // none reads them any more once all have come
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-            F16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+        for (int piece = 0; piece < PART_N / CN; ++piece) {
+            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + rank * PART_N + piece * CN;
+            float sums[TM][TN];
+            sums_of_piece(part[i], piece, sums);
+            BF16* const c = shared.c[consumer][(i * PART_N / CN + piece) % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
             named_barrier_sync(1 + consumer, 128);
             if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                 if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(F16));
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
                     tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                 }
                 mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                 c_parity ^= 1;
             }
-            #pragma unroll
-            for (int half = 0; half < 2; ++half) stage_row(c, row, column, half, acc[i], piece, alpha, beta);
+            store_c(c, s, s.N - n, thread, sums, alpha, beta);
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);
             if (leads) {
@@ -398,5 +561,6 @@ gemm_f16_rc_64x14336x4096_sm90_1b26057b(
             }
         }
     }
+    cluster_wait();  // no block exits while another may read its sums
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }
