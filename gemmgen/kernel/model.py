@@ -153,7 +153,8 @@ def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Pre
     if fit.blocks == 0:
         return Prediction(device.name, used, plan.shared_bytes, fit, math.inf, math.inf, "latency")
     blocks = launch.blocks(case)
-    at_once = launch.resident(blocks, device.sms) if launch.persistent else fit.blocks * device.sms
+    reached = device.clustered_sms(launch.cluster)
+    at_once = launch.resident(blocks, device.sms) if launch.persistent else fit.blocks * reached
     waves = blocks / at_once
     time, bound = _time_us(case, plan, fit, device, max(0, used - most))
     return Prediction(device.name, used, plan.shared_bytes, fit, waves, time, bound)
@@ -195,7 +196,7 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     blocks = launch.blocks_per_tile * launch.tiles(case)  # as many as there would be without stream-K: their work
     steps = math.ceil(max(case.k, 1) / launch.splits / work.depth) * work.passes * work.pairs
     # Stream-K spreads the last wave evenly; without it the busiest SM has one block more than others.
-    per_sm = blocks / device.sms if launch.stream else -(-blocks // device.sms)
+    per_sm = blocks / device.sms if launch.stream else -(-blocks // device.clustered_sms(launch.cluster))
     resident = 1 if launch.persistent else min(fit.blocks, math.ceil(per_sm))
     cycles = _step_cycles(plan, resident, device, spilled)
     bound = max(cycles, key=lambda unit: cycles[unit])

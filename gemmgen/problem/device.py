@@ -141,6 +141,10 @@ ARCHS: dict[str, Arch] = {
         _arch(120, 1536, 24, 100, 99, 128, 2, 512, 2, 0.4),
     )
 }
+# Share of an H200's 132 SMs that blocks of such clusters reach at a time: a cluster lies in one GPC, and few GPCs have
+# a multiple of 4 or 8 SMs. cuOccupancyMaxActiveClusters grants 66 clusters of 2 blocks, 30 of 4 and 15 of 8, where one
+# block fills an SM (2026-11-23, driver 580.159.04). Other cards may have other GPCs; this stands for them, too.
+CLUSTER_REACH = {1: 1.0, 2: 1.0, 4: 120 / 132, 8: 120 / 132}
 LIKE = {"sm_87": "sm_86", "sm_88": "sm_86", "sm_103": "sm_100", "sm_121": "sm_120"}  # whose limits stand for theirs
 
 
@@ -181,6 +185,11 @@ class DeviceSpec:
     def tensor_share(self, sums: DType) -> float:
         """Of tensor cores' rate, that this card reaches where they sum in `sums`."""
         return self.f32_sums if sums is DType.F32 else 1.0
+
+    def clustered_sms(self, cluster: int) -> int:
+        """SMs on which blocks in clusters of `cluster` run at a time, where none fills less than an SM."""
+        reach = CLUSTER_REACH.get(cluster, min(CLUSTER_REACH.values()))
+        return int(self.sms * reach) // cluster * cluster
 
     def tflops(self, dtype: DType) -> float:
         """Peak of multiply-adds in `dtype`, that of the sums, at boost clock: TFLOPS, or TOPS of integers."""

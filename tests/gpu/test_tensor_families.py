@@ -61,7 +61,11 @@ def test_the_emulator_computes_the_same_bits(says: dict[str, object], family: Fa
     kernel = source(says, gpu.arch, family, dict(family.small))
     problem = kernel.problem
     case = problem.case(
-        70, 52, 333, beta=0.5 if problem.types.scalar == DType.F32 else 3, batch=2 if problem.batched else None
+        70,
+        problem.n or 52,
+        333,
+        beta=0.5 if problem.types.scalar == DType.F32 else 3,
+        batch=2 if problem.batched else None,
     )
     operands = make_operands(Situation(case, "random", 0))
     with EmulatorExecutor() as emulator:
