@@ -1,23 +1,23 @@
-// gemm_bf16_rc_128x4096x14336_sm90_ea483366
+// gemm_bf16_rc_32x4096x14336_sm90_6c1782dc
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
 //
-//     A  128 x 14336, row-major, lda = 14336
+//     A  32 x 14336, row-major, lda = 14336
 //     B  14336 x 4096, column-major, ldb = 14336
-//     C  128 x 4096, row-major, ldc = 4096
+//     C  32 x 4096, row-major, ldc = 4096
 //
-// Block   128 x 160 of C by 384 threads, in k tiles of 64, 187392 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 5 stages;
-//         2 consumers of 4 warps each: 64 x 160 of C each by 4 wgmmas of 64 x 160 x 16 a k tile
+// Block   64 x 64 of C by 256 threads, in k tiles of 128, 201728 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
+//         1 consumer of 4 warps: 64 x 64 of C by 8 wgmmas of 64 x 64 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
-// Split-K a cluster's 4 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the
+// Split-K a cluster's 2 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the
 // tile
 //
-// Launch  ceil(M / 128) * ceil(N / 160) * 4 blocks of 384 threads, 187392 bytes of dynamic shared memory
+// Launch  ceil(M / 64) * ceil(N / 64) * 2 blocks of 256 threads, 201728 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rc_128x4096x14336_wgmma_128x160x64_c2_k1x0_s5_f1_g8_p0_split4
-// Made by gemmgen generate 128x4096x14336 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BN=160 --set STAGES=5 --set PERSISTENT=0 --set SPLIT=4
+// Config  gemm_bf16_rc_32x4096x14336_wgmma_64x64x128_c1_k1x0_s6_f1_g16_p0_split2
+// Made by gemmgen generate 32x4096x14336 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=128 --set CONSUMERS=1 --set STAGES=6 --set GROUP=16 --set PERSISTENT=0 --set SPLIT=2
 
 namespace {
 
@@ -45,36 +45,35 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 128;
+    static constexpr int M = 32;
     static constexpr int N = 4096;
     static constexpr int K = 14336;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 160;       // columns of C that a block computes
-constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int SPLIT = 4;      // split-K: blocks of a cluster that compute the same tile of C, each over a part of K
+constexpr int BM = 64;        // rows of C that a block computes
+constexpr int BN = 64;        // columns of C that a block computes
+constexpr int BK = 128;       // depth of a k tile
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int SPLIT = 2;      // split-K: blocks of a cluster that compute the same tile of C, each over a part of K
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
-constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Split-K
 constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
 
 // Shared memory
-constexpr int LINE_A = 64;  // elements of a line of A
-constexpr int LINE_B = 64;  // elements of a line of B
-constexpr int CN = 8;       // columns of C that leave at once, of a consumer's 64 rows
+constexpr int LINE_A = 64;   // elements of a line of A
+constexpr int LINES_A = 32;  // lines of a box of A: there are no more
+constexpr int LINE_B = 64;   // elements of a line of B
+constexpr int CN = 32;       // columns of C that leave at once, of a consumer's 64 rows
 // a consumer's pieces in shared memory: 2 of an even number
 constexpr int C_STAGES = 1 + (MMAS_M * PART_N / CN % 2 == 0);
 
@@ -91,7 +90,7 @@ static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at onc
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -117,14 +116,14 @@ using Accumulators = float[MMAS_M][BN / 2];
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
 // start at multiples.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BN lines of LINE_B elements, one behind the other
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed
     unsigned long long empty[STAGES];        // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 187392, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 201728, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
 struct Ring {
@@ -280,13 +279,6 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
-// they are in it, as many as it lacks. All of its warps call it.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-
 // The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
 // 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
 // bytes TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a
@@ -310,26 +302,29 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d = a * b, plus d where it is to `accumulate`; 64 x 160 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n160k16_bf16(float (&d)[80], unsigned long long a, unsigned long long b,
-                                                      bool accumulate)
+__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b,
+                                                     bool accumulate)
 {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %82, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 "
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "
-        "%80, %81, p, 1, 1, 0, 0; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
-          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76)
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 0; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
+
+template <class T, int N>
+__device__ __forceinline__ void clear(T (&tile)[N])
+{
+    constexpr int CHUNK = 16 / sizeof(T);
+    for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<T, CHUNK>{});
+}
 
 // Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
 // outside of A and B among them.
@@ -337,9 +332,11 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
                                            TileOrigin tile, int k)
 {
     unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
+    mbarrier_arrive_expect_tx(full, LINES_A * BK * sizeof(BF16) + sizeof(shared.b[0]));
+    #pragma unroll
+    for (int at = 0; at < BK; at += LINE_A) tma_load_2d(shared.a[stage] + at * BM, map_a, full, k + at, tile.m);
+    #pragma unroll
+    for (int at = 0; at < BK; at += LINE_B) tma_load_2d(shared.b[stage] + at * BN, map_b, full, k + at, tile.n);
 }
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
@@ -353,8 +350,10 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n160k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                  b + k * sizeof(BF16) / 16, true);
+            wgmma_m64n64k16_bf16(acc[i],
+                                 a + i * 64 * LINE_A * sizeof(BF16) / 16
+                                 + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16,
+                                 b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(BF16) / 16, true);
     }
 }
 
@@ -425,55 +424,49 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(BF16* to, Vec<float, N> value, float beta, int valid)
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
 {
-    if (valid >= N) {
-        if (beta != 0.0f) {
-            const Vec<BF16, N> old = load<N>(to);
-            #pragma unroll
-            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
-        }
-        Vec<BF16, N> stored;
+    if (beta != 0.0f) {
+        const Vec<BF16, N> old = load<N>(to);
         #pragma unroll
-        for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
-        store<N>(to, stored);
-        return;
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
+    Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = BF16(beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]));
-    }
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+    store<N>(to, stored);
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, ThreadOrigin thread, int i,
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<float, VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_edge<VC>(tile + staged_at(m, n), value, beta, columns - n);
+        store_results<VC>(tile + staged_at(m, n), value, beta);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, ThreadOrigin thread,
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, columns, thread, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_128x4096x14336_sm90_ea483366(
+gemm_bf16_rc_32x4096x14336_sm90_6c1782dc(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -489,6 +482,9 @@ gemm_bf16_rc_128x4096x14336_sm90_ea483366(
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
+    // products read lines that A does not have, too
+    for (int stage = 0; stage < STAGES; ++stage) clear(shared.a[stage]);
+    fence_proxy_async();
     __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
@@ -498,7 +494,6 @@ gemm_bf16_rc_128x4096x14336_sm90_ea483366(
     const int begin = rank * (s.K / SPLIT), end = begin + s.K / SPLIT;
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
         for (int k = begin; k < end; k += BK, ring.advance()) {
@@ -508,7 +503,6 @@ gemm_bf16_rc_128x4096x14336_sm90_ea483366(
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
@@ -552,7 +546,7 @@ gemm_bf16_rc_128x4096x14336_sm90_ea483366(
                 mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                 c_parity ^= 1;
             }
-            store_c(c, s, s.N - n, thread, sums, alpha, beta);
+            store_c(c, s, s.M - m, thread, sums, alpha, beta);
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);
             if (leads) {

@@ -1,23 +1,21 @@
-// gemm_bf16_rr_128x4096x14336_sm90_dcc6b5c4
+// gemm_bf16_rc_8x16384x16384_sm90_08fd91e5
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
 //
-//     A  128 x 14336, row-major, lda = 14336
-//     B  14336 x 4096, row-major, ldb = 4096
-//     C  128 x 4096, row-major, ldc = 4096
+//     A  8 x 16384, row-major, lda = 16384
+//     B  16384 x 16384, column-major, ldb = 16384
+//     C  8 x 16384, row-major, ldc = 16384
 //
-// Block   128 x 160 of C by 384 threads, in k tiles of 64, 187392 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 5 stages;
-//         2 consumers of 4 warps each: 64 x 160 of C each by 4 wgmmas of 64 x 160 x 16 a k tile
+// Block   64 x 64 of C by 256 threads, in k tiles of 128, 205824 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
+//         1 consumer of 4 warps: 64 x 64 of C by 8 wgmmas of 64 x 64 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
-// Split-K a cluster's 4 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the
-// tile
 //
-// Launch  ceil(M / 128) * ceil(N / 160) * 4 blocks of 384 threads, 187392 bytes of dynamic shared memory
+// Launch  up to ceil(M / 64) * ceil(N / 64) blocks of 256 threads, 205824 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rr_128x4096x14336_wgmma_128x160x64_c2_k1x0_s5_f1_g8_p0_split4
-// Made by gemmgen generate 128x4096x14336 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BN=160 --set STAGES=5 --set PERSISTENT=0 --set SPLIT=4
+// Config  gemm_bf16_rc_8x16384x16384_wgmma_64x64x128_c1_k1x0_s6_f1_g16_p1
+// Made by gemmgen generate 8x16384x16384 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=128 --set CONSUMERS=1 --set STAGES=6 --set GROUP=16
 
 namespace {
 
@@ -45,38 +43,32 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 128;
-    static constexpr int N = 4096;
-    static constexpr int K = 14336;
+    static constexpr int M = 8;
+    static constexpr int N = 16384;
+    static constexpr int K = 16384;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 160;       // columns of C that a block computes
-constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int SPLIT = 4;      // split-K: blocks of a cluster that compute the same tile of C, each over a part of K
+constexpr int BM = 64;        // rows of C that a block computes
+constexpr int BN = 64;        // columns of C that a block computes
+constexpr int BK = 128;       // depth of a k tile
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
-constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
-
-// Split-K
-constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
 
 // Shared memory
-constexpr int LINE_A = 64;  // elements of a line of A
-constexpr int LINE_B = 32;  // elements of a line of B
-constexpr int CN = 8;       // columns of C that leave at once, of a consumer's 64 rows
-// a consumer's pieces in shared memory: 2 of an even number
-constexpr int C_STAGES = 1 + (MMAS_M * PART_N / CN % 2 == 0);
+constexpr int LINE_A = 64;                                 // elements of a line of A
+constexpr int LINES_A = 8;                                 // lines of a box of A: there are no more
+constexpr int LINE_B = 64;                                 // elements of a line of B
+constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
@@ -91,7 +83,7 @@ static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at onc
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -117,14 +109,14 @@ using Accumulators = float[MMAS_M][BN / 2];
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
 // start at multiples.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BN lines of LINE_B elements, one behind the other
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed
     unsigned long long empty[STAGES];        // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 187392, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 205824, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
 struct Ring {
@@ -209,37 +201,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-// Come to the barrier of all threads of the cluster without waiting: what this thread did before, in shared memory of
-// whichever block, comes before what those do who have waited.
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
-
-// Wait until all threads have arrived that have not exited.
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
-
-// Wait for all threads of the cluster.
-__device__ __forceinline__ void cluster_sync()
-{
-    cluster_arrive();
-    cluster_wait();
-}
-
-// Four floats from where block `rank` of the cluster has what this one has at `shared`: it must not have exited.
-// What was written there before a barrier of the cluster is seen behind it.
-__device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4])
-{
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
-                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
-                 : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
-                 : "r"(shared_address(shared)), "r"(rank));
-}
-
 // This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
 // is there; and let the next one start as soon as all blocks have come here, and SMs have room for it.
 __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
@@ -280,13 +241,6 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
-// they are in it, as many as it lacks. All of its warps call it.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-
 // The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
 // 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
 // bytes TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a
@@ -310,26 +264,29 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d = a * b, plus d where it is to `accumulate`; 64 x 160 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n160k16_bf16_trans_b(float (&d)[80], unsigned long long a,
-                                                              unsigned long long b, bool accumulate)
+__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b,
+                                                     bool accumulate)
 {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %82, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 "
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "
-        "%80, %81, p, 1, 1, 0, 1; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
-          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76)
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 0; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
+
+template <class T, int N>
+__device__ __forceinline__ void clear(T (&tile)[N])
+{
+    constexpr int CHUNK = 16 / sizeof(T);
+    for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<T, CHUNK>{});
+}
 
 // Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
 // outside of A and B among them.
@@ -337,10 +294,11 @@ __device__ __forceinline__ void load_stage(Shared& shared, int stage, const Tens
                                            TileOrigin tile, int k)
 {
     unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
+    mbarrier_arrive_expect_tx(full, LINES_A * BK * sizeof(BF16) + sizeof(shared.b[0]));
     #pragma unroll
-    for (int at = 0; at < BN; at += LINE_B) tma_load_2d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k);
+    for (int at = 0; at < BK; at += LINE_A) tma_load_2d(shared.a[stage] + at * BM, map_a, full, k + at, tile.m);
+    #pragma unroll
+    for (int at = 0; at < BK; at += LINE_B) tma_load_2d(shared.b[stage] + at * BN, map_b, full, k + at, tile.n);
 }
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
@@ -349,14 +307,15 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
                                                                         8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16),
-                                                                        8 * LINE_B * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n160k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                          b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n64k16_bf16(acc[i],
+                                 a + i * 64 * LINE_A * sizeof(BF16) / 16
+                                 + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16,
+                                 b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(BF16) / 16, true);
     }
 }
 
@@ -366,50 +325,8 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
-// This thread's share of the sums that its block stores.
-using Part = float[MMAS_M][PART_N / 2];
-
-// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all
-// consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ float* address_of_sums(Shared& shared, int i, int r)
-{
-    return reinterpret_cast<float*>(&shared)
-        + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
-}
-
-// Leaves this thread's sums there, for all blocks of the cluster.
-__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared)
-{
-    #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
-        #pragma unroll
-        for (int r = 0; r < BN / 2; r += 4) {
-            float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, i, r));
-            four = {sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
-        }
-    }
-}
-
-// part += the sums of all blocks of the cluster, of what the block of this rank stores.
-__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
-{
-    #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
-        #pragma unroll
-        for (int r = 0; r < PART_N / 2; r += 4) {
-            #pragma unroll
-            for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
-                float sums[4];
-                load_shared_cluster(address_of_sums(shared, i, rank * (PART_N / 2) + r), peer, sums);
-                #pragma unroll
-                for (int j = 0; j < 4; ++j) part[i][r + j] += sums[j];
-            }
-        }
-    }
-}
-
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], int piece, float (&sums)[TM][TN])
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
@@ -427,55 +344,49 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(BF16* to, Vec<float, N> value, float beta, int valid)
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
 {
-    if (valid >= N) {
-        if (beta != 0.0f) {
-            const Vec<BF16, N> old = load<N>(to);
-            #pragma unroll
-            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
-        }
-        Vec<BF16, N> stored;
+    if (beta != 0.0f) {
+        const Vec<BF16, N> old = load<N>(to);
         #pragma unroll
-        for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
-        store<N>(to, stored);
-        return;
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
+    Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = BF16(beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]));
-    }
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+    store<N>(to, stored);
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, ThreadOrigin thread, int i,
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<float, VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_edge<VC>(tile + staged_at(m, n), value, beta, columns - n);
+        store_results<VC>(tile + staged_at(m, n), value, beta);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, ThreadOrigin thread,
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, columns, thread, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
-extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_128x4096x14336_sm90_dcc6b5c4(
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_bf16_rc_8x16384x16384_sm90_08fd91e5(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -491,78 +402,74 @@ gemm_bf16_rr_128x4096x14336_sm90_dcc6b5c4(
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
+    // products read lines that A does not have, too
+    for (int stage = 0; stage < STAGES; ++stage) clear(shared.a[stage]);
+    fence_proxy_async();
     __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile
-    const int begin = rank * (s.K / SPLIT), end = begin + s.K / SPLIT;
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
-        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
-        for (int k = begin; k < end; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
+            for (int k = 0; k < s.K; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+            }
         }
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
-    Accumulators acc = {};
-    int previous = 0;  // the stage that products under way may still read
-    #pragma unroll 1  // ptxas may serialise the wgmmas of a loop that is unrolled as a whole
-    for (int k = begin; k < end; k += BK, ring.advance()) {
-        mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-        wgmma_commit();
-        wgmma_wait<1>();  // for the products of the k tile before
-        if (k > begin) release_stage(shared, previous);
-        previous = ring.stage;
-    }
-    wgmma_wait<0>();
-    release_stage(shared, previous);
-    named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // no products of any warp read the ring any more
-    store_sums(acc, shared);
-    cluster_sync();  // all blocks have stored theirs
-    Part part = {};
-    add_up(shared, rank, part);
-    cluster_arrive();  // none reads them any more once all have come
-    #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number);
+        Accumulators acc = {};
+        int previous = 0;  // the stage that products under way may still read
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            wgmma_commit();
+            wgmma_wait<1>();  // for the products of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
+        }
+        wgmma_wait<0>();
+        release_stage(shared, previous);
         #pragma unroll
-        for (int piece = 0; piece < PART_N / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + rank * PART_N + piece * CN;
-            float sums[TM][TN];
-            sums_of_piece(part[i], piece, sums);
-            BF16* const c = shared.c[consumer][(i * PART_N / CN + piece) % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
                 }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
-            store_c(c, s, s.N - n, thread, sums, alpha, beta);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                tma_store_2d(&map_c, c, n, m);
-                tma_store_commit();
+                store_c(c, s, s.M - m, thread, sums, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_commit();
+                }
             }
         }
     }
-    cluster_wait();  // no block exits while another may read its sums
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }

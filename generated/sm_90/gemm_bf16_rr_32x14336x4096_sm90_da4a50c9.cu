@@ -1,67 +1,61 @@
-// gemm_f16_rc_64x14336x4096_sm90_4b1a02c7
+// gemm_bf16_rr_32x14336x4096_sm90_da4a50c9
 //
-//     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C;
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
 //
-//     A  64 x 4096, row-major, lda = 4096
-//     B  4096 x 14336, column-major, ldb = 4096
-//     C  64 x 14336, row-major, ldc = 14336
+//     A  32 x 4096, row-major, lda = 4096
+//     B  4096 x 14336, row-major, ldb = 14336
+//     C  32 x 14336, row-major, ldc = 14336
 //
-// Block   64 x 128 of C by 256 threads, in k tiles of 128, 214016 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         1 consumer of 4 warps: 64 x 128 of C by 8 wgmmas of 64 x 128 x 16 a k tile
+// Block   64 x 128 of C by 256 threads, in k tiles of 64, 164864 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
+//         1 consumer of 4 warps: 64 x 128 of C by 4 wgmmas of 64 x 128 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 214016 bytes of dynamic shared memory
+// Launch  up to ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 164864 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f16_rc_64x14336x4096_wgmma_64x128x128_c1_k1x0_s4_f1_g8_p1
-// Made by gemmgen generate 64x14336x4096 --dtype f16 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set BK=128 --set CONSUMERS=1
+// Config  gemm_bf16_rr_32x14336x4096_wgmma_64x128x64_c1_k1x0_s6_f1_g1_p1
+// Made by gemmgen generate 32x14336x4096 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set GROUP=1
 
 namespace {
 
 #ifdef __CUDACC__
-__device__ __forceinline__ float float_from_f16(unsigned short bits)
-{
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-}
-
-// The nearest half, ties to even.
-__device__ __forceinline__ unsigned short f16_from_float(float value)
+// The nearest bfloat16, ties to even.
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
     unsigned short bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
 #endif  // __CUDACC__
 
-// A half, IEEE 754's binary16.
-struct F16 {
+// A bfloat16: the upper half of a float.
+struct BF16 {
     unsigned short bits;
 
-    F16() = default;
-    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
-    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
+    BF16() = default;
+    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes. Those that are constants fold into the code.
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 64;
+    static constexpr int M = 32;
     static constexpr int N = 14336;
     static constexpr int K = 4096;
 };
+using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 64;        // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
-constexpr int BK = 128;       // depth of a k tile
+constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -71,16 +65,43 @@ constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer'
 
 // Shared memory
 constexpr int LINE_A = 64;                                 // elements of a line of A
+constexpr int LINES_A = 32;                                // lines of a box of A: there are no more
 constexpr int LINE_B = 64;                                 // elements of a line of B
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+
+// How C leaves registers
+constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;       // neighbouring rows among them
+constexpr int FN = 2;       // neighbouring columns among them
+constexpr int STEP_M = 8;   // rows from one to the next
+constexpr int STEP_N = 8;   // columns from one pair to the next
+constexpr int VC = 2;       // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
+
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
 
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
@@ -88,14 +109,14 @@ using Accumulators = float[MMAS_M][BN / 2];
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
 // start at multiples.
 struct Shared {
-    alignas(1024) F16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
-    alignas(1024) F16 b[STAGES][BN * BK];  // boxes of BN lines of LINE_B elements, one behind the other
-    alignas(1024) F16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed
     unsigned long long empty[STAGES];        // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 214016, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 164864, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
 struct Ring {
@@ -109,8 +130,18 @@ struct Ring {
     }
 };
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
+// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    return {warp * 16 + lane / 4, lane % 4 * 2};
+}
+
+// The raster: which tile of C a block computes. Blocks follow the rows of tiles, one after the other: GROUP is 1.
 struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
@@ -234,17 +265,17 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
 // d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_f16(float (&d)[64], unsigned long long a, unsigned long long b,
-                                                     bool accumulate)
+__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a,
+                                                              unsigned long long b, bool accumulate)
 {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 0; }"
+        "%64, %65, p, 1, 1, 0, 1; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
           SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
@@ -252,34 +283,39 @@ __device__ __forceinline__ void wgmma_m64n128k16_f16(float (&d)[64], unsigned lo
 #undef SUMS
 #endif  // __CUDACC__
 
+template <class T, int N>
+__device__ __forceinline__ void clear(T (&tile)[N])
+{
+    constexpr int CHUNK = 16 / sizeof(T);
+    for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<T, CHUNK>{});
+}
+
 // Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
 // outside of A and B among them.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
                                            TileOrigin tile, int k)
 {
     unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+    mbarrier_arrive_expect_tx(full, LINES_A * BK * sizeof(BF16) + sizeof(shared.b[0]));
+    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
     #pragma unroll
-    for (int at = 0; at < BK; at += LINE_A) tma_load_2d(shared.a[stage] + at * BM, map_a, full, k + at, tile.m);
-    #pragma unroll
-    for (int at = 0; at < BK; at += LINE_B) tma_load_2d(shared.b[stage] + at * BN, map_b, full, k + at, tile.n);
+    for (int at = 0; at < BN; at += LINE_B) tma_load_2d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k);
 }
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16,
-                                                                       8 * LINE_A * sizeof(F16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(F16));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
+                                                                        8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16),
+                                                                        8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_f16(acc[i],
-                                 a + i * 64 * LINE_A * sizeof(F16) / 16
-                                 + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(F16) / 16,
-                                 b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(F16) / 16, true);
+            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                          b + k * LINE_B * sizeof(BF16) / 16, true);
     }
 }
 
@@ -289,43 +325,68 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
+// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j)
+            sums[i][j] = acc[piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2];
+    }
+}
+
 // Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
 // line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
-    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// Two neighbouring elements of C.
-struct alignas(2 * sizeof(F16)) PairOfC { F16 at[2]; };
-
-// alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
-// apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
-__device__ __forceinline__ void stage_row(F16* c, int row, int column, int i, const float (&acc)[BN / 2], int piece,
-                                          float alpha, float beta)
+// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+template <int N>
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
 {
-    const int m = row + i * 8;
-    #pragma unroll
-    for (int j = 0; j < CN / 8; ++j) {
-        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
-        float value[2];
+    if (beta != 0.0f) {
+        const Vec<BF16, N> old = load<N>(to);
         #pragma unroll
-        for (int v = 0; v < 2; ++v) value[v] = alpha * acc[r + v];
-        PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
-        if (beta != 0.0f) {
-            const PairOfC old = to;
-            #pragma unroll
-            for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
-        }
-        to = {F16(value[0]), F16(value[1])};
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
+    Vec<BF16, N> stored;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+    store<N>(to, stored);
+}
+
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], float alpha, float beta)
+{
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m >= rows) return;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        Vec<float, VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_results<VC>(tile + staged_at(m, n), value, beta);
+    }
+}
+
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_64x14336x4096_sm90_4b1a02c7(
+gemm_bf16_rr_32x14336x4096_sm90_da4a50c9(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -341,6 +402,9 @@ gemm_f16_rc_64x14336x4096_sm90_4b1a02c7(
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
+    // products read lines that A does not have, too
+    for (int stage = 0; stage < STAGES; ++stage) clear(shared.a[stage]);
+    fence_proxy_async();
     __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
@@ -362,8 +426,7 @@ gemm_f16_rc_64x14336x4096_sm90_4b1a02c7(
 
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
+    const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
@@ -385,19 +448,20 @@ gemm_f16_rc_64x14336x4096_sm90_4b1a02c7(
             #pragma unroll
             for (int piece = 0; piece < BN / CN; ++piece) {
                 const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-                F16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(F16));
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
                         tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                     }
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                     c_parity ^= 1;
                 }
-                #pragma unroll
-                for (int half = 0; half < 2; ++half) stage_row(c, row, column, half, acc[i], piece, alpha, beta);
+                store_c(c, s, s.M - m, thread, sums, alpha, beta);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);
                 if (leads) {

@@ -1,49 +1,41 @@
-// gemm_f16_rr_128x4096x14336_sm90_858fe645
+// gemm_bf16_rc_32x14336x4096_sm90_36556398
 //
-//     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C;
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
 //
-//     A  128 x 14336, row-major, lda = 14336
-//     B  14336 x 4096, row-major, ldb = 4096
-//     C  128 x 4096, row-major, ldc = 4096
+//     A  32 x 4096, row-major, lda = 4096
+//     B  4096 x 14336, column-major, ldb = 4096
+//     C  32 x 14336, row-major, ldc = 14336
 //
-// Block   64 x 64 of C by 256 threads, in k tiles of 128, 205824 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 6 stages;
-//         1 consumer of 4 warps: 64 x 64 of C by 8 wgmmas of 64 x 64 x 16 a k tile
-// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
+// Block   64 x 128 of C by 256 threads, in k tiles of 64, 214016 bytes of shared memory
+// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 8 stages;
+//         1 consumer of 4 warps: 64 x 128 of C by 4 wgmmas of 64 x 128 x 16 a k tile
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  up to ceil(M / 128) * ceil(N / 64) * 2 blocks of 256 threads, 205824 bytes of dynamic shared memory
+// Launch  up to ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 214016 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f16_rr_128x4096x14336_wgmma_64x64x128_c1_k2x0_s6_f1_g1_p1
-// Made by gemmgen generate 128x4096x14336 --dtype f16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=128 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=6 --set GROUP=1
+// Config  gemm_bf16_rc_32x14336x4096_wgmma_64x128x64_c1_k1x0_s8_f1_g16_p1
+// Made by gemmgen generate 32x14336x4096 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=8 --set GROUP=16
 
 namespace {
 
 #ifdef __CUDACC__
-__device__ __forceinline__ float float_from_f16(unsigned short bits)
-{
-    float value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
-    return value;
-}
-
-// The nearest half, ties to even.
-__device__ __forceinline__ unsigned short f16_from_float(float value)
+// The nearest bfloat16, ties to even.
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
     unsigned short bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
 #endif  // __CUDACC__
 
-// A half, IEEE 754's binary16.
-struct F16 {
+// A bfloat16: the upper half of a float.
+struct BF16 {
     unsigned short bits;
 
-    F16() = default;
-    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
-    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
+    BF16() = default;
+    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
@@ -51,20 +43,19 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 128;
-    static constexpr int N = 4096;
-    static constexpr int K = 14336;
+    static constexpr int M = 32;
+    static constexpr int N = 14336;
+    static constexpr int K = 4096;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 64;        // rows of C that a block computes
-constexpr int BN = 64;        // columns of C that a block computes
-constexpr int BK = 128;       // depth of a k tile
+constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
-constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -72,12 +63,9 @@ constexpr int MINB = 1;                         // blocks of an SM, at least: se
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
-// Clusters
-constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
-
 // Shared memory
 constexpr int LINE_A = 64;                                 // elements of a line of A
+constexpr int LINES_A = 32;                                // lines of a box of A: there are no more
 constexpr int LINE_B = 64;                                 // elements of a line of B
 constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
@@ -95,7 +83,6 @@ static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at onc
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access.
@@ -122,14 +109,14 @@ using Accumulators = float[MMAS_M][BN / 2];
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
 // start at multiples.
 struct Shared {
-    alignas(1024) F16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
-    alignas(1024) F16 b[STAGES][BN * BK];  // a box of BK lines of LINE_B elements
-    alignas(1024) F16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed
-    unsigned long long empty[STAGES];        // all consumers of the cluster have done with them
+    unsigned long long empty[STAGES];        // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 205824, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 214016, "the launch asks for as much shared memory");
 
 // A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
 struct Ring {
@@ -154,17 +141,18 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a cluster computes. Clusters follow the rows of tiles, one after the other: GROUP is 1.
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
+// that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
-    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = cluster / (GROUP * columns);
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = block / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
+    const int within = block % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -193,7 +181,11 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive, after the phase has been told to expect so many bytes more.
+// Arrive; and arrive, after the phase has been told to expect so many bytes more.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
@@ -207,31 +199,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
-}
-
-// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited.
-// What this thread has read before may be written by who has waited for that; what it has written is not to be read
-// for that.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
-{
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
-                 ::"r"(shared_address(barrier)), "r"(rank) : "memory");
-}
-
-// Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what
-// they do after.
-__device__ __forceinline__ void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
 // This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
@@ -262,17 +229,6 @@ template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
-}
-
-// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
-// here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
-__device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap* map, unsigned long long* barrier,
-                                                       int c0, int c1, unsigned short blocks)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, {%4, %5}], [%2], %3;"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(c0), "r"(c1)
-                 : "memory");
 }
 
 // TMA and wgmma reach memory another way than threads do, the async proxy: they see what this thread has written to
@@ -308,61 +264,64 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k16_f16_trans_b(float (&d)[32], unsigned long long a, unsigned long long b,
-                                                            bool accumulate)
+__device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned long long a, unsigned long long b,
+                                                      bool accumulate)
 {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1, 0, 1; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1, 0, 0; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
+          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The
-// bytes of A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
+template <class T, int N>
+__device__ __forceinline__ void clear(T (&tile)[N])
+{
+    constexpr int CHUNK = 16 / sizeof(T);
+    for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<T, CHUNK>{});
+}
+
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
+// outside of A and B among them.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, int rank)
+                                           TileOrigin tile, int k)
 {
     unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    #pragma unroll
-    for (int at = 0; at < BK; at += LINE_A) tma_load_2d(shared.a[stage] + at * BM, map_a, full, k + at, tile.m);
-    const int part = rank * PART_B;  // the first line that this block brings
-    tma_load_multicast_2d(shared.b[stage] + part * LINE_B, map_b, full, tile.n, k + part, (1 << CLUSTER) - 1);
+    mbarrier_arrive_expect_tx(full, LINES_A * BK * sizeof(BF16) + sizeof(shared.b[0]));
+    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
+    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16,
-                                                                       8 * LINE_A * sizeof(F16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], BK * LINE_B * sizeof(F16),
-                                                                       8 * LINE_B * sizeof(F16));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
+                                                                        8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n64k16_f16_trans_b(acc[i],
-                                        a + i * 64 * LINE_A * sizeof(F16) / 16
-                                        + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(F16) / 16,
-                                        b + k * LINE_B * sizeof(F16) / 16, true);
+            wgmma_m64n128k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                  b + k * sizeof(BF16) / 16, true);
     }
 }
 
-// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end
-// together, so that a thread for each block may tell.
+// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
-    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
-    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -380,30 +339,31 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 // line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
-    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
 // N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(F16* to, Vec<float, N> value, float beta)
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
 {
     if (beta != 0.0f) {
-        const Vec<F16, N> old = load<N>(to);
+        const Vec<BF16, N> old = load<N>(to);
         #pragma unroll
         for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
-    Vec<F16, N> stored;
+    Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N; ++i) stored.at[i] = F16(value.at[i]);
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
     store<N>(to, stored);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(F16* tile, Shape s, ThreadOrigin thread, int i,
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -415,17 +375,17 @@ __device__ __forceinline__ void store_row(F16* tile, Shape s, ThreadOrigin threa
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(F16* tile, Shape s, ThreadOrigin thread,
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_128x4096x14336_sm90_858fe645(
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_bf16_rc_32x14336x4096_sm90_36556398(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -435,27 +395,29 @@ gemm_f16_rr_128x4096x14336_sm90_858fe645(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    cluster_sync();  // other blocks arrive at these barriers, too
+    // products read lines that A does not have, too
+    for (int stage = 0; stage < STAGES; ++stage) clear(shared.a[stage]);
+    fence_proxy_async();
+    __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
-    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
-        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-            const TileOrigin tile = tile_of_block(s, number, rank);
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
+                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
             }
         }
         return;
@@ -465,8 +427,8 @@ gemm_f16_rr_128x4096x14336_sm90_858fe645(
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-        const TileOrigin tile = tile_of_block(s, number, rank);
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -487,18 +449,18 @@ gemm_f16_rr_128x4096x14336_sm90_858fe645(
                 const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
-                F16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(F16));
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
                         tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                     }
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                     c_parity ^= 1;
                 }
-                store_c(c, s, thread, sums, alpha, beta);
+                store_c(c, s, s.M - m, thread, sums, alpha, beta);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);
                 if (leads) {
@@ -508,6 +470,5 @@ gemm_f16_rr_128x4096x14336_sm90_858fe645(
             }
         }
     }
-    cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }

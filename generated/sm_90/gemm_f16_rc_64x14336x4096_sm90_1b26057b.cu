@@ -1,42 +1,48 @@
-// gemm_bf16_rc_128x8192x8192_sm90_dbb12424
+// gemm_f16_rc_64x14336x4096_sm90_1b26057b
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
+//     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
 //
-//     A  128 x 8192, row-major, lda = 8192
-//     B  8192 x 8192, column-major, ldb = 8192
-//     C  128 x 8192, row-major, ldc = 8192
+//     A  64 x 4096, row-major, lda = 4096
+//     B  4096 x 14336, column-major, ldb = 4096
+//     C  64 x 14336, row-major, ldc = 14336
 //
 // Block   64 x 128 of C by 256 threads, in k tiles of 64, 214016 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 8 stages;
 //         1 consumer of 4 warps: 64 x 128 of C by 4 wgmmas of 64 x 128 x 16 a k tile
-// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Stores  C leaves through shared memory, by TMA
 //
-// Launch  ceil(M / 128) * ceil(N / 128) * 2 blocks of 256 threads, 214016 bytes of dynamic shared memory
+// Launch  ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 214016 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rc_128x8192x8192_wgmma_64x128x64_c1_k2x0_s8_f1_g8_p0
-// Made by gemmgen generate 128x8192x8192 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=8 --set PERSISTENT=0
+// Config  gemm_f16_rc_64x14336x4096_wgmma_64x128x64_c1_k1x0_s8_f1_g8_p0
+// Made by gemmgen generate 64x14336x4096 --dtype f16 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=8 --set PERSISTENT=0
 
 namespace {
 
 #ifdef __CUDACC__
-// The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value)
+__device__ __forceinline__ float float_from_f16(unsigned short bits)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+// The nearest half, ties to even.
+__device__ __forceinline__ unsigned short f16_from_float(float value)
 {
     unsigned short bits;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
 #endif  // __CUDACC__
 
-// A bfloat16: the upper half of a float.
-struct BF16 {
+// A half, IEEE 754's binary16.
+struct F16 {
     unsigned short bits;
 
-    BF16() = default;
-    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
-    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+    F16() = default;
+    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
 };
 
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
@@ -44,9 +50,9 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes. Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 128;
-    static constexpr int N = 8192;
-    static constexpr int K = 8192;
+    static constexpr int M = 64;
+    static constexpr int N = 14336;
+    static constexpr int K = 4096;
 };
 
 // Parameters
@@ -54,7 +60,6 @@ constexpr int BM = 64;        // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
-constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
 constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
@@ -63,10 +68,6 @@ constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last war
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
-
-// Clusters
-constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
 
 // Shared memory
 constexpr int LINE_A = 64;                                 // elements of a line of A
@@ -87,11 +88,11 @@ using Accumulators = float[MMAS_M][BN / 2];
 // The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
 // start at multiples.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    alignas(1024) F16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) F16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) F16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed
-    unsigned long long empty[STAGES];        // all consumers of the cluster have done with them
+    unsigned long long empty[STAGES];        // all consumers have done with them
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 214016, "the launch asks for as much shared memory");
@@ -108,18 +109,18 @@ struct Ring {
     }
 };
 
-// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
 // that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
-    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = cluster / (GROUP * columns);
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = block / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
+    const int within = block % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -148,7 +149,11 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive, after the phase has been told to expect so many bytes more.
+// Arrive; and arrive, after the phase has been told to expect so many bytes more.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
@@ -162,31 +167,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
-}
-
-// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited.
-// What this thread has read before may be written by who has waited for that; what it has written is not to be read
-// for that.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
-{
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
-                 ::"r"(shared_address(barrier)), "r"(rank) : "memory");
-}
-
-// Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what
-// they do after.
-__device__ __forceinline__ void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
 // This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
@@ -217,17 +197,6 @@ template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
-}
-
-// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
-// here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
-__device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap* map, unsigned long long* barrier,
-                                                       int c0, int c1, unsigned short blocks)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, {%4, %5}], [%2], %3;"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(c0), "r"(c1)
-                 : "memory");
 }
 
 // TMA and wgmma reach memory another way than threads do, the async proxy: they see what this thread has written to
@@ -265,12 +234,12 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
 // d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned long long a, unsigned long long b,
-                                                      bool accumulate)
+__device__ __forceinline__ void wgmma_m64n128k16_f16(float (&d)[64], unsigned long long a, unsigned long long b,
+                                                     bool accumulate)
 {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
@@ -283,56 +252,53 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned l
 #undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The
-// bytes of A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
+// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
+// outside of A and B among them.
 __device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, int rank)
+                                           TileOrigin tile, int k)
 {
     unsigned long long* const full = &shared.full[stage];
     mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
     tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    const int part = rank * PART_B;  // the first line that this block brings
-    tma_load_multicast_2d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, (1 << CLUSTER) - 1);
+    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
 }
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
-                                                                        8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16,
+                                                                       8 * LINE_A * sizeof(F16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(F16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                  b + k * sizeof(BF16) / 16, true);
+            wgmma_m64n128k16_f16(acc[i], a + i * 64 * LINE_A * sizeof(F16) / 16 + k * sizeof(F16) / 16,
+                                 b + k * sizeof(F16) / 16, true);
     }
 }
 
-// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end
-// together, so that a thread for each block may tell.
+// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
-    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
-    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
 // line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
 // Two neighbouring elements of C.
-struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };
+struct alignas(2 * sizeof(F16)) PairOfC { F16 at[2]; };
 
 // alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
 // apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
-__device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, const float (&acc)[BN / 2], int piece,
+__device__ __forceinline__ void stage_row(F16* c, int row, int column, int i, const float (&acc)[BN / 2], int piece,
                                           float alpha, float beta)
 {
     const int m = row + i * 8;
@@ -348,14 +314,14 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, c
             #pragma unroll
             for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
         }
-        to = {BF16(value[0]), BF16(value[1])};
+        to = {F16(value[0]), F16(value[1])};
     }
 }
 
 }  // namespace
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_128x8192x8192_sm90_dbb12424(
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f16_rc_64x14336x4096_sm90_1b26057b(
     const __grid_constant__ TensorMap map_a,
     const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c,
@@ -365,25 +331,24 @@ gemm_bf16_rc_128x8192x8192_sm90_dbb12424(
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    cluster_sync();  // other blocks arrive at these barriers, too
+    __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
-        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / CLUSTER), rank);
+        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
+            load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
         }
         return;
     }
@@ -393,7 +358,7 @@ gemm_bf16_rc_128x8192x8192_sm90_dbb12424(
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / CLUSTER), rank);
+    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
     Accumulators acc = {};
     int previous = 0;  // the stage that products under way may still read
     for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -412,12 +377,12 @@ gemm_bf16_rc_128x8192x8192_sm90_dbb12424(
         #pragma unroll
         for (int piece = 0; piece < BN / CN; ++piece) {
             const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-            BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+            F16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
             named_barrier_sync(1 + consumer, 128);
             if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                 if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(F16));
                     tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                 }
                 mbarrier_wait(&shared.c_loaded[consumer], c_parity);
@@ -433,6 +398,5 @@ gemm_bf16_rc_128x8192x8192_sm90_dbb12424(
             }
         }
     }
-    cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }
