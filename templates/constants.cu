@@ -1,5 +1,8 @@
 /*# `unread` are sizes that this kernel reads nowhere: constants among them are left out. `offsets`: it reaches matrices itself. #*/
 //% macro shape(kernel, unread=(), offsets=true)
+//% if not offsets and none not in kernel.sizes.values()
+struct Shape { static constexpr int /*% for name, size in kernel.sizes.items() if name not in unread %*/${ name } = ${ size }${ ", " if not loop.last }/*% endfor %*/; };  // folds into the code
+//% else
 //% if not offsets
 // Sizes. Those that are constants fold into the code.
 //% elif kernel.problem.strided
@@ -13,6 +16,7 @@ struct Shape {
     ${ "static constexpr " if size is not none }${ kernel.ctype(name) } ${ name }${ " = %d" % size if size is not none };
 //% endfor
 };
+//% endif
 //% if not offsets
 //% elif kernel.problem.needs_64bit
 using Offset = long long;  // elements from a matrix's start: can pass 2^31 here

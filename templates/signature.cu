@@ -13,10 +13,18 @@
     ${ x.name } += ${ kernel.to_product(x, product) };
 //% endfor
 //% endmacro
-//% macro signature(kernel)
+/*# `filled`: as many parameters as fit stand in a line. #*/
+//% macro parameters(kernel)
+//% for p in kernel.parameters
+${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.text }${ ",\n" if not loop.last }
+//%- endfor
+//%- endmacro
+//% macro signature(kernel, filled=false)
 extern "C" __global__ void ${ "__cluster_dims__(%s, 1, 1) " | format("SPLIT" if kernel.launch.splits > 1 else "CLUSTER") if kernel.launch.cluster > 1 }__launch_bounds__(${ kernel.launch_bounds | join(", ") })
 ${ kernel.name }(
-//% for p in kernel.parameters
-    ${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.text }${ ")" if loop.last else "," }
-//% endfor
+//% if filled
+    ${ parameters(kernel) | replace("\n", " ") })
+//% else
+${ parameters(kernel) | indent(4, true) })
+//% endif
 //% endmacro

@@ -10,7 +10,7 @@
 //% from "prepare/split.cu" import pieces, pair_of
 //% from "wgmma/shared.cu" import ring, shared, thread_origin
 //% from "wgmma/instructions.cu" import instructions
-//% from "wgmma/stage.cu" import clear, fragments, load_stage, multiply_stage, promote, release_stage
+//% from "wgmma/stage.cu" import clear, fragments, multiply_stage, promote, release_stage
 //% from "wgmma/split.cu" import split_k
 //% from "wgmma/staged.cu" import stage_row, staged_at
 //% from "wgmma/rows.cu" import load_rows, staged_row_at, store_rows
@@ -55,9 +55,10 @@ ${ clear() }
 ${ pieces(view) }
 ${ pair_of(view) }
 //% endif
-${ load_stage(view) }
 ${ multiply_stage(view) }
+//% if view.in_flight
 ${ release_stage(view) }
+//% endif
 //% if view.promoted
 ${ promote(view) }
 //% endif
@@ -89,7 +90,7 @@ ${ load_sums(kernel) | trim("\n") }
 ${ prepare(kernel.copies, kernel.sums) | trim("\n") }
 
 //% endif
-${ signature(kernel) }{
+${ signature(kernel, filled=true) }{
 ${ prologue(kernel, view) }
 ${ work(kernel, view) | trim("\n") }
 ${ produce(view) | indent(4, true) }

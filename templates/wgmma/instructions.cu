@@ -1,5 +1,4 @@
 /*# The instructions that a kernel of `wgmma` uses, as device functions. #*/
-//% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/shared_address.cu" import shared_address
 //% from "device/mbarrier.cu" import mbarrier
 //% from "device/cluster.cu" import cluster, load_shared_cluster, mbarrier_arrive_cluster, tma_multicast
@@ -8,7 +7,6 @@
 //% from "device/warpgroup.cu" import named_barriers, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
 //% macro instructions(view)
-${ dynamic_shared(1024) }
 ${ shared_address() }
 ${ mbarrier(arrives=view.cluster == 1) }
 //% if view.cluster > 1

@@ -1,4 +1,14 @@
 /*# A consumer's way through k tiles of the ring: it waits for a stage, multiplies what is there, and releases it. #*/
+/*# Says that this warpgroup has done with the ring's stage, in kernels that say so in one place alone: else see release_stage. #*/
+//% macro release_now(view)
+//% if view.in_flight
+release_stage(shared, ring.stage);
+//%- elif view.cluster > 1
+if (peer < CLUSTER) mbarrier_arrive_cluster(&shared.empty[ring.stage], peer);  // the products' end is all threads'
+//%- else
+if (leads) mbarrier_arrive(&shared.empty[ring.stage]);  // the products' end is all threads'
+//%- endif
+//%- endmacro
 //% macro multiply_k_tiles(view)
 //% if view.even and not view.pieces
 #pragma unroll 1  // ptxas may serialise the wgmmas of a loop that is unrolled as a whole
@@ -27,7 +37,7 @@ for (${ view.loops.loop }, ring.advance()) {
     previous = ring.stage;
 //% else
     wgmma_wait<0>();
-    release_stage(shared, ring.stage);
+    ${ release_now(view) }
 //% endif
 //% if view.promoted and not view.pieces
     promote(acc, totals);
@@ -45,7 +55,7 @@ if ((${ view.loops.extent } + BK - 1) / BK % 2 == 1) {  // one k tile beside the
     multiply_stage(shared, ring.stage, ${ view.loops.arguments }acc[0]);
     wgmma_commit();
     wgmma_wait<0>();
-    release_stage(shared, ring.stage);
+    ${ release_now(view) }
     promote(acc[0], totals);
     ring.advance();
     k ${ "+=" if view.split else "=" } BK;

@@ -1,4 +1,5 @@
 /*# The producer: one thread fills the ring, for each tile of C that the block computes. #*/
+//% from "wgmma/stage.cu" import fill_stage
 //% macro produce(view)
 if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
 //% if view.donates
@@ -17,23 +18,31 @@ ${ load_tile(view) | indent(4, true) | trim("\n") }
 //% endmacro
 //% macro load_tile(view)
 const TileOrigin tile = tile_of_block(s, ${ view.loops.tile }${ ", rank" if view.along });
-//% if view.pointers
-const MapOrigin origin_a = map_origin(A_array[${ view.loops.matrix }]), origin_b = map_origin(B_array[${ view.loops.matrix }]);
+//% if view.batched and not view.pieces
+const int matrix = ${ view.loops.matrix };
 //% endif
+//% if view.pointers
+const MapOrigin origin_a = map_origin(A_array[matrix]), origin_b = map_origin(B_array[matrix]);
+//% endif
+//% for x in [view.a, view.b] if x.shared
+const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this block brings, to the whole cluster
+//% endfor
 //% if view.pieces
 for (int first = ${ view.loops.begin }; first < ${ view.loops.end }; first += INTERVAL) {
     for (int i = 0; i < PAIRS; ++i) {
         const Pair pair = pair_of(i);
         for (int k = first; k < ${ view.loops.interval_end }; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if view.gated }, ${ view.loops.pieces | join(", ") }${ ", rank" if view.along });
+${ load_k_tile(view) | indent(12, true) | trim("\n") }
         }
     }
 }
 //% else
 for (int k = ${ view.loops.begin }; k < ${ view.loops.end }; k += BK, ring.advance()) {
-    mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-    load_stage(shared, ring.stage, &map_a, &map_b, tile, k${ ", s" if view.gated }${ ", origin_a, origin_b" if view.pointers else ", %s" | format(view.loops.matrix) if view.batched }${ ", rank" if view.along });
+${ load_k_tile(view) | indent(4, true) | trim("\n") }
 }
 //% endif
 //% endmacro
+//% macro load_k_tile(view)
+mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
+${ fill_stage(view) }
+//%- endmacro

@@ -1,7 +1,8 @@
 /*# What all threads do before they take their roles. #*/
 /*# The barriers are set up, and wait for the kernel before on the stream. #*/
 //% macro prologue(kernel, view)
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
 //% if view.pingpong

@@ -1,31 +1,20 @@
 /*# A stage of the ring: how TMA fills it, and how a warpgroup multiplies what is there. #*/
-/*# Of a tile's columns, where they are of several matrices. #*/
-//% macro times(x)
-${ "%d * " | format(x.beside) if x.beside > 1 }
-//%- endmacro
-/*# The boxes of an operand's k tile. #*/
-//% macro boxes(x, view)
-//% set block = "B" ~ x.MN
-//% set load = "tma_load_%s%dd" | format("multicast_" if x.shared, view.box_rank)
-//% set matrix = (", piece_" ~ x.x if view.pieces else ", origin_%s.near, origin_%s.far" | format(x.x, x.x) if view.pointers else ", matrix" if view.batched) ~ (", (1 << CLUSTER) - 1" if x.shared)
-//% set across, lines = ("BK", times(x) ~ block) if x.along_k else (block, "BK")
-//% set along, first = " + at" if x.boxes > 1, " + part" if x.shared
-//% if x.shared
-const int part = rank * PART_${ x.X };  // the first line that this block brings
-//% endif
-//% for second in [false, true][:x.beside]
-//% set behind = " + %s * %s" | format(block, "LINE_" ~ x.X if x.along_k else "BK") if second
-//% set to = "shared.%s[stage]" | format(x.x) ~ behind ~ (" + at * " ~ lines if x.boxes > 1) ~ (" + part * LINE_%s" | format(x.X) if x.shared)
-//% set from = ("s.%s + " | format(x.MN) if second) ~ "tile." ~ x.mn
-//% set start = "k%s, %s%s" | format(along, from, first) if x.along_k else "%s%s, k%s" | format(from, along, first)
-//% if x.boxes > 1
+/*# TMA's copies of k tiles that begin at k, or of a block's part of them. Their bytes count at `full`. #*/
+//% macro fill_stage(view)
+unsigned long long* const full = &shared.full[ring.stage];
+mbarrier_arrive_expect_tx(full, ${ view.tile_a.bytes } + ${ view.tile_b.bytes });${ "  // %s's from all blocks" | format("A" if view.a.shared else "B") if view.cluster > 1 }
+//% for copy in view.copies
+//% if copy.boxes
 #pragma unroll
-for (int at = 0; at < ${ across }; at += LINE_${ x.X }) ${ load }(${ to }, map_${ x.x }, full, ${ start }${ matrix });
+for (int at = 0; at < ${ copy.boxes | join("; at += ") }) ${ call(copy) }
 //% else
-${ load }(${ to }, map_${ x.x }, full, ${ start }${ matrix });
+${ call(copy) }
 //% endif
 //% endfor
 //% endmacro
+//% macro call(copy)
+${ copy.function }(${ copy.to }, ${ copy.map }, full, ${ copy.start }${ ", " ~ copy.blocks if copy.blocks });
+//%- endmacro
 /*# For lines of a tile that no copy brings. #*/
 //% macro clear()
 template <class T, int N>
@@ -35,41 +24,8 @@ __device__ __forceinline__ void clear(T (&tile)[N])
     for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<${ "" if types.uniform else "T, " }CHUNK>{});
 }
 //% endmacro
-//% macro tile_bytes(x)
-${ times(x) if x.limited }${ "LINES_%s * BK * sizeof(%s)" | format(x.X, factor[x.X]) if x.limited else "sizeof(shared.%s[0])" | format(x.x) }
-//%- endmacro
-//% macro load_stage(view)
-//% if view.cluster > 1
-//% set shared, own = (view.a, view.b) if view.a.shared else (view.b, view.a)
-// Lets TMA bring the k tile of ${ own.X }, and this block's part of ${ shared.X }'s, which goes to all blocks of the cluster, from k on. The bytes of
-// ${ own.X } and of all parts of ${ shared.X } count at the stage's barrier, and zeros for what lies outside of A and B.
-//% else
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies outside
-// of A and B among them.
-//% endif
-//% if view.b.beside > 1
-// Of B the tile's columns of its first matrix, and behind them those of its second one, N further on.
-//% endif
-__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k${ ", Shape s" if view.b.beside > 1 }${ ", int piece_a, int piece_b" if view.pieces else ", MapOrigin origin_a, MapOrigin origin_b" if view.pointers else ", int matrix" if view.batched }${ ", int rank" if view.cluster > 1 })
-{
-    unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, ${ tile_bytes(view.a) } + ${ tile_bytes(view.b) });
-${ boxes(view.a, view) | indent(4, true) | trim("\n") }
-${ boxes(view.b, view) | indent(4, true) | trim("\n") }
-}
-//% endmacro
-/*# The descriptor of an operand's tile, from row (or column) `first` on, and what it gains along k: it counts in 16 bytes. #*/
-//% macro descriptor(x, first="")
-//% set E, line = factor[x.X], "LINE_" ~ x.X
-//% set from = (" + %s * %s" | format(first, line if x.along_k else "BK")) if first
-//% set leading = "16" if x.along_k else "BK * %s * sizeof(%s)" | format(line, E)
-make_descriptor<${ line } * sizeof(${ E })>(shared.${ x.x }[stage]${ from }, ${ leading }, 8 * ${ line } * sizeof(${ E }))
-//%- endmacro
-//% macro along_k(x)
-//% set line, block = "LINE_" ~ x.X, times(x) ~ "B" ~ x.MN
-//% set elements = "k * " ~ line if not x.along_k else "k" if x.boxes == 1 else "(k / %s * %s * %s + k %% %s)" | format(line, line, block, line)
-${ elements } * sizeof(${ factor[x.X] }) / 16
+//% macro descriptor(tile)
+make_descriptor<${ tile.swizzle }>(${ tile.at }, ${ tile.leading }, ${ tile.stride })
 //%- endmacro
 /*# Where the first operand's fragments come from registers: its lines run across K. #*/
 //% macro fragments(view)
@@ -91,7 +47,7 @@ __device__ __forceinline__ int fragment_row()
 //% endmacro
 //% macro multiply_stage(view)
 //% if view.feeds
-//% set x, y = view.first, view.second
+//% set x = view.first
 //% set E = factor[x.X]
 // This thread's fragment of the 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on in a tile: in lane 4 g + t two neighbours at k + t, and both at k + t + 4.
 __device__ __forceinline__ void load_fragment(const ${ E }* tile, int first, int k, unsigned (&fragment)[4])
@@ -112,12 +68,12 @@ __device__ __forceinline__ void load_fragment(const ${ E }* tile, int first, int
 // hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments, Accumulators& acc)
 {
-    const unsigned long long ${ y.x } = ${ descriptor(y) } + ${ along_k(y) };
+    const unsigned long long tile = ${ descriptor(view.tile_of_second) } + ${ view.tile_of_second.step };
     #pragma unroll
     for (int i = 0; i < ${ view.mmas }; ++i) load_fragment(shared.${ x.x }[stage], first + i * 64, k, fragments[i]);
     wgmma_fence();
     #pragma unroll
-    for (int i = 0; i < ${ view.mmas }; ++i) ${ view.wgmma.function }(acc[i], fragments[i], ${ y.x }, true);
+    for (int i = 0; i < ${ view.mmas }; ++i) ${ view.wgmma.function }(acc[i], fragments[i], tile, true);
     wgmma_commit();
 }
 //% else
@@ -125,13 +81,13 @@ __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, i
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, ${ "int first, " if not view.pingpong }${ "bool adds, " if view.pieces }Accumulators& acc)
 {
-    const unsigned long long a = ${ descriptor(view.a, "first" if not view.pingpong) };
-    const unsigned long long b = ${ descriptor(view.b) };
+    const unsigned long long a = ${ descriptor(view.tile_a) };
+    const unsigned long long b = ${ descriptor(view.tile_b) };
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            ${ view.wgmma.function }(acc[i], a + i * 64 * ${ "LINE_A" if view.a.along_k else "BK" } * sizeof(${ factor["A"] }) / 16 + ${ along_k(view.a) }, b + ${ along_k(view.b) }, ${ "adds || k > 0" if view.pieces else "k > 0" if view.promoted else "true" });
+            ${ view.wgmma.function }(acc[i], a + i * ${ view.tile_a.row } + ${ view.tile_a.step }, b + ${ view.tile_b.step }, ${ "adds || k > 0" if view.pieces else "k > 0" if view.promoted else "true" });
     }
 }
 //% endif

@@ -17,8 +17,7 @@ __device__ __forceinline__ int staged_at(int m, int n)
 /*# A piece of C from sums in registers, in the order that device/wgmma.cu tells. #*/
 //% macro stage_row(view)
 //% set S = types.scalar.ctype
-// Two neighbouring elements of C.
-struct alignas(2 * sizeof(${ TC })) PairOfC { ${ TC } at[2]; };
+struct alignas(2 * sizeof(${ TC })) PairOfC { ${ TC } at[2]; };  // two neighbouring elements
 
 // alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
 // apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
@@ -28,13 +27,10 @@ __device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int i
     #pragma unroll
     for (int j = 0; j < CN / 8; ++j) {
         const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
-        ${ S } value[2];
-        #pragma unroll
-        for (int v = 0; v < 2; ++v) value[v] = ${ scaled("acc[r + v]") };
+        ${ S } value[2] = {${ scaled("acc[r]") }, ${ scaled("acc[r + 1]") }};
         PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
         if (beta != ${ types.scalar.arithmetic.zero }) {
             const PairOfC old = to;
-            #pragma unroll
             for (int v = 0; v < 2; ++v) value[v] = ${ types.scalar.arithmetic.fma }(beta, old.at[v], value[v]);
         }
         to = {${ narrowed("value[0]") }, ${ narrowed("value[1]") }};

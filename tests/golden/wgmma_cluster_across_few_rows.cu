@@ -1,4 +1,4 @@
-// gemm_bf16_rc_16x8192x8192_sm90_ff78933d
+// gemm_bf16_rc_16x8192x8192_sm90_d542e3b5
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -112,8 +112,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BN lines of LINE_B elements, one behind the other
@@ -162,13 +161,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int ra
 }
 
 #ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-}
-
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared)
 {
@@ -326,22 +318,6 @@ __device__ __forceinline__ void clear(T (&tile)[N])
     for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<T, CHUNK>{});
 }
 
-// Lets TMA bring the k tile of B, and this block's part of A's, which goes to all blocks of the cluster, from k on. The
-// bytes of B and of all parts of A count at the stage's barrier, and zeros for what lies outside of A and B.
-__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, int rank)
-{
-    unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, LINES_A * BK * sizeof(BF16) + sizeof(shared.b[0]));
-    const int part = rank * PART_A;  // the first line that this block brings
-    #pragma unroll
-    for (int at = 0; at < BK; at += LINE_A)
-        tma_load_multicast_2d(shared.a[stage] + at * BM + part * LINE_A, map_a, full, k + at, tile.m + part,
-                              (1 << CLUSTER) - 1);
-    #pragma unroll
-    for (int at = 0; at < BK; at += LINE_B) tma_load_2d(shared.b[stage] + at * BN, map_b, full, k + at, tile.n);
-}
-
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
@@ -429,14 +405,12 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_16x8192x8192_sm90_ff78933d(
-    const __grid_constant__ TensorMap map_a,
-    const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c,
-    float alpha,
-    float beta)
+gemm_bf16_rc_16x8192x8192_sm90_d542e3b5(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+    const __grid_constant__ TensorMap map_c, float alpha, float beta)
 {
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
@@ -458,9 +432,18 @@ gemm_bf16_rc_16x8192x8192_sm90_ff78933d(
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / CLUSTER), rank);
+        const int part = rank * PART_A;  // the first line of A that this block brings, to the whole cluster
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
+            unsigned long long* const full = &shared.full[ring.stage];
+            mbarrier_arrive_expect_tx(full, LINES_A * BK * sizeof(BF16) + sizeof(shared.b[0]));  // A's from all blocks
+            #pragma unroll
+            for (int at = 0; at < BK; at += LINE_A)
+                tma_load_multicast_2d(shared.a[ring.stage] + at * BM + part * LINE_A, &map_a, full, k + at,
+                                      tile.m + part, (1 << CLUSTER) - 1);
+            #pragma unroll
+            for (int at = 0; at < BK; at += LINE_B)
+                tma_load_2d(shared.b[ring.stage] + at * BN, &map_b, full, k + at, tile.n);
         }
         return;
     }

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_123dc5b0
+// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_63d5b541
 //
 //     C = gelu(acc) * acc2 + residual      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16;
 //                                          sums in f32 on tensor cores
@@ -122,8 +122,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // is of B's first matrix.
 using Accumulators = float[MMAS_M][BN];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
     alignas(1024) BF16 b[STAGES][2 * BN * BK];  // of each of two matrices a box of BK lines of LINE_B elements
@@ -171,13 +170,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int ra
 }
 
 #ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-}
-
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared)
 {
@@ -341,22 +333,6 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], un
 #undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The
-// bytes of A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
-// Of B the tile's columns of its first matrix, and behind them those of its second one, N further on.
-__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, Shape s, int matrix, int rank)
-{
-    unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    #pragma unroll
-    for (int at = 0; at < BK; at += LINE_A) tma_load_3d(shared.a[stage] + at * BM, map_a, full, k + at, tile.m, matrix);
-    const int part = rank * PART_B;  // the first line that this block brings
-    tma_load_multicast_3d(shared.b[stage] + part * LINE_B, map_b, full, tile.n, k + part, matrix, (1 << CLUSTER) - 1);
-    tma_load_multicast_3d(shared.b[stage] + BN * BK + part * LINE_B, map_b, full, s.N + tile.n, k + part, matrix,
-                          (1 << CLUSTER) - 1);
-}
-
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
@@ -485,13 +461,12 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_123dc5b0(
-    const __grid_constant__ TensorMap map_a,
-    const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c,
-    const float* __restrict__ residual)
+gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_63d5b541(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+    const __grid_constant__ TensorMap map_c, const float* __restrict__ residual)
 {
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
@@ -512,9 +487,19 @@ gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_123dc5b0(
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         for (int number = blockIdx.x / CLUSTER; number < tiles * 8; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number % tiles, rank);
+            const int matrix = number / tiles;
+            const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, s, number / tiles, rank);
+                unsigned long long* const full = &shared.full[ring.stage];
+                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));  // B's from all blocks
+                #pragma unroll
+                for (int at = 0; at < BK; at += LINE_A)
+                    tma_load_3d(shared.a[ring.stage] + at * BM, &map_a, full, k + at, tile.m, matrix);
+                tma_load_multicast_3d(shared.b[ring.stage] + part * LINE_B, &map_b, full, tile.n, k + part, matrix,
+                                      (1 << CLUSTER) - 1);
+                tma_load_multicast_3d(shared.b[ring.stage] + BN * BK + part * LINE_B, &map_b, full, s.N + tile.n,
+                                      k + part, matrix, (1 << CLUSTER) - 1);
             }
         }
         return;

@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_d507a1d8
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -23,9 +23,9 @@
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 3 * M * 1000 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374_prepare_a_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_d507a1d8_prepare_a_kernel writes before,
 //         prepared_b: batch * 3 * 1000 * 512 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374_prepare_b_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_d507a1d8_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -136,8 +136,7 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, rows of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
@@ -185,13 +184,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int ra
 }
 
 #ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-}
-
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared)
 {
@@ -360,21 +352,6 @@ __device__ __forceinline__ Pair pair_of(int number)
     return pairs[number];
 }
 
-// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The
-// bytes of A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
-__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, int piece_a, int piece_b, int rank)
-{
-    unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_3d(shared.a[stage], map_a, full, k, tile.m, piece_a);
-    const int part = rank * PART_B;  // the first line that this block brings
-    #pragma unroll
-    for (int at = 0; at < BN; at += LINE_B)
-        tma_load_multicast_3d(shared.b[stage] + at * BK + part * LINE_B, map_b, full, tile.n + at, k + part, piece_b,
-                              (1 << CLUSTER) - 1);
-}
-
 // acc = A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on, or += where it `adds`. The products
 // are still under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, bool adds, Accumulators& acc)
@@ -390,14 +367,6 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
             wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
                                           b + k * LINE_B * sizeof(BF16) / 16, adds || k > 0);
     }
-}
-
-// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end
-// together, so that a thread for each block may tell.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
-    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
-    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
 }
 
 // Adds the sums of an interval to those of all before, in f32: tensor cores do not round what they add, they cut it.
@@ -493,7 +462,7 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1000 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_d507a1d8_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -530,7 +499,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_d507a1d8_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch)
@@ -567,18 +536,12 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374(
-    const __grid_constant__ TensorMap map_a,
-    const __grid_constant__ TensorMap map_b,
-    float* __restrict__ C,
-    int M,
-    int batch,
-    long long stride_a,
-    long long stride_c,
-    float alpha,
-    float beta)
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_d507a1d8(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, float* __restrict__ C, int M,
+    int batch, long long stride_a, long long stride_c, float alpha, float beta)
 {
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
@@ -599,14 +562,22 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374(
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         for (int number = blockIdx.x / CLUSTER; number < tiles * batch; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number % tiles, rank);
+            const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
             for (int first = 0; first < s.K; first += INTERVAL) {
                 for (int i = 0; i < PAIRS; ++i) {
                     const Pair pair = pair_of(i);
                     for (int k = first; k < min(first + INTERVAL, s.K); k += BK, ring.advance()) {
                         // the phase before: the ring begins empty
                         mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
-                        load_stage(shared, ring.stage, &map_a, &map_b, tile, k, number / tiles * PIECES + pair.a,
-                                   number / tiles * PIECES + pair.b, rank);
+                        unsigned long long* const full = &shared.full[ring.stage];
+                        // B's from all blocks
+                        mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+                        tma_load_3d(shared.a[ring.stage], &map_a, full, k, tile.m, number / tiles * PIECES + pair.a);
+                        #pragma unroll
+                        for (int at = 0; at < BN; at += LINE_B)
+                            tma_load_multicast_3d(shared.b[ring.stage] + at * BK + part * LINE_B, &map_b, full,
+                                                  tile.n + at, k + part, number / tiles * PIECES + pair.b,
+                                                  (1 << CLUSTER) - 1);
                     }
                 }
             }
@@ -616,6 +587,8 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374(
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
+    // the block of the cluster that this thread tells of its warpgroup's products, if any
+    const unsigned peer = threadIdx.x % 128;
     const ThreadOrigin thread = thread_origin();
     for (int number = blockIdx.x / CLUSTER; number < tiles * batch; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number % tiles, rank);
@@ -628,7 +601,8 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7cfff374(
                 multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, i > 0, acc);
                 wgmma_commit();
                 wgmma_wait<0>();
-                release_stage(shared, ring.stage);
+                // the products' end is all threads'
+                if (peer < CLUSTER) mbarrier_arrive_cluster(&shared.empty[ring.stage], peer);
             }
             promote(acc, totals);
         }

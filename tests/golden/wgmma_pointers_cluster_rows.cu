@@ -1,4 +1,4 @@
-// gemm_f16_rc_pB_Mx513x1000_sm90_190d60fb
+// gemm_f16_rc_pB_Mx513x1000_sm90_1a24e1f1
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -125,8 +125,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, rows of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
     alignas(1024) F16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) F16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -186,13 +185,6 @@ __device__ __forceinline__ MapOrigin map_origin(const void* matrix)
 }
 
 #ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-}
-
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared)
 {
@@ -330,19 +322,6 @@ __device__ __forceinline__ void wgmma_m64n128k16_f16(float (&d)[64], unsigned lo
 #undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The
-// bytes of A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
-__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, MapOrigin origin_a, MapOrigin origin_b, int rank)
-{
-    unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_4d(shared.a[stage], map_a, full, k, tile.m, origin_a.near, origin_a.far);
-    const int part = rank * PART_B;  // the first line that this block brings
-    tma_load_multicast_4d(shared.b[stage] + part * LINE_B, map_b, full, k, tile.n + part, origin_b.near, origin_b.far,
-                          (1 << CLUSTER) - 1);
-}
-
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
@@ -445,18 +424,13 @@ __device__ __forceinline__ void store_rows(F16* c, Shape s, int rows, int column
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_pB_Mx513x1000_sm90_190d60fb(
-    const __grid_constant__ TensorMap map_a,
-    const __grid_constant__ TensorMap map_b,
-    const F16* const* __restrict__ A_array,
-    const F16* const* __restrict__ B_array,
-    F16* const* __restrict__ C_array,
-    int M,
-    int batch,
-    float alpha,
-    float beta)
+gemm_f16_rc_pB_Mx513x1000_sm90_1a24e1f1(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+    const F16* const* __restrict__ A_array, const F16* const* __restrict__ B_array, F16* const* __restrict__ C_array,
+    int M, int batch, float alpha, float beta)
 {
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
@@ -477,11 +451,16 @@ gemm_f16_rc_pB_Mx513x1000_sm90_190d60fb(
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         for (int number = blockIdx.x / CLUSTER; number < tiles * batch; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number % tiles, rank);
-            const MapOrigin origin_a = map_origin(A_array[number / tiles]),
-                origin_b = map_origin(B_array[number / tiles]);
+            const int matrix = number / tiles;
+            const MapOrigin origin_a = map_origin(A_array[matrix]), origin_b = map_origin(B_array[matrix]);
+            const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, origin_a, origin_b, rank);
+                unsigned long long* const full = &shared.full[ring.stage];
+                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));  // B's from all blocks
+                tma_load_4d(shared.a[ring.stage], &map_a, full, k, tile.m, origin_a.near, origin_a.far);
+                tma_load_multicast_4d(shared.b[ring.stage] + part * LINE_B, &map_b, full, k, tile.n + part,
+                                      origin_b.near, origin_b.far, (1 << CLUSTER) - 1);
             }
         }
         return;

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_ffa64719
+// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_2b20e2b3
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -48,12 +48,7 @@ struct E4M3 {
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes. Those that are constants fold into the code.
-struct Shape {
-    static constexpr int M = 512;
-    static constexpr int N = 512;
-    static constexpr int K = 1024;
-};
+struct Shape { static constexpr int M = 512, N = 512, K = 1024; };  // folds into the code
 
 // Parameters
 constexpr int BM = 64;        // rows of C that a block computes
@@ -85,8 +80,7 @@ static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked 
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
     alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -124,13 +118,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 }
 
 #ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-}
-
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared)
 {
@@ -252,17 +239,6 @@ __device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned l
 #undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
-// outside of A and B among them.
-__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k)
-{
-    unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
-}
-
 // acc = A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
@@ -277,12 +253,6 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
             wgmma_m64n128k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16,
                                   b + k * sizeof(E4M3) / 16, k > 0);
     }
-}
-
-// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
@@ -303,8 +273,7 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// Two neighbouring elements of C.
-struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };
+struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring elements
 
 // alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
 // apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
@@ -315,13 +284,10 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, c
     #pragma unroll
     for (int j = 0; j < CN / 8; ++j) {
         const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
-        float value[2];
-        #pragma unroll
-        for (int v = 0; v < 2; ++v) value[v] = alpha * acc[r + v];
+        float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
         PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
         if (beta != 0.0f) {
             const PairOfC old = to;
-            #pragma unroll
             for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
         }
         to = {BF16(value[0]), BF16(value[1])};
@@ -331,14 +297,12 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, c
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_ffa64719(
-    const __grid_constant__ TensorMap map_a,
-    const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c,
-    float alpha,
-    float beta)
+gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_2b20e2b3(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+    const __grid_constant__ TensorMap map_c, float alpha, float beta)
 {
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
@@ -360,14 +324,17 @@ gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_ffa64719(
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+                unsigned long long* const full = &shared.full[ring.stage];
+                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
+                tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
             }
         }
         return;
     }
 
     const int consumer = threadIdx.x / 128;
-    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that arrives for all, and stores
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
@@ -380,7 +347,7 @@ gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_ffa64719(
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
             wgmma_wait<0>();
-            release_stage(shared, ring.stage);
+            if (leads) mbarrier_arrive(&shared.empty[ring.stage]);  // the products' end is all threads'
             promote(acc, totals);
         }
         #pragma unroll

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x4096_sm90_dd01febe
+// gemm_bf16_rc_4096x4096x4096_sm90_160851fd
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -41,12 +41,7 @@ struct BF16 {
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes. Those that are constants fold into the code.
-struct Shape {
-    static constexpr int M = 4096;
-    static constexpr int N = 4096;
-    static constexpr int K = 4096;
-};
+struct Shape { static constexpr int M = 4096, N = 4096, K = 4096; };  // folds into the code
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
@@ -80,8 +75,7 @@ static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked 
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -119,13 +113,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 }
 
 #ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-}
-
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared)
 {
@@ -260,17 +247,6 @@ __device__ __forceinline__ void wgmma_m64n256k16_bf16(float (&d)[128], unsigned 
 #undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
-// outside of A and B among them.
-__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k)
-{
-    unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
-}
-
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
@@ -301,8 +277,7 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// Two neighbouring elements of C.
-struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };
+struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring elements
 
 // alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
 // apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
@@ -313,13 +288,10 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, c
     #pragma unroll
     for (int j = 0; j < CN / 8; ++j) {
         const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
-        float value[2];
-        #pragma unroll
-        for (int v = 0; v < 2; ++v) value[v] = alpha * acc[r + v];
+        float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
         PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
         if (beta != 0.0f) {
             const PairOfC old = to;
-            #pragma unroll
             for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
         }
         to = {BF16(value[0]), BF16(value[1])};
@@ -329,14 +301,12 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, c
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x4096_sm90_dd01febe(
-    const __grid_constant__ TensorMap map_a,
-    const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c,
-    float alpha,
-    float beta)
+gemm_bf16_rc_4096x4096x4096_sm90_160851fd(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+    const __grid_constant__ TensorMap map_c, float alpha, float beta)
 {
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
@@ -359,7 +329,10 @@ gemm_bf16_rc_4096x4096x4096_sm90_dd01febe(
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+                unsigned long long* const full = &shared.full[ring.stage];
+                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
+                tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
             }
         }
         return;

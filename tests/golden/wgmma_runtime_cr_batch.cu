@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_2bb3f8ac
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_f9b573ca
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32;
 //                                                               sums in f32 on tensor cores; beta = 0 never reads C;
@@ -106,8 +106,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
     alignas(1024) F16 a[STAGES][BM * BK];  // boxes of BK lines of LINE_A elements, one behind the other
     alignas(1024) F16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
@@ -156,13 +155,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 }
 
 #ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-}
-
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared)
 {
@@ -293,19 +285,6 @@ __device__ __forceinline__ void wgmma_m64n128k16_f16_trans_a_trans_b(float (&d)[
 #undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
-// outside of A and B among them.
-__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, int matrix)
-{
-    unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    #pragma unroll
-    for (int at = 0; at < BM; at += LINE_A) tma_load_3d(shared.a[stage] + at * BK, map_a, full, tile.m + at, k, matrix);
-    #pragma unroll
-    for (int at = 0; at < BN; at += LINE_B) tma_load_3d(shared.b[stage] + at * BK, map_b, full, tile.n + at, k, matrix);
-}
-
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
@@ -323,12 +302,6 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
                                                  a + i * 64 * BK * sizeof(F16) / 16 + k * LINE_A * sizeof(F16) / 16,
                                                  b + k * LINE_B * sizeof(F16) / 16, true);
     }
-}
-
-// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -444,22 +417,14 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_2bb3f8ac(
-    const __grid_constant__ TensorMap map_a,
-    const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c,
-    const float* __restrict__ bias_n,
-    const float* __restrict__ residual,
-    int M,
-    int lda,
-    int batch,
-    long long stride_a,
-    long long stride_c,
-    long long stride_residual,
-    float alpha,
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_f9b573ca(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+    const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, const float* __restrict__ residual,
+    int M, int lda, int batch, long long stride_a, long long stride_c, long long stride_residual, float alpha,
     float beta)
 {
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
@@ -480,9 +445,17 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_2bb3f8ac(
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         for (int number = blockIdx.x; number < tiles * batch; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number % tiles);
+            const int matrix = number / tiles;
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, number / tiles);
+                unsigned long long* const full = &shared.full[ring.stage];
+                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+                #pragma unroll
+                for (int at = 0; at < BM; at += LINE_A)
+                    tma_load_3d(shared.a[ring.stage] + at * BK, &map_a, full, tile.m + at, k, matrix);
+                #pragma unroll
+                for (int at = 0; at < BN; at += LINE_B)
+                    tma_load_3d(shared.b[ring.stage] + at * BK, &map_b, full, tile.n + at, k, matrix);
             }
         }
         return;
@@ -490,7 +463,7 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_2bb3f8ac(
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
-    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that arrives for all, and stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x; number < tiles * batch; number += gridDim.x) {
@@ -503,7 +476,7 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_2bb3f8ac(
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
             wgmma_wait<0>();
-            release_stage(shared, ring.stage);
+            if (leads) mbarrier_arrive(&shared.empty[ring.stage]);  // the products' end is all threads'
         }
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a7965db6
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_4f635497
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -120,8 +120,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, rows of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
     alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -169,13 +168,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 }
 
 #ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-}
-
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared)
 {
@@ -312,17 +304,6 @@ __device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned lo
 #undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
-// outside of A and B among them.
-__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k)
-{
-    unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
-}
-
 // acc = A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
@@ -337,12 +318,6 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
             wgmma_m64n64k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16,
                                  b + k * sizeof(E4M3) / 16, k > 0);
     }
-}
-
-// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
@@ -475,15 +450,12 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a7965db6(
-    const __grid_constant__ TensorMap map_a,
-    const __grid_constant__ TensorMap map_b,
-    BF16* __restrict__ C,
-    int M,
-    float alpha,
-    float beta)
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_4f635497(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M,
+    float alpha, float beta)
 {
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
@@ -505,13 +477,17 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a7965db6(
         const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
         for (int k = begin; k < end; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-            load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+            unsigned long long* const full = &shared.full[ring.stage];
+            mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+            tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
+            tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
         }
         return;
     }
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that arrives for all
     const ThreadOrigin thread = thread_origin();
     const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
     Accumulators acc = {}, totals = {};
@@ -522,7 +498,7 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a7965db6(
         multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
         wgmma_commit();
         wgmma_wait<0>();
-        release_stage(shared, ring.stage);
+        if (leads) mbarrier_arrive(&shared.empty[ring.stage]);  // the products' end is all threads'
         promote(acc, totals);
     }
     named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // no products of any warp read the ring any more

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_cc_b3_512x520xK_sm90_3d6bc45e
+// gemm_f32_tf32_cc_b3_512x520xK_sm90_0907bf0b
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -98,8 +98,7 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
     alignas(1024) float a[STAGES][BM * BK];  // boxes of BK lines of LINE_A elements, one behind the other
     alignas(1024) float b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -162,13 +161,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 }
 
 #ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-}
-
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared)
 {
@@ -305,18 +297,6 @@ __device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const u
 #undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
-// outside of A and B among them.
-__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, int matrix)
-{
-    unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    #pragma unroll
-    for (int at = 0; at < BM; at += LINE_A) tma_load_3d(shared.a[stage] + at * BK, map_a, full, tile.m + at, k, matrix);
-    tma_load_3d(shared.b[stage], map_b, full, k, tile.n, matrix);
-}
-
 // This thread's fragment of the 64 rows of A from `first` on in a tile: in lane 4 g + t two neighbours at k + t, and
 // both at k + t + 4.
 __device__ __forceinline__ void load_fragment(const float* tile, int first, int k, unsigned (&fragment)[4])
@@ -339,14 +319,14 @@ __device__ __forceinline__ void load_fragment(const float* tile, int first, int 
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments,
                                               Accumulators& acc)
 {
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(float)>(shared.b[stage], 16,
-                                                                         8 * LINE_B * sizeof(float))
-                                                                         + k * sizeof(float) / 16;
+    const unsigned long long tile = make_descriptor<LINE_B * sizeof(float)>(shared.b[stage], 16,
+                                                                            8 * LINE_B * sizeof(float))
+                                                                            + k * sizeof(float) / 16;
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) load_fragment(shared.a[stage], first + i * 64, k, fragments[i]);
     wgmma_fence();
     #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) wgmma_m64n256k8_tf32_rs(acc[i], fragments[i], b, true);
+    for (int i = 0; i < MMAS_M; ++i) wgmma_m64n256k8_tf32_rs(acc[i], fragments[i], tile, true);
     wgmma_commit();
 }
 
@@ -420,18 +400,13 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int columns, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_cc_b3_512x520xK_sm90_3d6bc45e(
-    const __grid_constant__ TensorMap map_a,
-    const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c,
-    int K,
-    int ldb,
-    long long stride_a,
-    long long stride_b,
-    float alpha,
+gemm_f32_tf32_cc_b3_512x520xK_sm90_0907bf0b(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+    const __grid_constant__ TensorMap map_c, int K, int ldb, long long stride_a, long long stride_b, float alpha,
     float beta)
 {
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
@@ -453,9 +428,15 @@ gemm_f32_tf32_cc_b3_512x520xK_sm90_3d6bc45e(
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         for (int number = blockIdx.x; number < tiles * 3; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number % tiles);
+            const int matrix = number / tiles;
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, number / tiles);
+                unsigned long long* const full = &shared.full[ring.stage];
+                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+                #pragma unroll
+                for (int at = 0; at < BM; at += LINE_A)
+                    tma_load_3d(shared.a[ring.stage] + at * BK, &map_a, full, tile.m + at, k, matrix);
+                tma_load_3d(shared.b[ring.stage], &map_b, full, k, tile.n, matrix);
             }
         }
         return;

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_636b8f9a
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_6e29e15a
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says;
 //                                                    beta = 0 never reads C; alpha = 0 reads A and B
@@ -99,8 +99,7 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
 // This thread's share of the sums: 64 x BM of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_N][BM / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
     alignas(1024) float a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) float b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
@@ -163,13 +162,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int ra
 }
 
 #ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-}
-
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared)
 {
@@ -336,21 +328,6 @@ __device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const u
 #undef SUMS
 #endif  // __CUDACC__
 
-// Lets TMA bring the k tile of A, and this block's part of B's, which goes to all blocks of the cluster, from k on. The
-// bytes of A and of all parts of B count at the stage's barrier, and zeros for what lies outside of A and B.
-__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k, int rank)
-{
-    unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    const int part = rank * PART_B;  // the first line that this block brings
-    #pragma unroll
-    for (int at = 0; at < BN; at += LINE_B)
-        tma_load_multicast_2d(shared.b[stage] + at * BK + part * LINE_B, map_b, full, tile.n + at, k + part,
-                              (1 << CLUSTER) - 1);
-}
-
 // This thread's fragment of the 64 columns of B from `first` on in a tile: in lane 4 g + t two neighbours at k + t, and
 // both at k + t + 4.
 __device__ __forceinline__ void load_fragment(const float* tile, int first, int k, unsigned (&fragment)[4])
@@ -373,14 +350,14 @@ __device__ __forceinline__ void load_fragment(const float* tile, int first, int 
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments,
                                               Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage], 16,
-                                                                         8 * LINE_A * sizeof(float))
-                                                                         + k * sizeof(float) / 16;
+    const unsigned long long tile = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage], 16,
+                                                                            8 * LINE_A * sizeof(float))
+                                                                            + k * sizeof(float) / 16;
     #pragma unroll
     for (int i = 0; i < MMAS_N; ++i) load_fragment(shared.b[stage], first + i * 64, k, fragments[i]);
     wgmma_fence();
     #pragma unroll
-    for (int i = 0; i < MMAS_N; ++i) wgmma_m64n256k8_tf32_rs(acc[i], fragments[i], a, true);
+    for (int i = 0; i < MMAS_N; ++i) wgmma_m64n256k8_tf32_rs(acc[i], fragments[i], tile, true);
     wgmma_commit();
 }
 
@@ -494,16 +471,12 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_636b8f9a(
-    const __grid_constant__ TensorMap map_a,
-    const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c,
-    const float* __restrict__ bias_n,
-    int M,
-    float alpha,
-    float beta)
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_6e29e15a(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+    const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int M, float alpha, float beta)
 {
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
@@ -525,9 +498,16 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_636b8f9a(
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
+            const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k, rank);
+                unsigned long long* const full = &shared.full[ring.stage];
+                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));  // B's from all blocks
+                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
+                #pragma unroll
+                for (int at = 0; at < BN; at += LINE_B)
+                    tma_load_multicast_2d(shared.b[ring.stage] + at * BK + part * LINE_B, &map_b, full, tile.n + at,
+                                          k + part, (1 << CLUSTER) - 1);
             }
         }
         return;

@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e
+// gemm_u8s8s8_rr_Mx512x100_sm90_8d724fce
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores;
@@ -21,10 +21,10 @@
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 107520 bytes of dynamic shared memory
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other
 // operand,
-//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e_prepare_a_kernel writes before,
-//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e_prepare_b_kernel writes before,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e_sum_a_kernel writes before,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e_sum_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_8d724fce_prepare_a_kernel writes before,
+//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_8d724fce_prepare_b_kernel writes before,
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_8d724fce_sum_a_kernel writes before,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_8d724fce_sum_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x512x100' --types u8,s8,s8 --layout rr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set BN=64
@@ -106,8 +106,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
 // This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
 using Accumulators = int[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and the barriers. A swizzle repeats every 1024 bytes: tiles
-// start at multiples.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
     alignas(1024) unsigned char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -156,13 +155,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 }
 
 #ifdef __CUDACC__
-// The shared memory that the launch asks for: beyond 48 KB there is no other kind.
-__device__ __forceinline__ unsigned char* dynamic_shared()
-{
-    extern __shared__ __align__(1024) unsigned char bytes[];
-    return bytes;
-}
-
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared)
 {
@@ -287,17 +279,6 @@ __device__ __forceinline__ void wgmma_m64n64k32_u8s8(int (&d)[32], unsigned long
 }
 #undef SUMS
 #endif  // __CUDACC__
-
-// Lets TMA bring the k tiles of A and B from k on. Their bytes count at the stage's barrier, zeros for what lies
-// outside of A and B among them.
-__device__ __forceinline__ void load_stage(Shared& shared, int stage, const TensorMap* map_a, const TensorMap* map_b,
-                                           TileOrigin tile, int k)
-{
-    unsigned long long* const full = &shared.full[stage];
-    mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-    tma_load_2d(shared.a[stage], map_a, full, k, tile.m);
-    tma_load_2d(shared.b[stage], map_b, full, k, tile.n);
-}
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
@@ -446,7 +427,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_8d724fce_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M)
@@ -474,7 +455,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_8d724fce_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b)
 {
@@ -509,7 +490,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_8d724fce_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M)
@@ -536,7 +517,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_8d724fce_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b)
 {
@@ -561,22 +542,14 @@ gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e_sum_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e(
-    const __grid_constant__ TensorMap map_a,
-    const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c,
-    const float* __restrict__ bias_n,
-    const float* __restrict__ scale_m,
-    const float* __restrict__ scale_n,
-    const int* __restrict__ zero_m,
-    const int* __restrict__ zero_b,
-    const int* __restrict__ sums_a,
-    const int* __restrict__ sums_b,
-    int M,
-    float alpha,
-    float beta)
+gemm_u8s8s8_rr_Mx512x100_sm90_8d724fce(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+    const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, const float* __restrict__ scale_m,
+    const float* __restrict__ scale_n, const int* __restrict__ zero_m, const int* __restrict__ zero_b,
+    const int* __restrict__ sums_a, const int* __restrict__ sums_b, int M, float alpha, float beta)
 {
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared());
+    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
@@ -599,7 +572,10 @@ gemm_u8s8s8_rr_Mx512x100_sm90_2c26f98e(
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
-                load_stage(shared, ring.stage, &map_a, &map_b, tile, k);
+                unsigned long long* const full = &shared.full[ring.stage];
+                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
+                tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
             }
         }
         return;

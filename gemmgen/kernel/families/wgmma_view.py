@@ -9,6 +9,7 @@ from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.families.wgmma_constants import alternates, donates, even, mmas, stored, sums_of_mma
 from gemmgen.kernel.families.wgmma_loops import Loops, loops_of
 from gemmgen.kernel.families.wgmma_operands import Operand, mapped, operands, row_access, staged, swaps
+from gemmgen.kernel.families.wgmma_stage import Copy, Tile, copies_of, tile_of
 from gemmgen.kernel.plan import Plan
 from gemmgen.problem.pieces import Pieces
 from gemmgen.problem.types import Compute
@@ -20,6 +21,8 @@ class WgmmaView:
     """What the template of `wgmma` needs beside the constants.
 
     a, b         operands
+    copies       those that fill a stage
+    tile_a, _b   what they bring
     feeds        products take the fragments of one of them from registers
     swapped      and that is B: rows of an instruction are columns of C
     wgmma        the instruction
@@ -52,6 +55,9 @@ class WgmmaView:
 
     a: Operand
     b: Operand
+    copies: tuple[Copy, ...]
+    tile_a: Tile
+    tile_b: Tile
     feeds: bool
     swapped: bool
     wgmma: Wgmma
@@ -139,9 +145,9 @@ class WgmmaView:
         return self.b if self.swapped else self.a
 
     @property
-    def second(self) -> Operand:
-        """The one whose lines are its columns."""
-        return self.a if self.swapped else self.b
+    def tile_of_second(self) -> Tile:
+        """Of the other one, whose lines are its columns."""
+        return self.tile_a if self.swapped else self.tile_b
 
 
 def direct(plan: Plan) -> bool:
@@ -160,9 +166,13 @@ def view_of(plan: Plan) -> WgmmaView:
     one, problem = cast(WgmmaConfig, plan.config), plan.problem
     a, b = operands(problem, one)
     assert isinstance(plan.mma, Wgmma) and plan.sums is not None, "constraints ask for one"
+    loops = loops_of(problem, one)
     return WgmmaView(
         a=a,
         b=b,
+        copies=copies_of(problem, one, loops),
+        tile_a=tile_of(problem, one, a, "" if one.PINGPONG or swaps(one) else "first"),
+        tile_b=tile_of(problem, one, b),
         feeds=bool(one.FROM_REGISTERS),
         swapped=swaps(one),
         wgmma=plan.mma,
@@ -175,7 +185,7 @@ def view_of(plan: Plan) -> WgmmaView:
         row_access=row_access(problem),
         cluster=one.CLUSTER,
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
-        loops=loops_of(problem, one),
+        loops=loops,
         split=one.SPLIT > 1,
         even=even(problem, one),
         stored=stored(one),

@@ -29,15 +29,15 @@ WGMMA_EDITS = (
         ("if (threadIdx.x > CONSUMERS * 128) return;", "if (threadIdx.x != CONSUMERS * 128 + 37) return;"),)),
     Edit("every thread of a consumer arrives", WGMMA_PROMOTED, (
         ("mbarrier_init(&shared.empty[stage], CONSUMERS)", "mbarrier_init(&shared.empty[stage], 128 * CONSUMERS)"),
-        ("if (threadIdx.x % 128 == 0) mbarrier_arrive", "mbarrier_arrive"))),
+        ("if (leads) mbarrier_arrive", "mbarrier_arrive"))),
     Edit("rows are staged side by side, at the price of bank conflicts", WGMMA_PROMOTED, (
         ("m % 8 * PITCH_C", "m % 8 * CN"),)),
     Edit("a lane's rows leave from the last to the first", WGMMA_PROMOTED, (
         ("for (int first = 0; first < CN; first += 32) {",
             "for (int first = (CN - 1) / 32 * 32; first >= 0; first -= 32) {"),)),
     Edit("A goes by a load to several blocks to one of them", WGMMA_PAIR, (
-        ("tma_load_2d(shared.a[stage], map_a, full, k, tile.m)",
-            "tma_load_multicast_2d(shared.a[stage], map_a, full, k, tile.m, 1 << rank)"),)),
+        ("tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m)",
+            "tma_load_multicast_2d(shared.a[ring.stage], &map_a, full, k, tile.m, 1 << rank)"),)),
     Edit("other lanes arrive at the blocks of a cluster", WGMMA_PAIR, (
         ("rank = threadIdx.x % 128;", "rank = threadIdx.x / 64 % 2;"),
         ("if (rank < CLUSTER)", "if (threadIdx.x % 64 == 63)"))),
