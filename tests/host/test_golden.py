@@ -199,8 +199,8 @@ SAMPLES = {
         dtype=DType.BF16,
     ),
     "wgmma_pointers_rc": Sample(WGMMA, {"BN": 128}, (1024, 1024, 64), "rc", dtype=DType.BF16, batch=64, pointers=True),
-    "wgmma_pointers_cluster_rows": Sample(
-        WGMMA, {"BN": 128, "CLUSTER": 2}, (None, 513, 1000), "rc", dtype=DType.F16, batch=None, pointers=True
+    "wgmma_pointers_rows": Sample(
+        WGMMA, {"BN": 128}, (None, 513, 1000), "rc", dtype=DType.F16, batch=None, pointers=True
     ),
     "wgmma_split_promoted_rc": Sample(
         WGMMA,

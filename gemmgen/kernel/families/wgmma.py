@@ -80,11 +80,15 @@ class WgmmaFamily(Family):
         compute, size = problem.types.compute, problem.types.factors[0].size
         wide = PROMOTED_COLUMNS if compute.promotes else WgmmaConfig.BN
         rows, columns, feeds_a, feeds_b = WgmmaConfig.BM, wide // problem.products, *can_feed(problem)
-        turned = feeds_b and not feeds_a
+        turned, line = feeds_b and not feeds_a, LINE_BYTES // size
+        if problem.pointers:  # no box of a tile may lie outside as a whole
+            a, b = taken(problem)
+            rows, columns = rows if a.along_k else line, columns if b.along_k else line
         return WgmmaConfig(
             BM=columns if turned else rows,
             BN=rows if turned else columns,
-            BK=LINE_BYTES // size,
+            BK=line,
+            CONSUMERS=max(1, min(WgmmaConfig.CONSUMERS, rows // M)),
             FROM_REGISTERS=2 if turned else int(feeds_a),
             IN_FLIGHT=int(compute.pieces is None),
         )
@@ -113,6 +117,7 @@ class WgmmaFamily(Family):
             "HAS_WGMMA": int(sums_type(types) is not None),
             "POINTERS": int(problem.pointers),
             "POINTER_ALIGN": problem.pointer_align,
+            "C_BY_TMA": int(staged(problem)),
             "AS_IT_LIES": int(not needed_copies(problem)),
         }
 

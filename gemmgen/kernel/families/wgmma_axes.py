@@ -45,6 +45,16 @@ class WgmmaConfig(Config):
     )
 
 
+# Seen on an H200 (2026-11-23, driver 580.159.04): a load of a box that lies outside as a whole ends in an illegal
+# memory access, as if TMA went to the tensor's address, which is 0 in a map of all memory. In others it gives zeros.
+OUTSIDE = "TMA is asked for no box that lies wholly outside of a matrix behind a pointer"
+
+
+def _meets(extent: str, tile: str, box: str) -> str:
+    """That the last box of every tile along `extent` (0: known at run time alone) holds some of the matrix."""
+    return f"({tile} == {box} or {extent} > 0 and ({extent} - 1) % {tile} >= {tile} - {box})"
+
+
 CONSTRAINTS = (
     Constraint("HAS_WGMMA == 1", "no wgmma multiplies these types as exactly as --compute says", False),
     Constraint("ARCH == 90", "wgmma is of sm_90a alone", False),
@@ -53,6 +63,18 @@ CONSTRAINTS = (
     ),
     Constraint("POINTERS == 0 or AS_IT_LIES == 1", "matrices behind pointers are not copied for TMA or wgmma", False),
     Constraint("POINTERS == 0 or SUMMED == 0", "nor are their lines summed before the launch", False),
+    *(
+        Constraint(f"POINTERS == 0 or {where} or {meets}", OUTSIDE, False)
+        for where, meets in (
+            ("A_ALONG_K == 0", _meets("K", "BK", "LINE_A")),
+            ("A_ALONG_K == 1", _meets("M", "BM", "LINE_A")),
+            ("B_ALONG_K == 0", _meets("K", "BK", "LINE_B")),
+            ("B_ALONG_K == 1", _meets("N", "BN", "LINE_B")),
+            ("C_BY_TMA == 0", f"{_meets('M', 'BM', str(M))} and {_meets('N', 'BN', 'CN')}"),
+            ("CLUSTER == 1", "M > 0 and N > 0 and M % BM == 0 and N % BN == 0"),
+            ("CLUSTER == 1", "ACROSS == 0 and M % (CLUSTER * BM) == 0 or ACROSS == 1 and N % (CLUSTER * BN) == 0"),
+        )
+    ),
     Constraint("SUMMED == 0 or INTEGER == 1", "zero points are of s8 and u8", False),
     Constraint("SUMMED == 0 or PRODUCTS == 1", "lines of one matrix B are summed", False),
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),

@@ -48,6 +48,8 @@ class Operand(Side):
 def staged(problem: Problem) -> bool:
     """Whether TMA can store C: its lines begin, and for sure end, at multiples of 16 bytes, of which it writes all."""
     size = problem.types.c.size
+    if problem.pointers and problem.m is None:  # pieces that lie wholly outside are none that TMA can be asked for
+        return False
     return problem.n is not None and problem.n * size % UNIT == 0 and problem.vector_limit("ldc") * size % UNIT == 0
 
 

@@ -19,10 +19,11 @@ from gemmgen.verification.bugs.subjects import (
     NAIVE_POINTERS,
     SMALL_POINTERS,
     WGMMA_POINTERS,
-    WGMMA_POINTERS_PAIR,
+    WGMMA_POINTERS_ROWS,
 )
 
 NO_MATRIX = Diagnosis("crash", "TMA leaves the tensor")
+NOTHING_INSIDE = Diagnosis("crash", "TMA of a box that lies wholly outside of a matrix behind a pointer")
 
 POINTER_BUGS = (
     Bug("B of the next product", "pointer", NAIVE_POINTERS, "B_array[matrix]", "B_array[matrix + 1]", (PAST_POINTERS,)),
@@ -47,18 +48,22 @@ POINTER_BUGS = (
     Bug("an address without its upper bits", "pointer", WGMMA_POINTERS, "static_cast<int>(chunk >> 31)", "0",
         (NO_MATRIX,)),
     Bug("an address in chunks of 8 bytes", "pointer", WGMMA_POINTERS, "(matrix) / 16;", "(matrix) / 8;", (NO_MATRIX,)),
-    Bug("the lower bits of an address are lost", "pointer", WGMMA_POINTERS_PAIR, "& 0x7fffffff", "& 0x7fffff00",
+    Bug("the lower bits of an address are lost", "pointer", WGMMA_POINTERS_ROWS, "& 0x7fffffff", "& 0x7fffff00",
         (NO_MATRIX, READS, VALUE, POISON)),
     Bug("a tensor map's matrix is B's for A", "pointer", WGMMA_POINTERS, "map_origin(A_array[", "map_origin(B_array[",
         (NO_MATRIX, READS, VALUE, POISON)),
     Bug("TMA brings the first B for every product", "pointer", WGMMA_POINTERS, "map_origin(B_array[matrix]",
         "map_origin(B_array[0]", (VALUE,)),
-    Bug("TMA brings A by a pointer for each tile", "pointer", WGMMA_POINTERS_PAIR, "map_origin(A_array[matrix]",
+    Bug("TMA brings A by a pointer for each tile", "pointer", WGMMA_POINTERS_ROWS, "map_origin(A_array[matrix]",
         "map_origin(A_array[number]", (PAST_POINTERS, VALUE, POISON)),
     Bug("TMA stores every product in the first C", "pointer", WGMMA_POINTERS, "map_origin(C_array[matrix])",
         "map_origin(C_array[0])", (RACE_C, POISON, VALUE)),
-    Bug("A's origin for B's", "pointer", WGMMA_POINTERS_PAIR, "origin_b.near, origin_b.far",
+    Bug("a box behind a matrix's last row", "pointer", WGMMA_POINTERS, "k, tile.m,", "k, tile.m + s.M,",
+        (NOTHING_INSIDE,)),
+    Bug("a box beside a matrix's last column", "pointer", WGMMA_POINTERS_ROWS, "tile.n,", "tile.n + s.N,",
+        (NOTHING_INSIDE,)),
+    Bug("A's origin for B's", "pointer", WGMMA_POINTERS_ROWS, "origin_b.near, origin_b.far",
         "origin_a.near, origin_a.far", (NO_MATRIX, READS, VALUE, POISON)),
-    Bug("rows go to the next product's C", "pointer", WGMMA_POINTERS_PAIR, "C_array[matrix]", "C_array[matrix + 1]",
+    Bug("rows go to the next product's C", "pointer", WGMMA_POINTERS_ROWS, "C_array[matrix]", "C_array[matrix + 1]",
         (PAST_POINTERS, POISON, VALUE, RACE_C)),
 )  # fmt: skip

@@ -208,13 +208,13 @@ WGMMA_PIECES = Subject(
     "wgmma f32 rc, pieces of bf16", replace(_typed("f32_bf16x6", "rc"), ld_align=4), (("BN", 32), ("STAGES", 2)), WGMMA
 )
 WGMMA_POINTERS = Subject(
-    "wgmma bf16 rc, pointers", replace(_typed("bf16", "rc"), n=72, batch=None, pointers=True, ld_align=8),
+    "wgmma bf16 rc, pointers", replace(_typed("bf16", "rc"), m=100, n=72, batch=None, pointers=True, ld_align=8),
     (("STAGES", 2),), WGMMA,
 )  # fmt: skip
-WGMMA_POINTERS_PAIR = Subject(
-    "wgmma f16 cr, pointers, clusters, C by rows",
+WGMMA_POINTERS_ROWS = Subject(
+    "wgmma f16 cr, pointers, C by rows",
     Problem(100, 51, 72, batch=4, pointers=True, ldb=56, types=Types.parse("f16"), layout=Layout("c", "r"), lda=104),
-    (("CLUSTER", 2), ("STAGES", 2)), WGMMA,
+    (("STAGES", 2),), WGMMA,
 )  # fmt: skip
 WGMMA_SPLIT = Subject(
     "wgmma bf16 to f32, two consumers, split", replace(_typed("bf16,bf16,f32", "rc"), ld_align=8),

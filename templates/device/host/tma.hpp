@@ -63,6 +63,13 @@ struct Box {
         }
   }
 
+  // Whether nothing of it lies in the tensor.
+  bool outside() const {
+    for (unsigned dimension = 0; dimension < map.rank; ++dimension)
+      if (start[dimension] >= int64_t(map.sizes[dimension]) || start[dimension] + int64_t(map.box[dimension]) <= 0) return true;
+    return false;
+  }
+
   void load() const {
     each_chunk([this](unsigned char* to, const unsigned char* from, unsigned bytes) {
       if (from == nullptr) std::memset(to, 0, bytes);

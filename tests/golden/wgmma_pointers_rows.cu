@@ -1,4 +1,4 @@
-// gemm_f16_rc_pB_Mx513x1000_sm90_1a24e1f1
+// gemm_f16_rc_pB_Mx513x1000_sm90_a452508c
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -11,16 +11,15 @@
 // Block   128 x 128 of C by 384 threads, in k tiles of 64, 149504 bytes of shared memory
 // Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
 //         2 consumers of 4 warps each: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
-// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) * batch * 2 blocks of 384 threads, 149504 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 128) * batch blocks of 384 threads, 149504 bytes of dynamic shared memory
 // Expects A_array, B_array and C_array of batch device pointers each,
 //         each of them divisible by 16; those to A and B may repeat and overlap,
 //         no matrix of C overlapping another matrix of A, B or C
-// Config  gemm_f16_rc_pB_Mx513x1000_wgmma_128x128x64_c2_k2x0_s4_f1_g8_p1
-// Made by gemmgen generate '?x513x1000' --dtype f16 --layout rc --batch '?' --pointers --arch sm_90 --family wgmma --set BN=128 --set CLUSTER=2
+// Config  gemm_f16_rc_pB_Mx513x1000_wgmma_128x128x64_c2_k1x0_s4_f1_g8_p1
+// Made by gemmgen generate '?x513x1000' --dtype f16 --layout rc --batch '?' --pointers --arch sm_90 --family wgmma --set BN=128
 
 namespace {
 
@@ -68,7 +67,6 @@ constexpr int BM = 128;       // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
 constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
@@ -79,10 +77,6 @@ constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
-
-// Clusters
-constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
 
 // Shared memory
 constexpr int LINE_A = 64;       // elements of a line of A
@@ -131,7 +125,7 @@ struct Shared {
     alignas(1024) F16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(16) F16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
+    unsigned long long empty[STAGES];  // all consumers have done with them
 };
 static_assert(sizeof(Shared) == 149504, "the launch asks for as much shared memory");
 
@@ -158,18 +152,18 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
+// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
 // that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 {
-    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = cluster / (GROUP * columns);
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = block / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = cluster % (GROUP * columns);
-    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
+    const int within = block % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
 }
 
 // Where a matrix begins, as coordinates of a tensor map of all memory: a chunk of 16 bytes, and past 2^31 of them the
@@ -203,7 +197,11 @@ __device__ __forceinline__ void fence_mbarrier_init()
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Arrive, after the phase has been told to expect so many bytes more.
+// Arrive; and arrive, after the phase has been told to expect so many bytes more.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
@@ -217,31 +215,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
-}
-
-// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited.
-// What this thread has read before may be written by who has waited for that; what it has written is not to be read
-// for that.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
-{
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
-                 ::"r"(shared_address(barrier)), "r"(rank) : "memory");
-}
-
-// Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what
-// they do after.
-__device__ __forceinline__ void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
 // This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
@@ -258,18 +231,6 @@ __device__ __forceinline__ void tma_load_4d(void* to, const TensorMap* map, unsi
                  "[%0], [%1, {%3, %4, %5, %6}], [%2];"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1), "r"(c2),
                  "r"(c3) : "memory");
-}
-
-// tma_load_4d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
-// here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
-__device__ __forceinline__ void tma_load_multicast_4d(void* to, const TensorMap* map, unsigned long long* barrier,
-                                                       int c0, int c1, int c2, int c3, unsigned short blocks)
-{
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, {%4, %5, %6, %7}], [%2], %3;"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(c0), "r"(c1),
-                     "r"(c2), "r"(c3)
-                 : "memory");
 }
 
 // A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
@@ -338,12 +299,10 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end
-// together, so that a thread for each block may tell.
+// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
-    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
-    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -423,8 +382,8 @@ __device__ __forceinline__ void store_rows(F16* c, Shape s, int rows, int column
 
 }  // namespace
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_pB_Mx513x1000_sm90_1a24e1f1(
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f16_rc_pB_Mx513x1000_sm90_a452508c(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const F16* const* __restrict__ A_array, const F16* const* __restrict__ B_array, F16* const* __restrict__ C_array,
     int M, int batch, float alpha, float beta)
@@ -433,34 +392,31 @@ gemm_f16_rc_pB_Mx513x1000_sm90_1a24e1f1(
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
         fence_mbarrier_init();
     }
-    cluster_sync();  // other blocks arrive at these barriers, too
+    __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{M, batch};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
-    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
-        for (int number = blockIdx.x / CLUSTER; number < tiles * batch; number += gridDim.x / CLUSTER) {
-            const TileOrigin tile = tile_of_block(s, number % tiles, rank);
+        for (int number = blockIdx.x; number < tiles * batch; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number % tiles);
             const int matrix = number / tiles;
             const MapOrigin origin_a = map_origin(A_array[matrix]), origin_b = map_origin(B_array[matrix]);
-            const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
                 unsigned long long* const full = &shared.full[ring.stage];
-                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));  // B's from all blocks
+                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
                 tma_load_4d(shared.a[ring.stage], &map_a, full, k, tile.m, origin_a.near, origin_a.far);
-                tma_load_multicast_4d(shared.b[ring.stage] + part * LINE_B, &map_b, full, k, tile.n + part,
-                                      origin_b.near, origin_b.far, (1 << CLUSTER) - 1);
+                tma_load_4d(shared.b[ring.stage], &map_b, full, k, tile.n, origin_b.near, origin_b.far);
             }
         }
         return;
@@ -469,8 +425,8 @@ gemm_f16_rc_pB_Mx513x1000_sm90_1a24e1f1(
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const ThreadOrigin thread = thread_origin();
-    for (int number = blockIdx.x / CLUSTER; number < tiles * batch; number += gridDim.x / CLUSTER) {
-        const TileOrigin tile = tile_of_block(s, number % tiles, rank);
+    for (int number = blockIdx.x; number < tiles * batch; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number % tiles);
         const int matrix = number / tiles;
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
@@ -509,5 +465,4 @@ gemm_f16_rc_pB_Mx513x1000_sm90_1a24e1f1(
             }
         }
     }
-    cluster_sync();  // no block exits while another may arrive at its barriers
 }
