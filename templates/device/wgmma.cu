@@ -1,6 +1,7 @@
 //% from "device/mma.cu" import listed, bound
-/*# The asynchronous products of a warpgroup (sm_90a), a device function for each of `instructions` (problem/wgmma.py). #*/
-//% macro wgmma(instructions)
+/*# The asynchronous products of a warpgroup (sm_90a), a device function for each of `instructions` (problem/wgmma.py).
+    `always`: it adds to sums whenever it is called, and the caller does not say so. #*/
+//% macro wgmma(instructions, always=false)
 #ifdef __CUDACC__
 // The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
 // 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes
@@ -32,12 +33,12 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 // ${ "Four" if registers >= 4 else "Two" } of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) /*% for i in range([registers, 4] | min) %*/"+${ letter }"(d[r${ " + %d" | format(i) if i }])${ ", " if not loop.last }/*% endfor %*/
 
-// d = a * b, plus d where it is to `accumulate`; 64 x ${ one.n } x ${ one.k }, by a warpgroup. Lane 4 g + t of warp w holds rows
+// ${ "d += a * b" if always else "d = a * b, plus d where it is to `accumulate`" }; 64 x ${ one.n } x ${ one.k }, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c]${ " (of two a register)" if one.c_shared > 1 } is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ registers }], ${ "const unsigned (&a)[4]" if one.registers else "unsigned long long a" }, unsigned long long b, bool accumulate)
+__device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ registers }], ${ "const unsigned (&a)[4]" if one.registers else "unsigned long long a" }, unsigned long long b${ ", bool accumulate" if not always })
 {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %${ first_b + 1 }, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, ${ "1" if always else "%%%d" | format(first_b + 1) }, 0;\n"
         "${ one.ptx } "
 //% for first in range(0, registers, 16)
         "${ "{" if loop.first }${ listed(first, [first + 16, registers] | min) }${ "}, " if loop.last else ", " }"
@@ -46,7 +47,7 @@ __device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ regist
 //% for first in range(0, registers, 40)
         ${ ":" if loop.first else " " } ${ sums(first, [first + 40, registers] | min) }${ "," if not loop.last }
 //% endfor
-        : ${ bound("r", "a", 4) if one.registers else '"l"(a)' }, "l"(b), "r"(static_cast<int>(accumulate)));
+        : ${ bound("r", "a", 4) if one.registers else '"l"(a)' }, "l"(b)${ ', "r"(static_cast<int>(accumulate))' if not always });
 }
 #undef SUMS
 //% endfor

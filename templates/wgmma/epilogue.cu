@@ -19,39 +19,48 @@ __device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc
 }
 //% endmacro
 //% macro store_pieces(kernel, view)
+//% if view.mmas
 #pragma unroll
 for (int i = 0; i < ${ view.mmas }; ++i) {
-    #pragma unroll
-//% if view.swapped
-    for (int piece = 0; piece < ${ view.stored } / CM; ++piece) {
-        const int m = tile.m + ${ "rank * PART_M + " if view.split }piece * CM, n = tile.n + (consumer * MMAS_N + i) * 64;
+${ store_pieces_of_mma(kernel, view) | indent(4, true) | trim("\n") }
+}
 //% else
-    for (int piece = 0; piece < ${ view.stored } / CN; ++piece) {
-        const int m = tile.m + ${ "i" if view.pingpong else "(consumer * MMAS_M + i)" } * 64, n = tile.n + ${ "rank * PART_N + " if view.split }piece * CN;
+${ store_pieces_of_mma(kernel, view) | trim("\n") }
+//% endif
+//% endmacro
+//% macro store_pieces_of_mma(kernel, view)
+//% set one = "i" if view.pingpong else "(consumer * %s + i)" | format(view.mmas) if view.mmas else "consumer"
+//% set from = "" if view.pingpong and not view.mmas else " + %s * 64" | format(one)
+#pragma unroll
+//% if view.swapped
+for (int piece = 0; piece < ${ view.stored } / CM; ++piece) {
+    const int m = tile.m + ${ "rank * PART_M + " if view.split }piece * CM, n = tile.n${ from };
+//% else
+for (int piece = 0; piece < ${ view.stored } / CN; ++piece) {
+    const int m = tile.m${ from }, n = tile.n + ${ "rank * PART_N + " if view.split }piece * CN;
 //% endif
 //% if not view.direct
-        ${ T } sums[TM][TN];
-        sums_of_piece(${ view.kept }[i], piece, sums);
+    ${ T } sums[TM][TN];
+    sums_of_piece(${ view.kept }${ view.of_mma }, piece, sums);
 //% endif
 //% if view.gated
-        ${ T } sums2[TM][TN];
-        sums_of_piece(${ view.kept }[i], ${ view.stored } / CN + piece, sums2);
+    ${ T } sums2[TM][TN];
+    sums_of_piece(${ view.kept }${ view.of_mma }, ${ view.stored } / CN + piece, sums2);
 //% endif
 //% if view.staged
-${ take_stage(view) | indent(8, true) | trim("\n") }
+${ take_stage(view) | indent(4, true) | trim("\n") }
 //% endif
 //% if kernel.epilogue
-        const Epilogue e = ${ inputs(kernel, "m", "n", "matrix" if view.batched else "") };
+    const Epilogue e = ${ inputs(kernel, "m", "n", "matrix" if view.batched else "") };
 //% endif
 /*% for name in kernel.problem.epilogue.sums %*/
-${ sums_of_lines(kernel, view, name) | indent(8, true) | trim("\n") }
+${ sums_of_lines(kernel, view, name) | indent(4, true) | trim("\n") }
 /*% endfor %*/
 //% if view.staged
-${ store_staged(kernel, view) | indent(8, true) | trim("\n") }
+${ store_staged(kernel, view) | indent(4, true) | trim("\n") }
 //% else
-${ store_by_rows(kernel, view) | indent(8, true) | trim("\n") }
+${ store_by_rows(kernel, view) | indent(4, true) | trim("\n") }
 //% endif
-    }
 }
 //% endmacro
 /*# The sums of A's rows, or B's columns, in a piece. #*/

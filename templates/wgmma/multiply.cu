@@ -4,9 +4,9 @@
 //% if view.in_flight
 release_stage(shared, ring.stage);
 //%- elif view.cluster > 1
-if (peer < CLUSTER) mbarrier_arrive_cluster(&shared.empty[ring.stage], peer);  // the products' end is all threads'
+if (peer < CLUSTER) mbarrier_arrive_cluster(&shared.empty[ring.stage], peer);  // products end for all its warps at once
 //%- else
-if (leads) mbarrier_arrive(&shared.empty[ring.stage]);  // the products' end is all threads'
+if (leads) mbarrier_arrive(&shared.empty[ring.stage]);  // products end for all its warps at once
 //%- endif
 //%- endmacro
 //% macro multiply_k_tiles(view)

@@ -4,42 +4,50 @@
 //% macro staged_at(view)
 // Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a line,
 // by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.${ " Boxes of\n// CM lines lie one behind the other." if view.swapped }
+//% set line, column = ("(n / CN * CM + m)", "n % CN") if view.swapped else ("m", "n")
+//% if view.full_lines and not view.swapped
+__device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / ${ view.chunk }) ^ (m % 8)) * ${ view.chunk } + n % ${ view.chunk }; }
+//% else
 __device__ __forceinline__ int staged_at(int m, int n)
 {
-    constexpr int CHUNK = 16 / sizeof(${ TC }), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
-//% if view.swapped
-    return (n / CN * CM + m) * CN + ((n % CN / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
+//% if view.full_lines
+    return ${ line } * CN + ((${ column } / ${ view.chunk }) ^ (m % 8)) * ${ view.chunk } + n % ${ view.chunk };
 //% else
-    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
+    constexpr int CHUNK = 16 / sizeof(${ TC }), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    return ${ line } * CN + ((${ column } / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 //% endif
 }
+//% endif
 //% endmacro
 /*# A piece of C from sums in registers, in the order that device/wgmma.cu tells. #*/
-//% macro stage_row(view)
+//% macro stage_piece(view)
 //% set S = types.scalar.ctype
 struct alignas(2 * sizeof(${ TC })) PairOfC { ${ TC } at[2]; };  // two neighbouring elements
 
-// alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
-// apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
-__device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int i, const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ S } alpha, ${ S } beta)
+// alpha * acc + beta * C of a piece to where it is staged: this thread has pairs of neighbouring columns, eight apart, in two
+// rows, eight apart. beta = 0 overwrites C unread: what stood there may be NaN.
+__device__ __forceinline__ void stage_piece(${ TC }* c, const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ S } alpha, ${ S } beta)
 {
-    const int m = row + i * 8;
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     #pragma unroll
-    for (int j = 0; j < CN / 8; ++j) {
-        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
-        ${ S } value[2] = {${ scaled("acc[r]") }, ${ scaled("acc[r + 1]") }};
-        PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
-        if (beta != ${ types.scalar.arithmetic.zero }) {
-            const PairOfC old = to;
-            for (int v = 0; v < 2; ++v) value[v] = ${ types.scalar.arithmetic.fma }(beta, old.at[v], value[v]);
+    for (int i = 0; i < 2; ++i) {
+        #pragma unroll
+        for (int j = 0; j < CN / 8; ++j) {
+            const int m = warp * 16 + i * 8 + lane / 4, n = j * 8 + lane % 4 * 2, r = piece * CN / 2 + j * 4 + i * 2;
+            ${ S } value[2] = {${ scaled("acc[r]") }, ${ scaled("acc[r + 1]") }};
+            PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
+            if (beta != ${ types.scalar.arithmetic.zero }) {
+                const PairOfC old = to;
+                for (int v = 0; v < 2; ++v) value[v] = ${ types.scalar.arithmetic.fma }(beta, old.at[v], value[v]);
+            }
+            to = {${ narrowed("value[0]") }, ${ narrowed("value[1]") }};
         }
-        to = {${ narrowed("value[0]") }, ${ narrowed("value[1]") }};
     }
 }
 //% endmacro
 /*# Room for a piece in shared memory, and the old C in it. #*/
 //% macro take_stage(view)
-${ TC }* const c = shared.c[consumer][(i * ${ view.stored } / ${ "CM" if view.swapped else "CN" } + piece) % C_STAGES];
+${ TC }* const c = shared.c[consumer][${ "(i * %s / %s + piece)" | format(view.stored, "CM" if view.swapped else "CN") if view.mmas else "piece" } % C_STAGES];
 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
 named_barrier_sync(1 + consumer, 128);
 //% if view.loads_c
@@ -59,8 +67,7 @@ if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what st
 //% endmacro
 //% macro store_staged(kernel, view)
 //% if view.direct
-#pragma unroll
-for (int half = 0; half < 2; ++half) stage_row(c, row, column, half, ${ view.kept }[i], piece, alpha, beta);
+stage_piece(c, ${ view.kept }${ view.of_mma }, piece, alpha, beta);
 //% else
 store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if view.gated }${ sums_taken(kernel) }, ${ "e" if kernel.epilogue else "alpha, beta" });
 //% endif

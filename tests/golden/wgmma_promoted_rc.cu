@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_2b20e2b3
+// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_1825a969
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -62,13 +62,12 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 32;                      // k of an instruction
-constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Shared memory
-constexpr int LINE_A = 128;                                // elements of a line of A
-constexpr int LINE_B = 128;                                // elements of a line of B
-constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+constexpr int LINE_A = 128;                       // elements of a line of A
+constexpr int LINE_B = 128;                       // elements of a line of B
+constexpr int CN = 64;                            // columns of C that leave at once, of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
@@ -77,8 +76,9 @@ static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
-using Accumulators = float[MMAS_M][BN / 2];
+// This thread's share of the sums: 64 x BN, over the 128 threads of a warpgroup.
+using Accumulators = float[BN / 2];
+static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
@@ -239,7 +239,7 @@ __device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned l
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc = A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
+// acc = A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
@@ -247,57 +247,48 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
                                                                         8 * LINE_A * sizeof(E4M3));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(E4M3)>(shared.b[stage], 16, 8 * LINE_B * sizeof(E4M3));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP) {
-        #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16,
-                                  b + k * sizeof(E4M3) / 16, k > 0);
-    }
+    for (int k = 0; k < BK; k += K_STEP)
+        wgmma_m64n128k32_e4m3(acc, a + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
 }
 
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
 __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
 {
     #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
-        #pragma unroll
-        for (int r = 0; r < BN / 2; ++r) totals[i][r] += acc[i][r];
-    }
+    for (int r = 0; r < BN / 2; ++r) totals[r] += acc[r];
 }
 
 // Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
 // line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
-__device__ __forceinline__ int staged_at(int m, int n)
-{
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
-    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
-}
+__device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
 
 struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring elements
 
-// alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
-// apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
-__device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, const float (&acc)[BN / 2], int piece,
-                                          float alpha, float beta)
+// alpha * acc + beta * C of a piece to where it is staged: this thread has pairs of neighbouring columns, eight apart,
+// in two rows, eight apart. beta = 0 overwrites C unread: what stood there may be NaN.
+__device__ __forceinline__ void stage_piece(BF16* c, const float (&acc)[BN / 2], int piece, float alpha, float beta)
 {
-    const int m = row + i * 8;
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     #pragma unroll
-    for (int j = 0; j < CN / 8; ++j) {
-        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
-        float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
-        PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
-        if (beta != 0.0f) {
-            const PairOfC old = to;
-            for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
+    for (int i = 0; i < 2; ++i) {
+        #pragma unroll
+        for (int j = 0; j < CN / 8; ++j) {
+            const int m = warp * 16 + i * 8 + lane / 4, n = j * 8 + lane % 4 * 2, r = piece * CN / 2 + j * 4 + i * 2;
+            float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
+            PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
+            if (beta != 0.0f) {
+                const PairOfC old = to;
+                for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
+            }
+            to = {BF16(value[0]), BF16(value[1])};
         }
-        to = {BF16(value[0]), BF16(value[1])};
     }
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_2b20e2b3(
+gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_1825a969(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta)
 {
@@ -335,8 +326,6 @@ gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_2b20e2b3(
 
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that arrives for all, and stores
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
@@ -344,36 +333,32 @@ gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_2b20e2b3(
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            multiply_stage(shared, ring.stage, consumer * 64, acc);
             wgmma_commit();
             wgmma_wait<0>();
-            if (leads) mbarrier_arrive(&shared.empty[ring.stage]);  // the products' end is all threads'
+            if (leads) mbarrier_arrive(&shared.empty[ring.stage]);  // products end for all its warps at once
             promote(acc, totals);
         }
         #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i) {
-            #pragma unroll
-            for (int piece = 0; piece < BN / CN; ++piece) {
-                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
-                named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                    if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
-                    }
-                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                    c_parity ^= 1;
-                }
-                #pragma unroll
-                for (int half = 0; half < 2; ++half) stage_row(c, row, column, half, totals[i], piece, alpha, beta);
-                fence_proxy_async();
-                named_barrier_sync(1 + consumer, 128);
+        for (int piece = 0; piece < BN / CN; ++piece) {
+            const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
+            BF16* const c = shared.c[consumer][piece % C_STAGES];
+            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+            named_barrier_sync(1 + consumer, 128);
+            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                 if (leads) {
-                    tma_store_2d(&map_c, c, n, m);
-                    tma_store_commit();
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                 }
+                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                c_parity ^= 1;
+            }
+            stage_piece(c, totals, piece, alpha, beta);
+            fence_proxy_async();
+            named_barrier_sync(1 + consumer, 128);
+            if (leads) {
+                tma_store_2d(&map_c, c, n, m);
+                tma_store_commit();
             }
         }
     }

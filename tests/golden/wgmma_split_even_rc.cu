@@ -1,4 +1,4 @@
-// gemm_bf16_rc_64x4096x14336_sm90_2d3180df
+// gemm_bf16_rc_64x4096x14336_sm90_4cea08e2
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -58,17 +58,15 @@ constexpr int SPLIT = 2;      // split-K: blocks of a cluster that compute the s
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
-constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Split-K
 constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
 
 // Shared memory
-constexpr int LINE_A = 64;  // elements of a line of A
-constexpr int LINE_B = 64;  // elements of a line of B
-constexpr int CN = 32;      // columns of C that leave at once, of a consumer's 64 rows
-// a consumer's pieces in shared memory: 2 of an even number
-constexpr int C_STAGES = 1 + (MMAS_M * PART_N / CN % 2 == 0);
+constexpr int LINE_A = 64;                            // elements of a line of A
+constexpr int LINE_B = 64;                            // elements of a line of B
+constexpr int CN = 32;                                // columns of C that leave at once, of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (PART_N / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has 256 lines at most");
@@ -77,8 +75,9 @@ static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
-using Accumulators = float[MMAS_M][BN / 2];
+// This thread's share of the sums: 64 x BN, over the 128 threads of a warpgroup.
+using Accumulators = float[BN / 2];
+static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
@@ -250,24 +249,23 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d += a * b; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b,
-                                                     bool accumulate)
+__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b)
 {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
         "%32, %33, p, 1, 1, 0, 0; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
-        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+        : "l"(a), "l"(b));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
+// acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
@@ -275,14 +273,9 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
                                                                         8 * LINE_A * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP) {
-        #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n64k16_bf16(acc[i],
-                                 a + i * 64 * LINE_A * sizeof(BF16) / 16
-                                 + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16,
-                                 b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(BF16) / 16, true);
-    }
+    for (int k = 0; k < BK; k += K_STEP)
+        wgmma_m64n64k16_bf16(acc, a + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16,
+                             b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(BF16) / 16);
 }
 
 // Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
@@ -292,26 +285,22 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 }
 
 // This thread's share of the sums that its block stores.
-using Part = float[MMAS_M][PART_N / 2];
+using Part = float[PART_N / 2];
 
-// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all
-// consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ float* address_of_sums(Shared& shared, int i, int r)
+// Where this thread's sums r to r + 3 lie in shared memory, once the ring is done with. Those of all consumers'
+// threads lie side by side, so that a warp's access is 512 contiguous bytes.
+__device__ __forceinline__ float* address_of_sums(Shared& shared, int r)
 {
-    return reinterpret_cast<float*>(&shared)
-        + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
+    return reinterpret_cast<float*>(&shared) + (r / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
 // Leaves this thread's sums there, for all blocks of the cluster.
 __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared)
 {
     #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
-        #pragma unroll
-        for (int r = 0; r < BN / 2; r += 4) {
-            float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, i, r));
-            four = {sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
-        }
+    for (int r = 0; r < BN / 2; r += 4) {
+        float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, r));
+        four = {sums[r], sums[r + 1], sums[r + 2], sums[r + 3]};
     }
 }
 
@@ -319,16 +308,13 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
 __device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
 {
     #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
+    for (int r = 0; r < PART_N / 2; r += 4) {
         #pragma unroll
-        for (int r = 0; r < PART_N / 2; r += 4) {
+        for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
+            float sums[4];
+            load_shared_cluster(address_of_sums(shared, rank * (PART_N / 2) + r), peer, sums);
             #pragma unroll
-            for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
-                float sums[4];
-                load_shared_cluster(address_of_sums(shared, i, rank * (PART_N / 2) + r), peer, sums);
-                #pragma unroll
-                for (int j = 0; j < 4; ++j) part[i][r + j] += sums[j];
-            }
+            for (int j = 0; j < 4; ++j) part[r + j] += sums[j];
         }
     }
 }
@@ -343,29 +329,31 @@ __device__ __forceinline__ int staged_at(int m, int n)
 
 struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring elements
 
-// alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
-// apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
-__device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, const float (&acc)[PART_N / 2],
-                                          int piece, float alpha, float beta)
+// alpha * acc + beta * C of a piece to where it is staged: this thread has pairs of neighbouring columns, eight apart,
+// in two rows, eight apart. beta = 0 overwrites C unread: what stood there may be NaN.
+__device__ __forceinline__ void stage_piece(BF16* c, const float (&acc)[PART_N / 2], int piece, float alpha, float beta)
 {
-    const int m = row + i * 8;
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     #pragma unroll
-    for (int j = 0; j < CN / 8; ++j) {
-        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
-        float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
-        PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
-        if (beta != 0.0f) {
-            const PairOfC old = to;
-            for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
+    for (int i = 0; i < 2; ++i) {
+        #pragma unroll
+        for (int j = 0; j < CN / 8; ++j) {
+            const int m = warp * 16 + i * 8 + lane / 4, n = j * 8 + lane % 4 * 2, r = piece * CN / 2 + j * 4 + i * 2;
+            float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
+            PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
+            if (beta != 0.0f) {
+                const PairOfC old = to;
+                for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
+            }
+            to = {BF16(value[0]), BF16(value[1])};
         }
-        to = {BF16(value[0]), BF16(value[1])};
     }
 }
 
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_64x4096x14336_sm90_2d3180df(
+gemm_bf16_rc_64x4096x14336_sm90_4cea08e2(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta)
 {
@@ -406,8 +394,6 @@ gemm_bf16_rc_64x4096x14336_sm90_2d3180df(
 
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
     const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
     Accumulators acc = {};
@@ -416,7 +402,7 @@ gemm_bf16_rc_64x4096x14336_sm90_2d3180df(
     for (int k = begin; k < end; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+        multiply_stage(shared, ring.stage, consumer * 64, acc);
         wgmma_commit();
         wgmma_wait<1>();  // for the products of the k tile before
         if (k > begin) release_stage(shared, previous);
@@ -431,29 +417,25 @@ gemm_bf16_rc_64x4096x14336_sm90_2d3180df(
     add_up(shared, rank, part);
     cluster_arrive();  // none reads them any more once all have come
     #pragma unroll
-    for (int i = 0; i < MMAS_M; ++i) {
-        #pragma unroll
-        for (int piece = 0; piece < PART_N / CN; ++piece) {
-            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + rank * PART_N + piece * CN;
-            BF16* const c = shared.c[consumer][(i * PART_N / CN + piece) % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
-                }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
-            #pragma unroll
-            for (int half = 0; half < 2; ++half) stage_row(c, row, column, half, part[i], piece, alpha, beta);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
+    for (int piece = 0; piece < PART_N / CN; ++piece) {
+        const int m = tile.m + consumer * 64, n = tile.n + rank * PART_N + piece * CN;
+        BF16* const c = shared.c[consumer][piece % C_STAGES];
+        if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+        named_barrier_sync(1 + consumer, 128);
+        if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
             if (leads) {
-                tma_store_2d(&map_c, c, n, m);
-                tma_store_commit();
+                mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
             }
+            mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+            c_parity ^= 1;
+        }
+        stage_piece(c, part, piece, alpha, beta);
+        fence_proxy_async();
+        named_barrier_sync(1 + consumer, 128);
+        if (leads) {
+            tma_store_2d(&map_c, c, n, m);
+            tma_store_commit();
         }
     }
     cluster_wait();  // no block exits while another may read its sums

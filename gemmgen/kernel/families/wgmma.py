@@ -26,7 +26,7 @@ from typing import cast
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.families.base import Family, constants, launch_of, sizes_of, tile_grid
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
-from gemmgen.kernel.families.wgmma_constants import derived, donates, mmas, range_step, start_registers
+from gemmgen.kernel.families.wgmma_constants import derived, donates, mmas, range_step, single, start_registers
 from gemmgen.kernel.families.wgmma_operands import (
     LINE_BYTES,
     can_feed,
@@ -166,6 +166,8 @@ class WgmmaFamily(Family):
             names |= {"PIECES"}
         if one.SPLIT == 1:
             names |= {"SPLIT"}
+        if single(one):
+            names |= {mmas(one)}
         if one.CLUSTER == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
         if direct(plan):

@@ -37,7 +37,7 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
         *_parts(config),
         *_lines(a, elements),
         *_lines(b, elements),
-        *_results(piece_box(problem, config), feeds(config), staged(problem), problem.products, stored(config)),
+        *_results(piece_box(problem, config), feeds(config), staged(problem), problem.products, _across(config)),
     )
 
 
@@ -64,6 +64,12 @@ def _granted(registers: int) -> int:
 def mmas(config: WgmmaConfig) -> str:
     """The constant that says how many instructions have the 64 rows of each, in a consumer's tile."""
     return "MMAS_N" if swaps(config) else "MMAS_M"
+
+
+def single(config: WgmmaConfig) -> bool:
+    """Whether a consumer's tile is that of one instruction: then nothing counts them, nor numbers their sums."""
+    side, sharers = (config.BN if swaps(config) else config.BM), (1 if config.PINGPONG else config.CONSUMERS)
+    return side == M * sharers
 
 
 def sums_of_mma(problem: Problem, config: WgmmaConfig) -> str:
@@ -171,15 +177,20 @@ def _parts(config: WgmmaConfig) -> tuple[Derived, ...]:
     return (Derived(name, f"B{name[-1]} / SPLIT", f"{what} of the tile that a block stores", "Split-K"),)
 
 
+def _across(config: WgmmaConfig) -> str:
+    """Columns of all instructions in the tile that a consumer stores, or rows where C is transposed."""
+    return stored(config) if single(config) else f"{mmas(config)} * {stored(config)}"
+
+
 @cache
-def _results(box: tuple[int, int], feed: str, by_tma: bool, products: int, stored: str) -> tuple[Derived, ...]:
+def _results(box: tuple[int, int], feed: str, by_tma: bool, products: int, across: str) -> tuple[Derived, ...]:
     """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
     swapped, own = feed == "b", f"{M} * {'CM' if feed == 'b' else 'CN'}"
     staged = f"C_STAGES * CONSUMERS * {own} * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
     b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
     b = f"({b} + 1023) / 1024 * 1024" if by_tma else b  # C's pieces begin at a pattern of a swizzle
     total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
-    lines = _swapped_piece(box, stored) if swapped else _piece(box, 2 if feed else 1, stored)
+    lines = _swapped_piece(box, across) if swapped else _piece(box, 2 if feed else 1, across)
     return (
         *(Derived(*line, group=STAGED if line[0] in OF_PIECES else SUMS) for line in (*lines, VC)),
         Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),
@@ -190,11 +201,11 @@ Line = tuple[str, str, str]
 VC: Line = ("VC", "2", "elements of an access to C")
 
 
-def _piece(box: tuple[int, int], neighbours: int, stored: str) -> tuple[Line, ...]:
+def _piece(box: tuple[int, int], neighbours: int, across: str) -> tuple[Line, ...]:
     columns, rows = box
     return (
         ("CN", str(columns), f"columns of C that leave at once, of a consumer's {rows} rows"),
-        _stages(f"MMAS_M * {stored} / CN"),
+        _stages(f"{across} / CN"),
         ("PITCH_C", "CN + 8", "elements from one of a warp's rows in shared memory to the next"),
         ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
         ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
@@ -205,12 +216,12 @@ def _piece(box: tuple[int, int], neighbours: int, stored: str) -> tuple[Line, ..
     )
 
 
-def _swapped_piece(box: tuple[int, int], stored: str) -> tuple[Line, ...]:
+def _swapped_piece(box: tuple[int, int], across: str) -> tuple[Line, ...]:
     columns, rows = box
     return (
         ("CM", str(rows), f"rows of C that leave at once, of a consumer's {M} columns"),
         ("CN", str(columns), "columns of these in a line of shared memory"),
-        _stages(f"MMAS_N * {stored} / CM"),
+        _stages(f"{across} / CM"),
         ("TM", "CM / 4", "rows of C that a thread has sums of, of a piece"),
         ("TN", "2", "columns of C that a thread has sums of, of each instruction"),
         ("FM", "2", "neighbouring rows among them"),

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import cast
 
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
-from gemmgen.kernel.families.wgmma_constants import alternates, donates, even, mmas, stored, sums_of_mma
+from gemmgen.kernel.families.wgmma_constants import alternates, donates, even, mmas, single, stored, sums_of_mma
 from gemmgen.kernel.families.wgmma_loops import Loops, loops_of
 from gemmgen.kernel.families.wgmma_operands import Operand, mapped, operands, row_access, staged, swaps
 from gemmgen.kernel.families.wgmma_stage import Copy, Tile, copies_of, tile_of
 from gemmgen.kernel.plan import Plan
+from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.pieces import Pieces
 from gemmgen.problem.types import Compute
 from gemmgen.problem.wgmma import Wgmma
@@ -32,6 +33,8 @@ class WgmmaView:
     staged       TMA stores C from shared memory, else warps do
     loads_c      and brings what stood there before
     direct       C is alpha * acc + beta * C, and no tile ends beyond it: sums go to shared memory as they are
+    chunk        elements of 16 bytes of C, and
+    chunks       how many of these a line has in shared memory
     row_access   elements of C that a lane of these stores at once
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"; "" of a block alone
@@ -45,7 +48,7 @@ class WgmmaView:
     in_flight    a k tile's products may be under way while the next one is awaited
     alternates   its k tiles have two sets of sums by turns: one's products are under way while the other is promoted
     odd          their number may be odd
-    mmas         instructions of a consumer across its tile, as the kernel calls their number
+    mmas         instructions of a consumer across its tile, as the kernel calls their number; "" for one
     sums         registers of a thread for the sums of an instruction, as the kernel computes them
     batched      tensor maps have a third dimension
     pointers     and a fourth: of all memory, for matrices that lie where pointers say
@@ -67,6 +70,8 @@ class WgmmaView:
     staged: bool
     loads_c: bool
     direct: bool
+    chunk: int
+    chunks: int
     row_access: int
     cluster: int
     along: str
@@ -96,6 +101,21 @@ class WgmmaView:
     def c_rank(self) -> int:
         """Dimensions of C's tensor map."""
         return 4 if self.pointers else 3 if self.batched else 2
+
+    @property
+    def of_mma(self) -> str:
+        """Behind sums: those of instruction i."""
+        return "[i]" if self.mmas else ""
+
+    @property
+    def lines_of_mmas(self) -> str:
+        """Rows of a consumer's tile, or columns where C is transposed: 64 of each instruction."""
+        return f"{self.mmas} * 64" if self.mmas else "64"
+
+    @property
+    def full_lines(self) -> bool:
+        """Whether a line of C in shared memory has as many chunks as TMA permutes: a line's number says how."""
+        return self.chunks == PATTERN_LINES
 
     @property
     def box_rank(self) -> int:
@@ -182,6 +202,8 @@ def view_of(plan: Plan) -> WgmmaView:
         staged=staged(problem),
         loads_c=staged(problem) and problem.epilogue.reads_c,
         direct=direct(plan),
+        chunk=UNIT // problem.types.c.size,
+        chunks=plan.constants["CN"] * problem.types.c.size // UNIT,
         row_access=row_access(problem),
         cluster=one.CLUSTER,
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
@@ -195,7 +217,7 @@ def view_of(plan: Plan) -> WgmmaView:
         in_flight=bool(one.IN_FLIGHT),
         alternates=alternates(problem, one),
         odd=problem.k is None or any(-(-(end - k) // one.BK) % 2 for k, end in plan.sums.ranges(problem.k)),
-        mmas=mmas(one),
+        mmas="" if single(one) else mmas(one),
         sums=sums_of_mma(problem, one),
         batched=problem.batched,
         pointers=problem.pointers,

@@ -169,7 +169,7 @@ WGMMA_PROMOTED = Subject(
 )  # fmt: skip
 WGMMA_PINGPONG = Subject(
     "wgmma bf16 rc, consumers in turns", replace(_typed("bf16", "rc"), n=72, ld_align=8),
-    (("CONSUMERS", 2), ("STAGES", 3), ("PINGPONG", 1)), WGMMA,
+    (("BM", 128), ("CONSUMERS", 2), ("STAGES", 3), ("PINGPONG", 1)), WGMMA,
 )  # fmt: skip
 WGMMA_TWO_SUMS = Subject(
     "wgmma e4m3 rc, promoted beside products",

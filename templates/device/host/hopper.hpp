@@ -173,7 +173,7 @@ unsigned long long make_descriptor(const void* shared, int leading, int stride, 
 
 #define GEMMGEN_WGMMA_AS(name, a_parameter, fragment, descriptor, n, k, a, b, c, products, fraction, kept, trans_a, trans_b, \
                          c_type, c_registers)                                                                              \
-  inline void name(c_type(&d)[c_registers], a_parameter, unsigned long long b_descriptor, bool accumulate,                 \
+  inline void name(c_type(&d)[c_registers], a_parameter, unsigned long long b_descriptor, bool accumulate = true,          \
                    int line = __builtin_LINE()) {                                                                          \
     using gemmgen::Element;                                                                                                \
     static constexpr gemmgen::WgmmaInstruction INSTRUCTION = {                                                             \
