@@ -17,6 +17,7 @@ BRANCH = re.compile(r" *(?:for|if|while) \(")
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 OPERATOR = re.compile(r" (?:\+|\?|:|\|\||&&|\|) ")
 OPEN, CLOSE = "([{", ")]}"
+FUNCTION = re.compile(r"\)\n *\{\n")  # where the body of one begins
 
 
 def fitted(text: str, width: int = WIDTH) -> str:
@@ -41,6 +42,11 @@ def fitted(text: str, width: int = WIDTH) -> str:
             else:
                 lines += broken[::-1]
     return "\n".join(made)
+
+
+def opened(text: str) -> str:
+    """`text` with bodies of functions opened at the end of their signatures, as those of loops are."""
+    return FUNCTION.sub(") {\n", text)
 
 
 def _broken_comment(line: str, width: int) -> tuple[str, str]:

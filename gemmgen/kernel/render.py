@@ -18,7 +18,7 @@ from gemmgen.kernel.config import Config, Constraint, Derived
 from gemmgen.kernel.epilogue_text import EpilogueText, epilogue_text
 from gemmgen.kernel.families import DEFAULT_FAMILY, family_named
 from gemmgen.kernel.families.base import Family
-from gemmgen.kernel.line_width import WIDTH, fitted
+from gemmgen.kernel.line_width import WIDTH, fitted, opened
 from gemmgen.kernel.naming import DIGITS, full_name, short_name
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
@@ -381,6 +381,7 @@ def environment(types: Types, arch: str = DEFAULT_ARCH) -> jinja2.Environment:
         "autoescape": False,
     }
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), bytecode_cache=CompiledTemplates(), **options)
+    made.filters["opened"] = opened
     sums = types.accumulator
     made.globals.update(T=sums.ctype, size=sums.size, fma=sums.arithmetic.fma, zero=sums.arithmetic.zero, types=types)
     named = (*types.operands, types.scalar)

@@ -73,13 +73,13 @@ __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.
 
 //% macro coordinates(rank, ctype)
 //% for i in range(rank)
-${ ctype }c${ i }${ ", " if not loop.last }
+${ ctype }${ "xyzw"[i] }${ ", " if not loop.last }
 //%- endfor
 //%- endmacro
 
 //% macro bound_coordinates(rank)
 //% for i in range(rank)
-"r"(c${ i })${ ", " if not loop.last }
+"r"(${ "xyzw"[i] })${ ", " if not loop.last }
 //%- endfor
 //%- endmacro
 

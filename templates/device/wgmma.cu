@@ -44,8 +44,8 @@ __device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ regist
         "${ "{" if loop.first }${ listed(first, [first + 16, registers] | min) }${ "}, " if loop.last else ", " }"
 //% endfor
         "${ "{" if one.registers }${ listed(registers, first_b) }${ "}" if one.registers }, %${ first_b }, p${ ", " if one.immediates }${ one.immediates | join(", ") }; }"
-//% for first in range(0, registers, 40)
-        ${ ":" if loop.first else " " } ${ sums(first, [first + 40, registers] | min) }${ "," if not loop.last }
+//% for first in range(0, registers, 44)
+        ${ ":" if loop.first else " " } ${ sums(first, [first + 44, registers] | min) }${ "," if not loop.last }
 //% endfor
         : ${ bound("r", "a", 4) if one.registers else '"l"(a)' }, "l"(b)${ ', "r"(static_cast<int>(accumulate))' if not always });
 }

@@ -23,6 +23,7 @@
 //% from "epilogue/tree.cu" import store_c as store_tree
 //% set store_c = store_tree if kernel.epilogue else store_linear
 //% set e = kernel.problem.epilogue
+//% filter opened
 ${ header(kernel) }
 namespace {
 
@@ -105,3 +106,4 @@ ${ consume(kernel, view) | indent(4, true) | trim("\n") }
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 //% endif
 }
+//% endfilter

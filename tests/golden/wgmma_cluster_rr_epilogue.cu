@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_c1ddfaa6
+// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_431d573c
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    beta = 0 never reads C; alpha = 0 reads A and B
@@ -23,8 +23,7 @@ namespace {
 
 #ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value)
-{
+__device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
@@ -98,14 +97,12 @@ struct alignas(sizeof(E) * N) Vec {
 };
 
 template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from)
-{
+__device__ __forceinline__ Vec<E, N> load(const E* from) {
     return *reinterpret_cast<const Vec<E, N>*>(from);
 }
 
 template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
-{
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
@@ -129,8 +126,7 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance()
-    {
+    __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
@@ -141,8 +137,7 @@ struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin()
-{
+__device__ __forceinline__ ThreadOrigin thread_origin() {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -151,8 +146,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 // that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
-{
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank) {
     const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = cluster / (GROUP * columns);
     const int first = group * GROUP;
@@ -163,34 +157,29 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int ra
 
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared)
-{
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
 // told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
 // too; a barrier of the block comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
-{
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init()
-{
+__device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 // Arrive, after the phase has been told to expect so many bytes more.
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
-{
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
 // it, of parity 1, counts as complete.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
-{
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -199,16 +188,14 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 // Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited.
 // What this thread has read before may be written by who has waited for that; what it has written is not to be read
 // for that.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
-{
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank) {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
                  ::"r"(shared_address(barrier)), "r"(rank) : "memory");
 }
 
 // Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
+__device__ __forceinline__ unsigned cluster_rank() {
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
@@ -216,8 +203,7 @@ __device__ __forceinline__ unsigned cluster_rank()
 
 // Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what
 // they do after.
-__device__ __forceinline__ void cluster_sync()
-{
+__device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
@@ -228,37 +214,33 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
 // at `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
-{
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int c0, int c1)
-{
+__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
-                 ::"l"(map), "r"(shared_address(from)), "r"(c0), "r"(c1) : "memory");
+                 ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y) : "memory");
 }
 
 // Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
 // shared memory, which may then be written again.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void tma_store_wait_read()
-{
+__device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
 // tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
 // here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
 __device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap* map, unsigned long long* barrier,
-                                                       int c0, int c1, unsigned short blocks)
-{
+                                                       int x, int y, unsigned short blocks) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
                  "[%0], [%1, {%4, %5}], [%2], %3;"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(c0), "r"(c1)
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(x), "r"(y)
                  : "memory");
 }
 
@@ -267,8 +249,7 @@ __device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap*
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
-__device__ __forceinline__ void named_barrier_sync(int number, int threads)
-{
+__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
@@ -285,8 +266,7 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
 // swizzled it has no use for `leading`.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
-{
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -305,8 +285,7 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 // d += a * b; 64 x 192 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
 __device__ __forceinline__ void wgmma_m64n192k16_bf16_trans_b(float (&d)[96], unsigned long long a,
-                                                              unsigned long long b)
-{
+                                                              unsigned long long b) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 "
@@ -317,9 +296,9 @@ __device__ __forceinline__ void wgmma_m64n192k16_bf16_trans_b(float (&d)[96], un
         "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
         "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
         "%96, %97, p, 1, 1, 0, 1; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
-          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76),
-          SUMS(80), SUMS(84), SUMS(88), SUMS(92)
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
+          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76), SUMS(80), SUMS(84),
+          SUMS(88), SUMS(92)
         : "l"(a), "l"(b));
 }
 #undef SUMS
@@ -327,8 +306,7 @@ __device__ __forceinline__ void wgmma_m64n192k16_bf16_trans_b(float (&d)[96], un
 
 // acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
-{
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
                                                                         8 * LINE_A * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16),
@@ -340,15 +318,13 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 
 // Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end
 // together, so that a thread for each block may tell.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
+__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
     if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
-{
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN]) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -363,8 +339,7 @@ __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8
 
 #ifdef __CUDACC__
 // 2^x, off by 2^-22 of it at most.
-__device__ __forceinline__ float exp2_approx(float x)
-{
+__device__ __forceinline__ float exp2_approx(float x) {
     float value;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
     return value;
@@ -373,8 +348,7 @@ __device__ __forceinline__ float exp2_approx(float x)
 
 // x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at
 // most.
-__device__ __forceinline__ float gelu(float x)
-{
+__device__ __forceinline__ float gelu(float x) {
     const float t = fminf(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
     float p = -2.8349123e-06f;  // log2(Phi(-t)), fitted where Phi(-t) counts beside 1
     p = fmaf(p, t, 3.9377686e-05f);
@@ -398,8 +372,7 @@ struct Epilogue {
 
 // C's new element in column n; c is the old one, or 0 where beta = 0:
 // gelu(alpha * acc + beta * C + bias_n)
-__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c)
-{
+__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c) {
     const float bias_n = e.bias_n[n];
     const float x = fmaf(e.beta, c, e.alpha * acc) + bias_n;
     return gelu(x);
@@ -407,8 +380,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
 
 // The first `valid` of N new elements from column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int n, Vec<float, N> value, int valid)
-{
+__device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int n, Vec<float, N> value, int valid) {
     if (valid >= N) {
         Vec<BF16, N> old = {};
         if (e.beta != 0.0f) old = load<N>(to);
@@ -426,8 +398,7 @@ __device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int n, V
 
 // The i-th of this thread's TM rows of C, for those elements that exist.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], const Epilogue& e)
-{
+                                          const float (&sums)[TN], const Epilogue& e) {
     const int m = thread.m + i / FM * STEP_M + i % FM;
     if (m >= rows) return;
     #pragma unroll
@@ -442,8 +413,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int col
 
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], const Epilogue& e)
-{
+                                        const float (&sums)[TM][TN], const Epilogue& e) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], e);
 }
@@ -451,10 +421,9 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_c1ddfaa6(
+gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_431d573c(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int M, float alpha, float beta)
-{
+    const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {

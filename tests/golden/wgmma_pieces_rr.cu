@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_f03c0204
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -23,9 +23,9 @@
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 3 * M * 1000 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_f03c0204_prepare_a_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50_prepare_a_kernel writes before,
 //         prepared_b: batch * 3 * 1000 * 512 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_f03c0204_prepare_b_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -34,8 +34,7 @@ namespace {
 
 #ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value)
-{
+__device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
@@ -121,14 +120,12 @@ struct alignas(4 * N) Vec {
 };
 
 template <int N>
-__device__ __forceinline__ Vec<N> load(const float* from)
-{
+__device__ __forceinline__ Vec<N> load(const float* from) {
     return *reinterpret_cast<const Vec<N>*>(from);
 }
 
 template <int N>
-__device__ __forceinline__ void store(float* to, const Vec<N>& value)
-{
+__device__ __forceinline__ void store(float* to, const Vec<N>& value) {
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
@@ -151,8 +148,7 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance()
-    {
+    __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
@@ -163,8 +159,7 @@ struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin()
-{
+__device__ __forceinline__ ThreadOrigin thread_origin() {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -173,8 +168,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 // that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank)
-{
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank) {
     const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = cluster / (GROUP * columns);
     const int first = group * GROUP;
@@ -185,34 +179,29 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int ra
 
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared)
-{
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
 // told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
 // too; a barrier of the block comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
-{
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init()
-{
+__device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 // Arrive, after the phase has been told to expect so many bytes more.
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
-{
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
 // it, of parity 1, counts as complete.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
-{
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -221,16 +210,14 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 // Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited.
 // What this thread has read before may be written by who has waited for that; what it has written is not to be read
 // for that.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
-{
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank) {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
                  ::"r"(shared_address(barrier)), "r"(rank) : "memory");
 }
 
 // Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
+__device__ __forceinline__ unsigned cluster_rank() {
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
@@ -238,8 +225,7 @@ __device__ __forceinline__ unsigned cluster_rank()
 
 // Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what
 // they do after.
-__device__ __forceinline__ void cluster_sync()
-{
+__device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
@@ -250,24 +236,20 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
 // at `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1,
-                                            int c2)
-{
+__device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y,
+                                            int z) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5}], [%2];"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1),
-                 "r"(c2) : "memory");
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z) : "memory");
 }
 
 // tma_load_3d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
 // here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
 __device__ __forceinline__ void tma_load_multicast_3d(void* to, const TensorMap* map, unsigned long long* barrier,
-                                                       int c0, int c1, int c2, unsigned short blocks)
-{
+                                                       int x, int y, int z, unsigned short blocks) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
                  "[%0], [%1, {%4, %5, %6}], [%2], %3;"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(c0), "r"(c1),
-                     "r"(c2)
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(x), "r"(y), "r"(z)
                  : "memory");
 }
 
@@ -284,8 +266,7 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
 // swizzled it has no use for `leading`.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
-{
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -304,8 +285,7 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 // d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
 __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a,
-                                                              unsigned long long b, bool accumulate)
-{
+                                                              unsigned long long b, bool accumulate) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
@@ -314,8 +294,8 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], un
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
         "%64, %65, p, 1, 1, 0, 1; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
-          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
+          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
@@ -329,8 +309,7 @@ struct Pieces {
 // The first piece of what is not 0 is not 0 either, so that Inf times it is Inf: of a smaller number it is the smallest
 // BF16, and the next piece takes that back. Inf and NaN are in the last piece, which meets the other operand's first
 // alone.
-__device__ __forceinline__ Pieces split(float x)
-{
+__device__ __forceinline__ Pieces split(float x) {
     // of BF16
     const float largest = __uint_as_float(0x7f7f0000u), smallest = copysignf(__uint_as_float(0x00010000u), x);
     if (!isfinite(x)) return {BF16(smallest), BF16(0.0f), BF16(x)};
@@ -346,16 +325,15 @@ struct Pair {
     int a, b;
 };
 
-__device__ __forceinline__ Pair pair_of(int number)
-{
+__device__ __forceinline__ Pair pair_of(int number) {
     constexpr Pair pairs[PAIRS] = {{1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}, {0, 0}};
     return pairs[number];
 }
 
 // acc = A * B for a stage's k tiles and the 64 rows of A from `first` on, or += where it `adds`. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, bool adds, Accumulators& acc)
-{
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, bool adds,
+                                               Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
                                                                         8 * LINE_A * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16),
@@ -367,15 +345,13 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 }
 
 // Adds the sums of an interval to those of all before, in f32: tensor cores do not round what they add, they cut it.
-__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
-{
+__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals) {
     #pragma unroll
     for (int r = 0; r < BN / 2; ++r) totals[r] += acc[r];
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
-{
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN]) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -386,15 +362,13 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 
 // Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements
 // further apart than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
-__device__ __forceinline__ int staged_at(int m, int n)
-{
+__device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
 
 // N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
-{
+__device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta) {
     if (beta != 0.0f) {
         const Vec<N> old = load<N>(to);
         #pragma unroll
@@ -405,8 +379,7 @@ __device__ __forceinline__ void store_results(float* to, Vec<N> value, float bet
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows.
 __device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], float alpha, float beta)
-{
+                                          const float (&sums)[TN], float alpha, float beta) {
     const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
@@ -420,8 +393,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thr
 
 // Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them exist. The others
 // become zeros.
-__device__ __forceinline__ void load_rows(const float* c, Shape s, int rows, float* staged)
-{
+__device__ __forceinline__ void load_rows(const float* c, Shape s, int rows, float* staged) {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = m < rows ? CN : 0;
@@ -432,8 +404,7 @@ __device__ __forceinline__ void load_rows(const float* c, Shape s, int rows, flo
 
 // Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them exist. Neighbouring lanes
 // write neighbouring elements, for whole sectors of C's lines wherever these begin.
-__device__ __forceinline__ void store_rows(float* c, Shape s, int rows, const float* staged)
-{
+__device__ __forceinline__ void store_rows(float* c, Shape s, int rows, const float* staged) {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = m < rows ? CN : 0;
@@ -456,13 +427,12 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1000 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_f03c0204_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
     int batch,
-    long long stride_a)
-{
+    long long stride_a) {
     const int lines = M, length = 1000;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
@@ -493,11 +463,10 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_f03c0204_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_f03c0204_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
-    int batch)
-{
+    int batch) {
     const int lines = 1000, length = 512;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
@@ -530,10 +499,9 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_f03c0204_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_f03c0204(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, float* __restrict__ C, int M,
-    int batch, long long stride_a, long long stride_c, float alpha, float beta)
-{
+    int batch, long long stride_a, long long stride_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_7393446c
+// gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -14,8 +14,8 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 117760 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_7393446c_prepare_a_kernel writes before,
-//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_7393446c_prepare_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d_prepare_a_kernel writes before,
+//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
@@ -23,8 +23,7 @@
 namespace {
 
 // a * b + c, which wraps around at 32 bits.
-__device__ __forceinline__ int multiply_add(int a, int b, int c)
-{
+__device__ __forceinline__ int multiply_add(int a, int b, int c) {
     return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b) + static_cast<unsigned>(c));
 }
 
@@ -82,14 +81,12 @@ struct alignas(sizeof(E) * N) Vec {
 };
 
 template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from)
-{
+__device__ __forceinline__ Vec<E, N> load(const E* from) {
     return *reinterpret_cast<const Vec<E, N>*>(from);
 }
 
 template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
-{
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
@@ -112,8 +109,7 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance()
-    {
+    __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
@@ -124,8 +120,7 @@ struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin()
-{
+__device__ __forceinline__ ThreadOrigin thread_origin() {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -134,8 +129,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 // that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
-{
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block) {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = block / (GROUP * columns);
     const int first = group * GROUP;
@@ -146,38 +140,32 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared)
-{
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
 // told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
 // too; a barrier of the block comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
-{
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init()
-{
+__device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 // Arrive; and arrive, after the phase has been told to expect so many bytes more.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
-{
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
 // it, of parity 1, counts as complete.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
-{
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -190,11 +178,10 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
 // at `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
-{
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 
 // A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
@@ -210,8 +197,7 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
 // swizzled it has no use for `leading`.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
-{
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -229,8 +215,7 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 #define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])
 // d += a * b; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b)
-{
+__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "
@@ -245,8 +230,7 @@ __device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long l
 
 // acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
-{
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16,
                                                                                8 * LINE_A * sizeof(signed char));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16,
@@ -257,14 +241,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 }
 
 // Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
+__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN])
-{
+__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN]) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -275,15 +257,13 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
 
 // Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements
 // further apart than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
-__device__ __forceinline__ int staged_at(int m, int n)
-{
+__device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
 
 // N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(int* to, Vec<int, N> value, int beta)
-{
+__device__ __forceinline__ void store_results(int* to, Vec<int, N> value, int beta) {
     if (beta != 0) {
         const Vec<int, N> old = load<N>(to);
         #pragma unroll
@@ -297,8 +277,7 @@ __device__ __forceinline__ void store_results(int* to, Vec<int, N> value, int be
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows.
 __device__ __forceinline__ void store_row(int* tile, Shape s, ThreadOrigin thread, int i,
-                                          const int (&sums)[TN], int alpha, int beta)
-{
+                                          const int (&sums)[TN], int alpha, int beta) {
     const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
@@ -312,8 +291,7 @@ __device__ __forceinline__ void store_row(int* tile, Shape s, ThreadOrigin threa
 
 // Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each
 // exist. The others become zeros.
-__device__ __forceinline__ void load_rows(const int* c, Shape s, int rows, int columns, int* staged)
-{
+__device__ __forceinline__ void load_rows(const int* c, Shape s, int rows, int columns, int* staged) {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = m < rows ? max(0, min(CN, columns)) : 0;
@@ -324,8 +302,7 @@ __device__ __forceinline__ void load_rows(const int* c, Shape s, int rows, int c
 
 // Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each
 // exist. Neighbouring lanes write neighbouring elements, for whole sectors of C's lines wherever these begin.
-__device__ __forceinline__ void store_rows(int* c, Shape s, int rows, int columns, const int* staged)
-{
+__device__ __forceinline__ void store_rows(int* c, Shape s, int rows, int columns, const int* staged) {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = m < rows ? max(0, min(CN, columns)) : 0;
@@ -347,11 +324,10 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_7393446c_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
-    int M)
-{
+    int M) {
     const int lines = M, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
     const unsigned across = (length + 511u) / 512, down = (lines + 7u) / 8;
@@ -375,10 +351,9 @@ gemm_s8s8s32_rr_Mx513x100_sm90_7393446c_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_7393446c_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d_prepare_b_kernel(
     const signed char* __restrict__ B,
-    signed char* __restrict__ prepared_b)
-{
+    signed char* __restrict__ prepared_b) {
     const int lines = 513, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
     const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
@@ -409,10 +384,9 @@ gemm_s8s8s32_rr_Mx513x100_sm90_7393446c_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_7393446c(
+gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, int* __restrict__ C, int M,
-    int alpha, int beta)
-{
+    int alpha, int beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {

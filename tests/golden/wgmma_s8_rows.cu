@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_452d88a1
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_6eac8d92
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16;
 //                                                                  sums in s32 on tensor cores;
@@ -25,8 +25,7 @@ namespace {
 
 #ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value)
-{
+__device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
@@ -97,14 +96,12 @@ struct alignas(sizeof(E) * N) Vec {
 };
 
 template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from)
-{
+__device__ __forceinline__ Vec<E, N> load(const E* from) {
     return *reinterpret_cast<const Vec<E, N>*>(from);
 }
 
 template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
-{
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
@@ -127,8 +124,7 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance()
-    {
+    __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
@@ -139,8 +135,7 @@ struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin()
-{
+__device__ __forceinline__ ThreadOrigin thread_origin() {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -149,8 +144,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 // that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
-{
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block) {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = block / (GROUP * columns);
     const int first = group * GROUP;
@@ -161,38 +155,32 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared)
-{
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
 // told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
 // too; a barrier of the block comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
-{
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init()
-{
+__device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 // Arrive; and arrive, after the phase has been told to expect so many bytes more.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
-{
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
 // it, of parity 1, counts as complete.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
-{
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -205,11 +193,10 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
 // at `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
-{
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 
 // A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
@@ -225,8 +212,7 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
 // swizzled it has no use for `leading`.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
-{
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -244,8 +230,7 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 #define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])
 // d += a * b; 64 x 256 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n256k32_s8(int (&d)[128], unsigned long long a, unsigned long long b)
-{
+__device__ __forceinline__ void wgmma_m64n256k32_s8(int (&d)[128], unsigned long long a, unsigned long long b) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 "
@@ -258,10 +243,9 @@ __device__ __forceinline__ void wgmma_m64n256k32_s8(int (&d)[128], unsigned long
         "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
         "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
         "%128, %129, p; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
-          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76),
-          SUMS(80), SUMS(84), SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108), SUMS(112), SUMS(116),
-          SUMS(120), SUMS(124)
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
+          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76), SUMS(80), SUMS(84),
+          SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108), SUMS(112), SUMS(116), SUMS(120), SUMS(124)
         : "l"(a), "l"(b));
 }
 #undef SUMS
@@ -269,8 +253,7 @@ __device__ __forceinline__ void wgmma_m64n256k32_s8(int (&d)[128], unsigned long
 
 // acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
-{
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16,
                                                                                8 * LINE_A * sizeof(signed char));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16,
@@ -281,14 +264,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 }
 
 // Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
+__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN])
-{
+__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN]) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -299,8 +280,7 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
 
 // Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements
 // further apart than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
-__device__ __forceinline__ int staged_at(int m, int n)
-{
+__device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
 
@@ -314,8 +294,7 @@ struct Epilogue {
 
 // C's new element in row m and column n; c is the old one, or 0 where beta = 0:
 // alpha * acc * scale_m * scale_n + beta * C + bias_n
-__device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int acc, float c)
-{
+__device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int acc, float c) {
     const float bias_n = e.bias_n[n];
     const float scale_m = e.scale_m[m];
     const float scale_n = e.scale_n[n];
@@ -325,8 +304,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int a
 // The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may
 // be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int m, int n, Vec<int, N> value, int valid)
-{
+__device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int m, int n, Vec<int, N> value, int valid) {
     if (valid >= N) {
         Vec<BF16, N> old = {};
         if (e.beta != 0.0f) old = load<N>(to);
@@ -344,8 +322,7 @@ __device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int m, i
 
 // The i-th of this thread's TM rows of C, for those elements that exist.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, ThreadOrigin thread, int i,
-                                          const int (&sums)[TN], const Epilogue& e)
-{
+                                          const int (&sums)[TN], const Epilogue& e) {
     const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
@@ -359,8 +336,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, Thre
 
 // Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `columns` of each exist. The others
 // become zeros.
-__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int columns, BF16* staged)
-{
+__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int columns, BF16* staged) {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = max(0, min(CN, columns));
@@ -371,8 +347,7 @@ __device__ __forceinline__ void load_rows(const BF16* c, Shape s, int columns, B
 
 // Stores the eight rows that a warp has staged to C, where they begin at `c`: `columns` of each exist. Neighbouring
 // lanes write neighbouring elements, for whole sectors of C's lines wherever these begin.
-__device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const BF16* staged)
-{
+__device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const BF16* staged) {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = max(0, min(CN, columns));
@@ -387,11 +362,10 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_452d88a1(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_6eac8d92(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C,
     const float* __restrict__ bias_n, const float* __restrict__ scale_m, const float* __restrict__ scale_n, float alpha,
-    float beta)
-{
+    float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_64x4096x14336_sm90_4cea08e2
+// gemm_bf16_rc_64x4096x14336_sm90_2c4b2e43
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -23,8 +23,7 @@ namespace {
 
 #ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value)
-{
+__device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
@@ -95,8 +94,7 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance()
-    {
+    __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
@@ -106,8 +104,7 @@ struct Ring {
 // that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
-{
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block) {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = block / (GROUP * columns);
     const int first = group * GROUP;
@@ -118,46 +115,39 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared)
-{
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
 // told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
 // too; a barrier of the block comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
-{
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init()
-{
+__device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 // Arrive; and arrive, after the phase has been told to expect so many bytes more.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
-{
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
 // it, of parity 1, counts as complete.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
-{
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
 // Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
+__device__ __forceinline__ unsigned cluster_rank() {
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
@@ -170,16 +160,14 @@ __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
 // Wait for all threads of the cluster.
-__device__ __forceinline__ void cluster_sync()
-{
+__device__ __forceinline__ void cluster_sync() {
     cluster_arrive();
     cluster_wait();
 }
 
 // Four floats from where block `rank` of the cluster has what this one has at `shared`: it must not have exited.
 // What was written there before a barrier of the cluster is seen behind it.
-__device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4])
-{
+__device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4]) {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
                  "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
                  : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
@@ -193,26 +181,23 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
 // at `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
-{
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int c0, int c1)
-{
+__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
-                 ::"l"(map), "r"(shared_address(from)), "r"(c0), "r"(c1) : "memory");
+                 ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y) : "memory");
 }
 
 // Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
 // shared memory, which may then be written again.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void tma_store_wait_read()
-{
+__device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
@@ -221,8 +206,7 @@ __device__ __forceinline__ void tma_store_wait_read()
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
-__device__ __forceinline__ void named_barrier_sync(int number, int threads)
-{
+__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
@@ -232,8 +216,7 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 // line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
 // swizzled it has no use for `leading`.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
-{
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -251,8 +234,7 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
 // d += a * b; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b)
-{
+__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
@@ -267,8 +249,7 @@ __device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned lo
 
 // acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
-{
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
                                                                         8 * LINE_A * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
@@ -279,8 +260,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 }
 
 // Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
+__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
@@ -289,14 +269,12 @@ using Part = float[PART_N / 2];
 
 // Where this thread's sums r to r + 3 lie in shared memory, once the ring is done with. Those of all consumers'
 // threads lie side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ float* address_of_sums(Shared& shared, int r)
-{
+__device__ __forceinline__ float* address_of_sums(Shared& shared, int r) {
     return reinterpret_cast<float*>(&shared) + (r / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
 // Leaves this thread's sums there, for all blocks of the cluster.
-__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared)
-{
+__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared) {
     #pragma unroll
     for (int r = 0; r < BN / 2; r += 4) {
         float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, r));
@@ -305,8 +283,7 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
 }
 
 // part += the sums of all blocks of the cluster, of what the block of this rank stores.
-__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
-{
+__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part) {
     #pragma unroll
     for (int r = 0; r < PART_N / 2; r += 4) {
         #pragma unroll
@@ -321,8 +298,7 @@ __device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
 
 // Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
 // line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
-__device__ __forceinline__ int staged_at(int m, int n)
-{
+__device__ __forceinline__ int staged_at(int m, int n) {
     constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
@@ -331,8 +307,8 @@ struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring e
 
 // alpha * acc + beta * C of a piece to where it is staged: this thread has pairs of neighbouring columns, eight apart,
 // in two rows, eight apart. beta = 0 overwrites C unread: what stood there may be NaN.
-__device__ __forceinline__ void stage_piece(BF16* c, const float (&acc)[PART_N / 2], int piece, float alpha, float beta)
-{
+__device__ __forceinline__ void stage_piece(BF16* c, const float (&acc)[PART_N / 2], int piece, float alpha,
+                                            float beta) {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -353,10 +329,9 @@ __device__ __forceinline__ void stage_piece(BF16* c, const float (&acc)[PART_N /
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_64x4096x14336_sm90_4cea08e2(
+gemm_bf16_rc_64x4096x14336_sm90_2c4b2e43(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, float alpha, float beta)
-{
+    const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {

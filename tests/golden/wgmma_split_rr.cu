@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_9538ba27
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    beta = 0 never reads C; alpha = 0 reads A and B
@@ -20,9 +20,9 @@
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_9538ba27_prepare_a_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45_prepare_a_kernel writes before,
 //         prepared_b: batch * K * 4096 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_9538ba27_prepare_b_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -30,16 +30,14 @@
 namespace {
 
 #ifdef __CUDACC__
-__device__ __forceinline__ float float_from_f16(unsigned short bits)
-{
+__device__ __forceinline__ float float_from_f16(unsigned short bits) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 }
 
 // The nearest half, ties to even.
-__device__ __forceinline__ unsigned short f16_from_float(float value)
-{
+__device__ __forceinline__ unsigned short f16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
@@ -118,14 +116,12 @@ struct alignas(sizeof(E) * N) Vec {
 };
 
 template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from)
-{
+__device__ __forceinline__ Vec<E, N> load(const E* from) {
     return *reinterpret_cast<const Vec<E, N>*>(from);
 }
 
 template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
-{
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
@@ -149,8 +145,7 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance()
-    {
+    __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
@@ -161,8 +156,7 @@ struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin()
-{
+__device__ __forceinline__ ThreadOrigin thread_origin() {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -171,8 +165,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 // that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
-{
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block) {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = block / (GROUP * columns);
     const int first = group * GROUP;
@@ -183,46 +176,39 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared)
-{
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
 // told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
 // too; a barrier of the block comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
-{
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init()
-{
+__device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 // Arrive; and arrive, after the phase has been told to expect so many bytes more.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
-{
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
 // it, of parity 1, counts as complete.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
-{
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
 // Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
+__device__ __forceinline__ unsigned cluster_rank() {
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
@@ -235,16 +221,14 @@ __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
 // Wait for all threads of the cluster.
-__device__ __forceinline__ void cluster_sync()
-{
+__device__ __forceinline__ void cluster_sync() {
     cluster_arrive();
     cluster_wait();
 }
 
 // Four floats from where block `rank` of the cluster has what this one has at `shared`: it must not have exited.
 // What was written there before a barrier of the cluster is seen behind it.
-__device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4])
-{
+__device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4]) {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
                  "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
                  : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
@@ -258,28 +242,24 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
 // at `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1,
-                                            int c2)
-{
+__device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y,
+                                            int z) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5}], [%2];"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1),
-                 "r"(c2) : "memory");
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z) : "memory");
 }
 
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* from, int c0, int c1, int c2)
-{
+__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* from, int x, int y, int z) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
-                 ::"l"(map), "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2) : "memory");
+                 ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y), "r"(z) : "memory");
 }
 
 // Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
 // shared memory, which may then be written again.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void tma_store_wait_read()
-{
+__device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
@@ -288,8 +268,7 @@ __device__ __forceinline__ void tma_store_wait_read()
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
-__device__ __forceinline__ void named_barrier_sync(int number, int threads)
-{
+__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
@@ -299,8 +278,7 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 // line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
 // swizzled it has no use for `leading`.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
-{
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -318,8 +296,8 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
 // d += a * b; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b)
-{
+__device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], unsigned long long a,
+                                                             unsigned long long b) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
@@ -328,8 +306,8 @@ __device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], uns
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
         "%64, %65, p, 1, 1, 0, 1; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
-          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
+          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
         : "l"(a), "l"(b));
 }
 #undef SUMS
@@ -337,8 +315,7 @@ __device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], uns
 
 // acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
-{
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16,
                                                                        8 * LINE_A * sizeof(F16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], BK * LINE_B * sizeof(F16),
@@ -349,8 +326,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 }
 
 // Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
+__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
@@ -360,8 +336,7 @@ struct KRange {
     int begin, end;
 };
 
-__device__ __forceinline__ KRange split_k_range(int K, int split)
-{
+__device__ __forceinline__ KRange split_k_range(int K, int split) {
     const int extent = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
     return {min(K, split * extent), min(K, (split + 1) * extent)};
 }
@@ -371,14 +346,12 @@ using Part = float[PART_N / 2];
 
 // Where this thread's sums r to r + 3 lie in shared memory, once the ring is done with. Those of all consumers'
 // threads lie side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ float* address_of_sums(Shared& shared, int r)
-{
+__device__ __forceinline__ float* address_of_sums(Shared& shared, int r) {
     return reinterpret_cast<float*>(&shared) + (r / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
 // Leaves this thread's sums there, for all blocks of the cluster.
-__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared)
-{
+__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared) {
     #pragma unroll
     for (int r = 0; r < BN / 2; r += 4) {
         float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, r));
@@ -387,8 +360,7 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
 }
 
 // part += the sums of all blocks of the cluster, of what the block of this rank stores.
-__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
-{
+__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part) {
     #pragma unroll
     for (int r = 0; r < PART_N / 2; r += 4) {
         #pragma unroll
@@ -402,8 +374,7 @@ __device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], int piece, float (&sums)[TM][TN])
-{
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], int piece, float (&sums)[TM][TN]) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -414,16 +385,14 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], in
 
 // Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
 // line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
-__device__ __forceinline__ int staged_at(int m, int n)
-{
+__device__ __forceinline__ int staged_at(int m, int n) {
     constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
 #ifdef __CUDACC__
 // 1 / (1 + 2^x), off by 2^-22 of it at most where x is below 1.
-__device__ __forceinline__ float logistic_approx(float x)
-{
+__device__ __forceinline__ float logistic_approx(float x) {
     float value;
     asm("{ .reg .f32 t; ex2.approx.ftz.f32 t, %1; add.f32 t, t, 0f3F800000; rcp.approx.ftz.f32 %0, t; }" : "=f"(value)
         : "f"(x));
@@ -432,8 +401,7 @@ __device__ __forceinline__ float logistic_approx(float x)
 #endif  // __CUDACC__
 
 // x / (1 + e^-x), off by 3 units in the last place of x at most.
-__device__ __forceinline__ float silu(float x)
-{
+__device__ __forceinline__ float silu(float x) {
     return x * logistic_approx(-1.44269504f * x);
 }
 
@@ -446,8 +414,7 @@ struct Epilogue {
 
 // C's new element in column n; c is the old one, or 0 where beta = 0:
 // silu(alpha * acc + beta * C + bias_n)
-__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c)
-{
+__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c) {
     const float bias_n = e.bias_n[n];
     const float x = fmaf(e.beta, c, e.alpha * acc) + bias_n;
     return silu(x);
@@ -455,8 +422,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
 
 // N new elements from column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(F16* to, const Epilogue& e, int n, Vec<float, N> value)
-{
+__device__ __forceinline__ void store_results(F16* to, const Epilogue& e, int n, Vec<float, N> value) {
     Vec<F16, N> old = {};
     if (e.beta != 0.0f) old = load<N>(to);
     Vec<F16, N> stored;
@@ -467,8 +433,7 @@ __device__ __forceinline__ void store_results(F16* to, const Epilogue& e, int n,
 
 // The i-th of this thread's TM rows of C.
 __device__ __forceinline__ void store_row(F16* tile, Shape s, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], const Epilogue& e)
-{
+                                          const float (&sums)[TN], const Epilogue& e) {
     const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
@@ -482,8 +447,7 @@ __device__ __forceinline__ void store_row(F16* tile, Shape s, ThreadOrigin threa
 
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(F16* tile, Shape s, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], const Epilogue& e)
-{
+                                        const float (&sums)[TM][TN], const Epilogue& e) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], e);
 }
@@ -498,14 +462,13 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_9538ba27_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
     int lda,
     int batch,
-    long long stride_a)
-{
+    long long stride_a) {
     const int lines = 64, length = K;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
@@ -529,13 +492,12 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_9538ba27_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_9538ba27_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
     int batch,
-    long long stride_b)
-{
+    long long stride_b) {
     const int lines = K, length = 4096;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
@@ -558,11 +520,10 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_9538ba27_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_9538ba27(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int K, int lda, int batch,
-    long long stride_a, long long stride_b, float alpha, float beta)
-{
+    long long stride_a, long long stride_b, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {

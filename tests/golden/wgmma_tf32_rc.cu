@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rc_Mx512x1024_sm90_c4894c2a
+// gemm_f32_tf32_rc_Mx512x1024_sm90_df69dcd5
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -73,14 +73,12 @@ struct alignas(4 * N) Vec {
 };
 
 template <int N>
-__device__ __forceinline__ Vec<N> load(const float* from)
-{
+__device__ __forceinline__ Vec<N> load(const float* from) {
     return *reinterpret_cast<const Vec<N>*>(from);
 }
 
 template <int N>
-__device__ __forceinline__ void store(float* to, const Vec<N>& value)
-{
+__device__ __forceinline__ void store(float* to, const Vec<N>& value) {
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
@@ -104,8 +102,7 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance()
-    {
+    __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
@@ -116,8 +113,7 @@ struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin()
-{
+__device__ __forceinline__ ThreadOrigin thread_origin() {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -126,8 +122,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 // that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
-{
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block) {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = block / (GROUP * columns);
     const int first = group * GROUP;
@@ -138,38 +133,32 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared)
-{
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
 // told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
 // too; a barrier of the block comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
-{
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init()
-{
+__device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 // Arrive; and arrive, after the phase has been told to expect so many bytes more.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
-{
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
 // it, of parity 1, counts as complete.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
-{
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -182,26 +171,23 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
 // at `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
-{
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int c0, int c1)
-{
+__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
-                 ::"l"(map), "r"(shared_address(from)), "r"(c0), "r"(c1) : "memory");
+                 ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y) : "memory");
 }
 
 // Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
 // shared memory, which may then be written again.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void tma_store_wait_read()
-{
+__device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
@@ -210,8 +196,7 @@ __device__ __forceinline__ void tma_store_wait_read()
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
-__device__ __forceinline__ void named_barrier_sync(int number, int threads)
-{
+__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
@@ -228,8 +213,7 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
 // swizzled it has no use for `leading`.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
-{
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -247,8 +231,7 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
 // d += a * b; 64 x 256 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n256k8_tf32(float (&d)[128], unsigned long long a, unsigned long long b)
-{
+__device__ __forceinline__ void wgmma_m64n256k8_tf32(float (&d)[128], unsigned long long a, unsigned long long b) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 "
@@ -261,10 +244,9 @@ __device__ __forceinline__ void wgmma_m64n256k8_tf32(float (&d)[128], unsigned l
         "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
         "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
         "%128, %129, p, 1, 1; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36),
-          SUMS(40), SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76),
-          SUMS(80), SUMS(84), SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108), SUMS(112), SUMS(116),
-          SUMS(120), SUMS(124)
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
+          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76), SUMS(80), SUMS(84),
+          SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108), SUMS(112), SUMS(116), SUMS(120), SUMS(124)
         : "l"(a), "l"(b));
 }
 #undef SUMS
@@ -272,8 +254,7 @@ __device__ __forceinline__ void wgmma_m64n256k8_tf32(float (&d)[128], unsigned l
 
 // acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
-{
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage] + first * LINE_A, 16,
                                                                          8 * LINE_A * sizeof(float));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(float)>(shared.b[stage], 16,
@@ -284,14 +265,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 }
 
 // Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
+__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
-{
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN]) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -306,8 +285,7 @@ __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 4
 
 // N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
-{
+__device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta) {
     if (beta != 0.0f) {
         const Vec<N> old = load<N>(to);
         #pragma unroll
@@ -318,8 +296,7 @@ __device__ __forceinline__ void store_results(float* to, Vec<N> value, float bet
 
 // C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
 __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], float alpha, float beta)
-{
+                                          const float (&sums)[TN], float alpha, float beta) {
     const int m = thread.m + i / FM * STEP_M + i % FM;
     if (m >= rows) return;
     #pragma unroll
@@ -334,8 +311,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, Thread
 
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], float alpha, float beta)
-{
+                                        const float (&sums)[TM][TN], float alpha, float beta) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], alpha, beta);
 }
@@ -343,10 +319,9 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_Mx512x1024_sm90_c4894c2a(
+gemm_f32_tf32_rc_Mx512x1024_sm90_df69dcd5(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, int M, float alpha, float beta)
-{
+    const __grid_constant__ TensorMap map_c, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {

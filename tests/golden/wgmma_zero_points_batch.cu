@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_751e82bb
+// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080
 //
 //     C = alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A s8, B s8, C s32; sums in s32 on tensor cores;
@@ -20,9 +20,9 @@
 // Expects A, B, C, zero_n and zero_a at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, ldb, stride_a, stride_b, stride_c divisible by 16,
-//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_751e82bb_sum_a_kernel writes
+//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080_sum_a_kernel writes
 //         before,
-//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_751e82bb_sum_b_kernel
+//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080_sum_b_kernel
 //         writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rc_bB_Mx512xK_la16_zero_a_zero_n_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
@@ -31,8 +31,7 @@
 namespace {
 
 // a * b + c, which wraps around at 32 bits.
-__device__ __forceinline__ int multiply_add(int a, int b, int c)
-{
+__device__ __forceinline__ int multiply_add(int a, int b, int c) {
     return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b) + static_cast<unsigned>(c));
 }
 
@@ -98,14 +97,12 @@ struct alignas(sizeof(E) * N) Vec {
 };
 
 template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from)
-{
+__device__ __forceinline__ Vec<E, N> load(const E* from) {
     return *reinterpret_cast<const Vec<E, N>*>(from);
 }
 
 template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
-{
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
@@ -129,8 +126,7 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance()
-    {
+    __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
@@ -141,8 +137,7 @@ struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin()
-{
+__device__ __forceinline__ ThreadOrigin thread_origin() {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -151,8 +146,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 // that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
-{
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block) {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = block / (GROUP * columns);
     const int first = group * GROUP;
@@ -163,38 +157,32 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared)
-{
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
 // told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
 // too; a barrier of the block comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
-{
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init()
-{
+__device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 // Arrive; and arrive, after the phase has been told to expect so many bytes more.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
-{
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
 // it, of parity 1, counts as complete.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
-{
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -207,28 +195,24 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
 // at `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1,
-                                            int c2)
-{
+__device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y,
+                                            int z) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5}], [%2];"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1),
-                 "r"(c2) : "memory");
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z) : "memory");
 }
 
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* from, int c0, int c1, int c2)
-{
+__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* from, int x, int y, int z) {
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
-                 ::"l"(map), "r"(shared_address(from)), "r"(c0), "r"(c1), "r"(c2) : "memory");
+                 ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y), "r"(z) : "memory");
 }
 
 // Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
 // shared memory, which may then be written again.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void tma_store_wait_read()
-{
+__device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
@@ -237,8 +221,7 @@ __device__ __forceinline__ void tma_store_wait_read()
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
-__device__ __forceinline__ void named_barrier_sync(int number, int threads)
-{
+__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
@@ -255,8 +238,7 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
 // swizzled it has no use for `leading`.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
-{
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -274,8 +256,7 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 #define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])
 // d += a * b; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b)
-{
+__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "
@@ -290,8 +271,7 @@ __device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long l
 
 // acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
-{
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16,
                                                                                8 * LINE_A * sizeof(signed char));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16,
@@ -302,14 +282,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 }
 
 // Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
+__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN])
-{
+__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN]) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -323,8 +301,7 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 4) ^ (m % 8)) * 4 + n % 4; }
 
 // c - a * b, which wraps around at 32 bits.
-__device__ __forceinline__ int multiply_subtract(int a, int b, int c)
-{
+__device__ __forceinline__ int multiply_subtract(int a, int b, int c) {
     return static_cast<int>(static_cast<unsigned>(c) - static_cast<unsigned>(a) * static_cast<unsigned>(b));
 }
 
@@ -337,8 +314,8 @@ struct Epilogue {
 
 // C's new element in column n; c is the old one, or 0 where beta = 0:
 // alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
-__device__ __forceinline__ int epilogue(const Epilogue& e, Shape s, int n, int acc, int row_sum, int column_sum, int c)
-{
+__device__ __forceinline__ int epilogue(const Epilogue& e, Shape s, int n, int acc, int row_sum, int column_sum,
+                                        int c) {
     const int zero_n = e.zero_n[n];
     const int zero_a = e.zero_a[0];
     return multiply_add(e.alpha,
@@ -350,8 +327,7 @@ __device__ __forceinline__ int epilogue(const Epilogue& e, Shape s, int n, int a
 // N new elements from column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
 __device__ __forceinline__ void store_results(int* to, const Epilogue& e, Shape s, int n, Vec<int, N> value,
-                                              int row_sum, Vec<int, N> column_sum)
-{
+                                              int row_sum, Vec<int, N> column_sum) {
     Vec<int, N> old = {};
     if (e.beta != 0) old = load<N>(to);
     Vec<int, N> stored;
@@ -363,8 +339,7 @@ __device__ __forceinline__ void store_results(int* to, const Epilogue& e, Shape 
 // The i-th of this thread's TM rows of C, for those elements that exist.
 __device__ __forceinline__ void store_row(int* tile, Shape s, int rows, ThreadOrigin thread, int i,
                                           const int (&sums)[TN], int row_sum, const int (&column_sums)[TN],
-                                          const Epilogue& e)
-{
+                                          const Epilogue& e) {
     const int m = thread.m + i / FM * STEP_M + i % FM;
     if (m >= rows) return;
     #pragma unroll
@@ -383,15 +358,13 @@ __device__ __forceinline__ void store_row(int* tile, Shape s, int rows, ThreadOr
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(int* tile, Shape s, int rows, ThreadOrigin thread,
                                         const int (&sums)[TM][TN], const int (&row_sums)[TM],
-                                        const int (&column_sums)[TN], const Epilogue& e)
-{
+                                        const int (&column_sums)[TN], const Epilogue& e) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], row_sums[i], column_sums, e);
 }
 
 // The sums of this thread's rows of A, of which there are rows from the piece's first one on.
-__device__ __forceinline__ void load_row_sums(const int* from, int rows, ThreadOrigin thread, int (&row_sums)[TM])
-{
+__device__ __forceinline__ void load_row_sums(const int* from, int rows, ThreadOrigin thread, int (&row_sums)[TM]) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         const int m = thread.m + i / FM * STEP_M + i % FM;
@@ -400,8 +373,7 @@ __device__ __forceinline__ void load_row_sums(const int* from, int rows, ThreadO
 }
 
 // The sums of this thread's columns of B.
-__device__ __forceinline__ void load_column_sums(const int* from, ThreadOrigin thread, int (&column_sums)[TN])
-{
+__device__ __forceinline__ void load_column_sums(const int* from, ThreadOrigin thread, int (&column_sums)[TN]) {
     #pragma unroll
     for (int i = 0; i < TN; ++i) {
         const int n = thread.n + i / FN * STEP_N + i % FN;
@@ -418,15 +390,14 @@ struct alignas(16) Chunk {
 
 // sums_a = the sums of A's rows.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_751e82bb_sum_a_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080_sum_a_kernel(
     const signed char* __restrict__ A,
     int* __restrict__ sums_a,
     int M,
     int K,
     int lda,
     int batch,
-    long long stride_a)
-{
+    long long stride_a) {
     grid_dependency_wait();
     launch_dependents();
     const int lines = M, length = K;
@@ -453,14 +424,13 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_751e82bb_sum_a_kernel(
 
 // sums_b = the sums of B's columns.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_751e82bb_sum_b_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080_sum_b_kernel(
     const signed char* __restrict__ B,
     int* __restrict__ sums_b,
     int K,
     int ldb,
     int batch,
-    long long stride_b)
-{
+    long long stride_b) {
     grid_dependency_wait();
     launch_dependents();
     const int lines = 512, length = K;
@@ -486,12 +456,11 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_751e82bb_sum_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_751e82bb(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const int* __restrict__ zero_n, const int* __restrict__ zero_a,
     const int* __restrict__ sums_a, const int* __restrict__ sums_b, int M, int K, int lda, int ldb, int batch,
-    long long stride_a, long long stride_b, long long stride_c, int alpha, int beta)
-{
+    long long stride_a, long long stride_b, long long stride_c, int alpha, int beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {

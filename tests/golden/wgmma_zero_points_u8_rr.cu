@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c
+// gemm_u8s8s8_rr_Mx512x100_sm90_039bb182
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores;
@@ -21,10 +21,10 @@
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 107520 bytes of dynamic shared memory
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other
 // operand,
-//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c_prepare_a_kernel writes before,
-//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c_prepare_b_kernel writes before,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c_sum_a_kernel writes before,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c_sum_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_039bb182_prepare_a_kernel writes before,
+//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_039bb182_prepare_b_kernel writes before,
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_039bb182_sum_a_kernel writes before,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_039bb182_sum_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x512x100' --types u8,s8,s8 --layout rr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set BN=64
@@ -32,8 +32,7 @@
 namespace {
 
 // The nearest signed char, ties to even; beyond its range the end of that.
-__device__ __forceinline__ signed char saturated_s8(float value)
-{
+__device__ __forceinline__ signed char saturated_s8(float value) {
     return static_cast<signed char>(max(-128, min(127, __float2int_rn(value))));
 }
 
@@ -91,14 +90,12 @@ struct alignas(sizeof(E) * N) Vec {
 };
 
 template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from)
-{
+__device__ __forceinline__ Vec<E, N> load(const E* from) {
     return *reinterpret_cast<const Vec<E, N>*>(from);
 }
 
 template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
-{
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
@@ -122,8 +119,7 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance()
-    {
+    __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
@@ -134,8 +130,7 @@ struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin()
-{
+__device__ __forceinline__ ThreadOrigin thread_origin() {
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -144,8 +139,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 // that those that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
-{
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block) {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = block / (GROUP * columns);
     const int first = group * GROUP;
@@ -156,38 +150,32 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
 
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared)
-{
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
 // told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
 // too; a barrier of the block comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
-{
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init()
-{
+__device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 // Arrive; and arrive, after the phase has been told to expect so many bytes more.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
-{
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
 // it, of parity 1, counts as complete.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
-{
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -200,26 +188,23 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
 // at `barrier`; what lies outside of the tensor becomes zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1)
-{
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(c0), "r"(c1) : "memory");
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 
 // Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
-__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int c0, int c1)
-{
+__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
-                 ::"l"(map), "r"(shared_address(from)), "r"(c0), "r"(c1) : "memory");
+                 ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y) : "memory");
 }
 
 // Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
 // shared memory, which may then be written again.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void tma_store_wait_read()
-{
+__device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
@@ -228,8 +213,7 @@ __device__ __forceinline__ void tma_store_wait_read()
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
-__device__ __forceinline__ void named_barrier_sync(int number, int threads)
-{
+__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
@@ -246,8 +230,7 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
 // swizzled it has no use for `leading`.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
-{
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -265,8 +248,7 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 #define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])
 // d += a * b; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_u8s8(int (&d)[32], unsigned long long a, unsigned long long b)
-{
+__device__ __forceinline__ void wgmma_m64n64k32_u8s8(int (&d)[32], unsigned long long a, unsigned long long b) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k32.s32.u8.s8 "
@@ -281,8 +263,7 @@ __device__ __forceinline__ void wgmma_m64n64k32_u8s8(int (&d)[32], unsigned long
 
 // acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
-{
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(unsigned char)>(shared.a[stage] + first * LINE_A, 16,
                                                                                  8 * LINE_A * sizeof(unsigned char));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16,
@@ -293,14 +274,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 }
 
 // Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
+__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN])
-{
+__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN]) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -311,15 +290,13 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
 
 // Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
 // line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
-__device__ __forceinline__ int staged_at(int m, int n)
-{
+__device__ __forceinline__ int staged_at(int m, int n) {
     constexpr int CHUNK = 16 / sizeof(signed char), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
 // c - a * b, which wraps around at 32 bits.
-__device__ __forceinline__ int multiply_subtract(int a, int b, int c)
-{
+__device__ __forceinline__ int multiply_subtract(int a, int b, int c) {
     return static_cast<int>(static_cast<unsigned>(c) - static_cast<unsigned>(a) * static_cast<unsigned>(b));
 }
 
@@ -336,8 +313,7 @@ struct Epilogue {
 // C's new element in row m and column n; c is the old one, or 0 where beta = 0:
 // alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
 __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, int acc, int row_sum,
-                                          int column_sum, float c)
-{
+                                          int column_sum, float c) {
     const float bias_n = e.bias_n[n];
     const float scale_m = e.scale_m[m];
     const float scale_n = e.scale_n[n];
@@ -352,8 +328,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 // N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
 __device__ __forceinline__ void store_results(signed char* to, const Epilogue& e, Shape s, int m, int n, Vec<int,
-                                              N> value, int row_sum, Vec<int, N> column_sum)
-{
+                                              N> value, int row_sum, Vec<int, N> column_sum) {
     Vec<signed char, N> old = {};
     if (e.beta != 0.0f) old = load<N>(to);
     Vec<signed char, N> stored;
@@ -366,8 +341,7 @@ __device__ __forceinline__ void store_results(signed char* to, const Epilogue& e
 // The i-th of this thread's TM rows of C, for those elements that exist.
 __device__ __forceinline__ void store_row(signed char* tile, Shape s, int rows, ThreadOrigin thread, int i,
                                           const int (&sums)[TN], int row_sum, const int (&column_sums)[TN],
-                                          const Epilogue& e)
-{
+                                          const Epilogue& e) {
     const int m = thread.m + i / FM * STEP_M + i % FM;
     if (m >= rows) return;
     #pragma unroll
@@ -386,15 +360,13 @@ __device__ __forceinline__ void store_row(signed char* tile, Shape s, int rows, 
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(signed char* tile, Shape s, int rows, ThreadOrigin thread,
                                         const int (&sums)[TM][TN], const int (&row_sums)[TM],
-                                        const int (&column_sums)[TN], const Epilogue& e)
-{
+                                        const int (&column_sums)[TN], const Epilogue& e) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], row_sums[i], column_sums, e);
 }
 
 // The sums of this thread's rows of A, of which there are rows from the piece's first one on.
-__device__ __forceinline__ void load_row_sums(const int* from, int rows, ThreadOrigin thread, int (&row_sums)[TM])
-{
+__device__ __forceinline__ void load_row_sums(const int* from, int rows, ThreadOrigin thread, int (&row_sums)[TM]) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         const int m = thread.m + i / FM * STEP_M + i % FM;
@@ -403,8 +375,7 @@ __device__ __forceinline__ void load_row_sums(const int* from, int rows, ThreadO
 }
 
 // The sums of this thread's columns of B.
-__device__ __forceinline__ void load_column_sums(const int* from, ThreadOrigin thread, int (&column_sums)[TN])
-{
+__device__ __forceinline__ void load_column_sums(const int* from, ThreadOrigin thread, int (&column_sums)[TN]) {
     #pragma unroll
     for (int i = 0; i < TN; ++i) {
         const int n = thread.n + i / FN * STEP_N + i % FN;
@@ -421,11 +392,10 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_039bb182_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
-    int M)
-{
+    int M) {
     const int lines = M, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
     const unsigned across = (length + 511u) / 512, down = (lines + 7u) / 8;
@@ -449,10 +419,9 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_039bb182_prepare_b_kernel(
     const signed char* __restrict__ B,
-    signed char* __restrict__ prepared_b)
-{
+    signed char* __restrict__ prepared_b) {
     const int lines = 512, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
     const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
@@ -484,11 +453,10 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_039bb182_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
-    int M)
-{
+    int M) {
     grid_dependency_wait();
     launch_dependents();
     const int lines = M, length = 100;
@@ -511,10 +479,9 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_039bb182_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
-    int* __restrict__ sums_b)
-{
+    int* __restrict__ sums_b) {
     grid_dependency_wait();
     launch_dependents();
     const int lines = 512, length = 100;
@@ -536,12 +503,11 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c_sum_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_c4e5e72c(
+gemm_u8s8s8_rr_Mx512x100_sm90_039bb182(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, const float* __restrict__ scale_m,
     const float* __restrict__ scale_n, const int* __restrict__ zero_m, const int* __restrict__ zero_b,
-    const int* __restrict__ sums_a, const int* __restrict__ sums_b, int M, float alpha, float beta)
-{
+    const int* __restrict__ sums_a, const int* __restrict__ sums_b, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {

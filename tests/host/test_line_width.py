@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.kernel.line_width import UNBROKEN, WIDTH, fitted
+from gemmgen.kernel.line_width import UNBROKEN, WIDTH, fitted, opened
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 ROOM = 60
@@ -69,3 +69,9 @@ def test_a_comment_ends_and_keeps_its_words(words: list[tuple[str, int]]) -> Non
 def test_no_line_of_a_kernel_is_longer_than_120_characters() -> None:
     lines = [line for path in GOLDEN.glob("*.cu") for line in path.read_text().split("\n")]
     assert not [line for line in lines if len(line) > WIDTH and not line.startswith(UNBROKEN)]
+
+
+def test_a_function_begins_on_the_last_line_of_its_signature() -> None:
+    inside = "struct Ring {\n    void advance()\n    {\n        ++stage;\n    }\n};\n"
+    assert opened("int twice(int x,\n          int y)\n{\n") == "int twice(int x,\n          int y) {\n"
+    assert opened(inside) == inside.replace("()\n    {", "() {")
