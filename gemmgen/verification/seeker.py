@@ -27,8 +27,8 @@ MOST_TRIES, EMPTY_TRIES = 24, 3  # for an outcome; for one that launches have ru
 SOUGHT_FLOPS, SOUGHT_ELEMENTS = 2e7, 3e6  # of a case at most
 SCALARS, A_TILE = ("alpha", "beta"), "a tile"
 # How sure it is that an aim meets its outcome, most first.
-IS_OPERAND, IS_RATIO, IS_DISTANCE, IS_TILE, GROWS = range(5)
-IS_SAMPLED = IS_TILE  # a tile of a grid that does not run whole
+IS_LAST, IS_OPERAND, IS_RATIO, IS_DISTANCE, IS_TILE, GROWS = range(6)
+IS_SAMPLED = IS_TILE  # a tile of a grid that does not run whole; IS_LAST: its last one
 SEEDS_TRIED = 30_000  # for one by which a sample has a tile: a second or two
 UNNAMED = 4  # steps of that, for what a comparison does not name that names others
 TILES = frozenset(
@@ -141,6 +141,7 @@ def aims_of(case: Case, launch: Launch, near: Near) -> Iterator[Aim]:
     """What may give the comparison its other outcome, from operands that `case` had."""
     words = _words(near.text)
     known = TILES.union(case.values)
+    yield from _last_aims(case, launch, words)
     for aim in _any_aims(case, launch, near):
         named = not words.isdisjoint(TILES if aim.chance == IS_TILE else (aim.name,))
         yield aim if named or words.isdisjoint(known) else replace(aim, unnamed=UNNAMED)
@@ -184,6 +185,17 @@ def _tile_aims(case: Case, launch: Launch, there: int) -> Iterator[Aim]:
         if size in case.problem.runtime_names and there > 0:
             yield Aim(IS_TILE, 0, size, there * tile + 1)
             yield Aim(IS_TILE, 1, size, there * tile)
+
+
+def _last_aims(case: Case, launch: Launch, words: set[str]) -> Iterator[Aim]:
+    """The last tile of fixed sizes that do not run whole: it ends where rows and columns of C end, as few others do.
+
+    Where a comparison names tiles, the number that it asks for comes first.
+    """
+    problem, tiles = case.problem, launch.tiles(case)
+    if None not in (problem.m, problem.n) and tiles > 2 * SAMPLE_TILES:
+        chance, step = (IS_LAST, 0) if words.isdisjoint(TILES) else (IS_SAMPLED, 1)
+        yield Aim(chance, step, A_TILE, tiles - 1)
 
 
 def _sample_aims(case: Case, launch: Launch, near: Near, there: int) -> Iterator[Aim]:

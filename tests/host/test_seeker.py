@@ -135,3 +135,17 @@ def test_a_block_of_a_sampled_grid_is_sought_by_its_number():
     assert sampling(kernel, situation, 37) is not None, "other seeds than one in eight still take a sample"
     small = Problem(32, 32, 8).case()
     assert sampling(kernel, Situation(small, "exact", 3), 0) is None
+
+
+def test_the_last_tile_of_a_sampled_grid_comes_first():
+    """Where C ends other branches run, and a sample of a large grid hardly ever has the last tile."""
+    kernel = Sampled(63)
+    kernel.lacking = lambda: {0: Near("n < skip_columns", 0.0, 0.0)}
+    case = kernel.source.problem.case(beta=0.0)
+    seeker, situation = Seeker(kernel, FAR_SIZES[-1]), Situation(case, "exact", 3)
+    assert kernel.source.launch.tiles(case) == 64
+    kernel.run(situation)
+    assert kernel.nearest != 63
+    seeker.ran(situation)
+    kernel.run(seeker.next())
+    assert kernel.nearest == 63
