@@ -115,7 +115,8 @@ def command(
     gemmgen does not render so.
 
     The emulator counts which lines and branch outcomes of the text ran. PASS names those that never did; with
-    --require-coverage they fail the kernel. Outcomes that the compiler finds impossible do not count.
+    --require-coverage they fail the kernel. Outcomes do not count that the compiler finds impossible, or that the plan
+    of a kernel as gemmgen renders it rules out: PASS says why.
 
     Exit codes: 0 PASS, 1 FAIL, 2 wrong usage, 3 not judged here.
 

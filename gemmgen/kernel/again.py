@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gemmgen.kernel.families import config_of
+from gemmgen.kernel.families import config_of, plan_of
+from gemmgen.kernel.plan import Never
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEFAULT_ARCH
@@ -27,3 +28,13 @@ def rendered_or_none(
         return rendered_again(source, arch, problem)
     except (InvalidInput, ZeroDivisionError):  # a divisor that a constraint would have refused
         return None
+
+
+def never_of(source: KernelSource) -> tuple[Never, ...]:
+    """What no launch of the kernel runs, as its plan says; nothing of a text that is not what gemmgen renders."""
+    try:
+        stated = plan_of(source).never
+    except (InvalidInput, ZeroDivisionError):
+        return ()
+    again = rendered_or_none(source, source.arch) if stated else None
+    return stated if again is not None and again.text == source.text else ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, Protocol
@@ -10,6 +11,7 @@ from typing import Literal, Protocol
 from gemmgen.kernel.config import Config, Constraint, Derived
 from gemmgen.kernel.expression import names_in, without_guards
 from gemmgen.kernel.source import Launch, Parameter, parameters
+from gemmgen.kernel.streamk import Schedule
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
@@ -145,6 +147,22 @@ class Author(Protocol):
         """Lines for the comment at the kernel's top, each a label and a sentence."""
         ...
 
+    def never(self, plan: Plan) -> Iterator[Never]:
+        """Outcomes of the kernel's conditions that no launch has."""
+        ...
+
+
+@dataclass(frozen=True)
+class Never:
+    """The condition `text` of a kernel never has this `outcome`, for a reason that its plan knows.
+
+    Kernels test it all the same: without the test their machine code would be another.
+    """
+
+    text: str
+    outcome: bool
+    because: str
+
 
 @dataclass(frozen=True)
 class SumOrder:
@@ -246,6 +264,24 @@ class Plan:
         return frozenset(name for name, size in known.items() if size is None or size % tiles[name] != 0)
 
     @property
+    def k_tiles(self) -> tuple[float, float]:
+        """The fewest and the most steps along K that a block takes for a tile of C: 0 and infinite at run time."""
+        if self.problem.k is None:
+            return 0, math.inf
+        most = -(-self.problem.k // self.work.depth)
+        if not self.launch.adds_up:
+            return most, most
+        return 0 if self.schedule is None else min(most, self.schedule.fewest_k_tiles), most
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """Who does what by stream-K; None where blocks do not stream, or sizes are left to run time."""
+        problem, stream = self.problem, self.launch.stream
+        if stream is None or None in (problem.m, problem.n, problem.k, problem.batch):
+            return None
+        return self.launch.schedule(stream, problem.case())
+
+    @property
     def template(self) -> str:
         return self.author.template(self.config)
 
@@ -288,3 +324,7 @@ class Plan:
     @property
     def prose(self) -> tuple[str, ...]:
         return self.author.prose(self)
+
+    @property
+    def never(self) -> tuple[Never, ...]:
+        return tuple(self.author.never(self))

@@ -88,6 +88,22 @@ class Schedule:
         """Blocks that do these, behind the owners: no more than there are k tiles for them."""
         return min(self.streamed, self.stream.blocks - self.last_wave)
 
+    @property
+    def idle(self) -> int:
+        """Blocks of the launch that do nothing: the last wave has more of them than k tiles to deal out."""
+        return self.grid - self.tiles - self.stream_blocks
+
+    @property
+    def fewest_k_tiles(self) -> int:
+        """That any block does of one tile; an idle block does none of any."""
+        if not self.last_wave:
+            return self.k_tiles
+        if not self.stream_blocks:
+            return self.owner_k_tiles
+        blocks = np.arange(self.stream_blocks + 1) * self.streamed // self.stream_blocks
+        tiles = np.arange(self.last_wave + 1) * (self.k_tiles - self.owner_k_tiles)
+        return int(min(self.owner_k_tiles, np.diff(np.union1d(blocks, tiles)).min()))
+
     def blocks_of(self, tiles: Numbers) -> Numbers:
         """The blocks that do k tiles of `tiles`, in their order."""
         first, last = self._stream_blocks_of(tiles[tiles >= self.data_parallel])

@@ -27,18 +27,34 @@ class Untaken:
 
 
 @dataclass(frozen=True)
+class Unreachable:
+    """The condition `text` in `line` cannot have this `outcome`, as the kernel's plan knows, and none had it."""
+
+    line: int
+    text: str
+    outcome: bool
+    because: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: `{self.text}` is never {str(self.outcome).lower()}, as {self.because}"
+
+
+@dataclass(frozen=True)
 class Coverage:
     """What ran of a kernel's text, over all launches.
 
-    branches  outcomes, true and false, of its conditions: each operand of && and || is one, and so is each comparison.
-              Loops over constants are none, nor are those of which the host's compiler finds one outcome impossible
-    untaken   of these outcomes those that never ran
-    lines     the blocks that never ran
+    branches     outcomes, true and false, of its conditions: each operand of && and || is one, and so is each
+                 comparison. Loops over constants are none, nor are those with an outcome that is impossible, as the
+                 host's compiler finds or the kernel's plan says
+    untaken      of these outcomes those that never ran
+    lines        the blocks that never ran
+    unreachable  the outcomes that are impossible by the plan
     """
 
     branches: int
     untaken: tuple[Untaken, ...]
     lines: tuple[Lines, ...]
+    unreachable: tuple[Unreachable, ...] = ()
 
     @property
     def taken(self) -> int:
@@ -84,4 +100,5 @@ def coverage_from(fields: Mapping[str, Any]) -> Coverage:
         branches=fields["branches"],
         untaken=tuple(Untaken(**one) for one in fields["untaken"]),
         lines=tuple((first, last) for first, last in fields["lines"]),
+        unreachable=tuple(Unreachable(**one) for one in fields.get("unreachable", ())),
     )

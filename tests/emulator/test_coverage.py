@@ -11,7 +11,7 @@ import pytest
 from gemmgen.artifacts.kernelfile import read_kernel
 from gemmgen.cli import main
 from gemmgen.cli.verify import covered
-from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.families import NAIVE, SIMT
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.coverage import Near, Untaken
@@ -122,6 +122,54 @@ def test_a_text_that_probes_break_runs_without(emulator):
     verdict = verify(emulator, source, examples=2)
     assert verdict.passed and verdict.coverage is None
     assert covered(verdict).failure.kind == "uncovered" and "not counted" in covered(verdict).failure.reason
+
+
+RING = {"STAGES": 2, "ASYNC": 1, "K_UNROLL": 4}
+REFILLS = ("padded - k > (STAGES - 1) * BK", True)
+IDLE = ("stream_block >= schedule.stream_blocks", True)
+STAGED, EMPTY = ("padded > stage * BK", False), ("padded > 0", False)
+IMPOSSIBLE = {  # family, problem, axes, and the outcomes that the plan rules out and no compiler does
+    "whole tiles": (NAIVE, Problem(32, 32, 8), {}, {("m >= s.M", True)}),
+    "a tile at the edge": (NAIVE, Problem(33, 32, 8), {}, set()),
+    "as many k tiles as stages": (SIMT, Problem(64, 64, 32), {**RING, "BK": 16}, {REFILLS}),
+    "one more": (SIMT, Problem(64, 64, 48), {**RING, "BK": 16}, set()),
+    "all blocks stream": (SIMT, Problem(128, 64, 128), {**RING, "BK": 8, "STREAM": 3}, {IDLE, STAGED, EMPTY}),
+    "one does not": (SIMT, Problem(128, 64, 16), {**RING, "BK": 8, "STREAM": 3}, {REFILLS, EMPTY}),
+}
+
+
+@pytest.mark.parametrize("sample", IMPOSSIBLE)
+def test_what_a_plan_rules_out_does_not_count(emulator, sample):
+    """And all else runs: a plan that ruled out more would name it here."""
+    family, problem, axes, wanted = IMPOSSIBLE[sample]
+    source = render(problem, family, family.default(problem).with_values(**{**family.small, **axes}))
+    coverage = verify(emulator, source, examples=5, runs=1).coverage
+    assert coverage is not None and coverage.complete, list(coverage.never())
+    assert {(one.text, one.outcome) for one in coverage.unreachable} == wanted
+    lines = source.text.splitlines()
+    assert all(one.text in lines[one.line - 1] for one in coverage.unreachable)
+
+
+def test_a_plan_says_nothing_of_an_edited_text(emulator):
+    source = render(Problem(32, 32, 8), NAIVE, NAIVE.default(Problem(32, 32, 8)))
+    text = source.text.replace("m >= s.M ||", "m + 1 >= s.M + 1 || m >= s.M ||")
+    coverage = verify(emulator, replace(source, text=text), examples=5, runs=1).coverage
+    assert [one.text for one in coverage.untaken] == ["m + 1 >= s.M + 1", "m >= s.M"] and not coverage.unreachable
+
+
+def test_an_outcome_that_came_is_not_called_impossible(emulator):
+    """Whatever the plan says."""
+    source = render(Problem(33, 32, 8), NAIVE, NAIVE.default(Problem(33, 32, 8)))
+    kernel = emulator.load(source)
+    kernel._counters._never = {
+        (number, 1): "wrong" for number, site in enumerate(kernel._counters._sites) if "m >= s.M" in str(site)
+    }
+    situation = Situation(source.problem.case(), "exact", 0)
+    kernel.run(situation.case, make_operands(situation))
+    found = kernel.coverage()
+    assert kernel._counters._never and not found.unreachable and "m >= s.M" not in str(found.untaken)
+    assert found.branches == 6, "it stays a branch"
+    kernel.close()
 
 
 SOUGHT = "if (K > 500 && K % 24 == 5 || alpha == 1.3125f && M > N) return;"

@@ -78,6 +78,9 @@ def test_each_k_tile_is_one_block_s_as_dealing_them_one_by_one_says(given: Sched
     assert len(hands) == given.grid and given.data_parallel + given.last_wave == given.tiles
     assert sum(1 for hand in hands[given.tiles :] if hand) == given.stream_blocks
     assert [given.blocks_of(np.array([tile])).tolist() for tile in range(given.tiles)] == peers
+    assert given.idle == sum(1 for hand in hands if not hand)
+    runs = [len(list(run)) for hand in hands for _, run in itertools.groupby(hand, key=lambda k_tile: k_tile[0])]
+    assert given.fewest_k_tiles == min(runs)
     streamed = [len(hand) for hand in hands[given.tiles :][: given.stream_blocks]]
     assert not streamed or max(streamed) - min(streamed) <= 1, "equal work units"
     assert all(len(hand) <= given.owner_k_tiles for hand in hands[given.data_parallel :]), "nobody has more than equal"

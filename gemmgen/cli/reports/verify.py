@@ -118,7 +118,8 @@ def coverage_words(coverage: Coverage | None) -> str:
     if coverage is None:
         return "which lines and branches ran was not counted: the emulator does not take the text apart"
     if coverage.complete:
-        return f"all {coverage.branches:,} branches taken" if coverage.branches else "no branches; every line ran"
+        all_ran = f"all {coverage.branches:,} branches taken" if coverage.branches else "no branches; every line ran"
+        return "; ".join([all_ran, *map(str, coverage.unreachable)])
     never = list(coverage.never())
     more = f"; {len(never) - NEVER_RAN} more (--json)" if len(never) > NEVER_RAN else ""
     return f"{coverage.taken} of {coverage.branches} branches taken; never ran: {'; '.join(never[:NEVER_RAN])}{more}"

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.expression import assign, count_false, first_false, names_in, show_values
-from gemmgen.kernel.plan import Plan, Tile
+from gemmgen.kernel.plan import Never, Plan, Tile
 from gemmgen.kernel.source import Launch
 from gemmgen.kernel.streamk import Stream
 from gemmgen.problem.device import STATIC_SHARED_BYTES, WARP, Limits
@@ -233,6 +233,10 @@ class Family(ABC):
     @abstractmethod
     def prose(self, plan: Plan) -> tuple[str, ...]:
         """Lines for the comment at the kernel's top, each a label and a sentence."""
+
+    def never(self, plan: Plan) -> Iterator[Never]:
+        """Outcomes of the kernel's conditions, by their text in it, that no launch has: what `plan` says of them."""
+        yield from ()
 
 
 def zigzag(plan: Plan, threads: int, pair: int) -> tuple[tuple[int, int], ...]:

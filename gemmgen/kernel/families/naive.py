@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import CUDA_CORES, GRID_FITS, Family, constants, launch_of, tile_grid
 from gemmgen.kernel.notes import block
-from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.kernel.plan import Never, Plan, Tile, Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.gemm import Problem
 
@@ -77,6 +78,11 @@ class Naive(Family):
     def prose(self, plan: Plan) -> tuple[str, ...]:
         bound = traffic(plan).bound
         return block(plan), f"Bound   {bound}: every FMA takes two reads of it, most of which caches serve"
+
+    def never(self, plan: Plan) -> Iterator[Never]:
+        for size, tile in (("M", "BM"), ("N", "BN")):
+            if size not in plan.edges:
+                yield Never(f"{size.lower()} >= s.{size}", True, f"{tile} divides {size}")
 
 
 NAIVE = Naive()

@@ -29,7 +29,7 @@ from gemmgen.kernel.families.simt_operands import (
     store_width,
 )
 from gemmgen.kernel.notes import block, main_loop, shared_tiles
-from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.kernel.plan import Never, Plan, Tile, Work
 from gemmgen.kernel.streamk import Stream
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD
@@ -213,6 +213,22 @@ class Simt(Family):
             *_slices(plan.work.k_slices),
             *shared_tiles(plan.launch),
         )
+
+    def never(self, plan: Plan) -> Iterator[Never]:
+        stages, (fewest, most) = plan.constants["STAGES"], plan.k_tiles
+        if fewest >= 1:
+            yield Never("padded > 0", False, "each block has a k tile or more of each of its tiles of C")
+        if fewest >= stages:
+            yield Never(
+                "padded > stage * BK",
+                False,
+                f"each block has {fewest} k tiles or more of a tile of C, for {stages} stages",
+            )
+        if most <= stages:
+            k = "k * SLICES" if plan.work.k_slices > 1 else "k"
+            yield Never(f"padded - {k} > (STAGES - 1) * BK", True, f"K has no more k tiles than {stages} stages")
+        if plan.schedule is not None and plan.schedule.idle == 0:
+            yield Never("stream_block >= schedule.stream_blocks", True, "the last wave has k tiles for all its blocks")
 
 
 def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.run.coverage import Coverage, Lines, Near, Untaken
+from gemmgen.kernel.plan import Never
+from gemmgen.run.coverage import Coverage, Lines, Near, Unreachable, Untaken
 from gemmgen.run.emulator.probes import MOST_SITES, Block, Condition, Site
 
 Outcomes = npt.NDArray[np.bool_]  # of each site, false and true
@@ -30,12 +31,13 @@ SITE = np.dtype(
 
 
 class Counters:
-    """Of the probes at `sites`, in a file without a name, `file`."""
+    """Of the probes at `sites`, in a file without a name, `file`; `never` are outcomes that no launch has."""
 
-    def __init__(self, sites: Sequence[Site]) -> None:
+    def __init__(self, sites: Sequence[Site], never: Sequence[Never] = ()) -> None:
         self.file = os.memfd_create("gemmgen-probes")
         os.ftruncate(self.file, MOST_SITES * SITE.itemsize)
         self._sites = sites
+        self._never = _impossible(sites, never)
         self._conditions = np.array([isinstance(site, Condition) for site in sites], np.bool_)
         self._counted: npt.NDArray[Any] = np.frombuffer(mmap.mmap(self.file, 0), SITE)[: len(sites)]
         self._ran, self._told = np.zeros((2, len(sites), 2), np.bool_)  # by all launches, and by those that tell
@@ -69,7 +71,18 @@ class Counters:
             for site, lacks in zip(self._sites, missing, strict=True)
             if isinstance(site, Block) and lacks[1]
         ]
-        return Coverage(int(self._possible()[self._conditions].sum()), tuple(untaken), _outermost(blocks))
+        branches = int(self._possible()[self._conditions].sum())
+        return Coverage(
+            branches, tuple(untaken), _outermost(blocks), tuple(sorted(self._unreachable(), key=lambda one: one.line))
+        )
+
+    def _unreachable(self) -> Iterator[Unreachable]:
+        """The outcomes that would be missing but for `never`."""
+        missing = self._compiled() & ~self._ran
+        for (number, outcome), because in self._never.items():
+            site = self._sites[number]
+            if missing[number, outcome] and isinstance(site, Condition):
+                yield Unreachable(site.line, site.text, bool(outcome), because)
 
     def lacking(self) -> dict[int, Near | None]:
         """See `LoadedKernel.lacking`."""
@@ -85,19 +98,39 @@ class Counters:
         left, right = counted["operands"].tolist()
         return Near(site.text, left, right, bool(self._ran[number].all()))
 
-    def _possible(self) -> Outcomes:
+    def _compiled(self) -> Outcomes:
         """Which outcomes, false and true, sites have: not those that one of the executables that started lacks.
 
         A condition with one outcome is no branch, and has none.
         """
         possible = self._counted["possible"]
-        found: Outcomes = self._ran | (possible == np.bitwise_or.reduce(possible, axis=None))
+        return self._branches(self._ran | (possible == np.bitwise_or.reduce(possible, axis=None)))
+
+    def _possible(self) -> Outcomes:
+        """Of these, without those that never come."""
+        found = self._compiled()
+        for number, outcome in self._never:
+            found[number, outcome] &= self._ran[number, outcome]
+        return self._branches(found)
+
+    def _branches(self, found: Outcomes) -> Outcomes:
         found[self._conditions] &= found[self._conditions].all(axis=1, keepdims=True)
         return found
 
     def _missing(self) -> Outcomes:
         missing: Outcomes = self._possible() & ~self._ran
         return missing
+
+
+def _impossible(sites: Sequence[Site], never: Sequence[Never]) -> dict[tuple[int, int], str]:
+    """By site and outcome the reason; a block that a condition opens in its own line has the outcome true alone."""
+    found = {}
+    for stated in never:
+        lines = {site.line for site in sites if isinstance(site, Condition) and site.text == stated.text}
+        for number, site in enumerate(sites):
+            if site.line in lines and (stated.outcome if isinstance(site, Block) else site.text == stated.text):
+                found[number, int(stated.outcome)] = stated.because
+    return found
 
 
 def _outermost(blocks: list[Lines]) -> tuple[Lines, ...]:

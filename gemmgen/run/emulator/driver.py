@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmgen.kernel.again import never_of
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.case import Case
@@ -63,7 +64,7 @@ class EmulatedKernel:
         self.runs_apart = not source.launch.prepares  # which read all of an operand, also where there is no memory
         self._timeout = timeout
         self._arena = SharedArena()
-        self._counters = Counters(executables.sites)
+        self._counters = Counters(executables.sites, never_of(source))
         shared = self._arena.file, self._counters.file, executables.confinement
         self._fast = Server(source, executables.fast, *shared)
         self._watched = Server(source, executables.watched, *shared)
