@@ -21,25 +21,36 @@ ${ first_stages(view) }
     load_fragments_b(Bs[0], warp.n, 0, b[0]);
 /*% endif %*/
 
+//% if view.refills
     int read = 0, write = STAGES - 1;
+//% elif view.advances
+    int read = 0;
+//% endif
     for (int k = 0; k < ${ view.K }; k += BK) {
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
             // The next step's fragments are loaded while this one's are multiplied. No branch parts the two.
             const int next = (step + 1) % 2;
-            if (step + 1 == K_STEPS) {        // they are the next k tile's; at the end this one's again, unused
+            if (step + 1 == K_STEPS) {        // they are ${ "the next k tile's; at the end this one's" if view.advances else "this k tile's" } again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
+//% if view.advances
                 if (k + BK < ${ view.K }) read = read + 1 < STAGES ? read + 1 : 0;
+//% endif
             }
-            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
-            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+//% set stage = "read" if view.advances else "0"
+            load_fragments_a(As[${ stage }], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[${ stage }], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+//% if view.refills
             if (step == 0) {
                 const int depth = ${ view.K } - k - (STAGES - 1) * BK;
 ${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(16, first=true) }                a_tile += a_step;
                 b_tile += b_step;
                 write = write + 1 < STAGES ? write + 1 : 0;
             }
+//% else
+            if (step == 0) cp_async_commit();  // an empty group, as all copies have begun: the wait counts groups
+//% endif
             mma(a[step % 2], b[step % 2], acc${ summed(kernel) });
         }
 //% if view.promoted

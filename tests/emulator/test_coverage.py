@@ -11,7 +11,7 @@ import pytest
 from gemmgen.artifacts.kernelfile import read_kernel
 from gemmgen.cli import main
 from gemmgen.cli.verify import covered
-from gemmgen.kernel.families import NAIVE, SIMT
+from gemmgen.kernel.families import MMA, NAIVE, SIMT
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.coverage import Near, Untaken
@@ -135,6 +135,12 @@ IMPOSSIBLE = {  # family, problem, axes, and the outcomes that the plan rules ou
     "one more": (SIMT, Problem(64, 64, 48), {**RING, "BK": 16}, set()),
     "all blocks stream": (SIMT, Problem(128, 64, 128), {**RING, "BK": 8, "STREAM": 3}, {IDLE, STAGED, EMPTY}),
     "one does not": (SIMT, Problem(128, 64, 16), {**RING, "BK": 8, "STREAM": 3}, {REFILLS, EMPTY}),
+    "one k tile, mma": (MMA, Problem(64, 64, 32, types="bf16", layout="rc"), {"STAGES": 3, "BK": 32}, set()),
+    "two, mma": (
+        *(MMA, Problem(64, 64, 64, types="bf16", layout="rc")),
+        *({"STAGES": 3, "BK": 32}, {("read + 1 < STAGES", False)}),
+    ),
+    "four, mma": (MMA, Problem(64, 64, 128, types="bf16", layout="rc"), {"STAGES": 3, "BK": 32}, set()),
 }
 
 

@@ -29,7 +29,7 @@ from gemmgen.kernel.families.mma_operands import (
     rendered,
 )
 from gemmgen.kernel.notes import block, shared_tiles
-from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
+from gemmgen.kernel.plan import Never, Plan, SumOrder, Tile, Work
 from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import Problem
@@ -57,6 +57,8 @@ class MmaView:
     instructions, loads  what templates/device/mma.cu and ldmatrix.cu define
     K                    how many k the block sums over
     may_be_empty         which can be none
+    advances             the mainloop goes on from one k tile to another
+    refills              and copies k tiles to stages: there are more than were filled before it
     exchanged            neighbouring columns that a thread has sums of once lanes have exchanged them; 0: they do not
     group                tile rows of a raster group: blocks go down them before they step right
     compute, outer, slices, sums  as `simt` has them
@@ -74,6 +76,8 @@ class MmaView:
     loads: tuple[tuple[int, bool], ...]
     K: str
     may_be_empty: bool
+    advances: bool
+    refills: bool
     exchanged: int
     group: int
     compute: str = "compute/tensor.cu"
@@ -173,6 +177,8 @@ class MmaFamily(Family):
             loads=tuple(sorted({(4, x.k_rows) for x in (a, b) if x.by_ldmatrix})),
             K="extent" if plan.launch.adds_up else "s.K",
             may_be_empty=plan.launch.adds_up or problem.k is None,
+            advances=plan.k_tiles[1] > 1,
+            refills=plan.k_tiles[1] >= mma.STAGES,
             exchanged=plan.constants["FN"] if mma.EXCHANGE else 0,
             group=mma.GROUP,
         )
@@ -196,6 +202,11 @@ class MmaFamily(Family):
             *_multiplying(plan),
             *shared_tiles(plan.launch),
         )
+
+    def never(self, plan: Plan) -> Iterator[Never]:
+        stages = plan.constants["STAGES"]
+        if plan.k_tiles[1] <= stages:
+            yield Never("read + 1 < STAGES", False, f"K has no more k tiles than {stages} stages")
 
 
 def _multiplying(plan: Plan) -> Iterator[str]:
