@@ -142,8 +142,8 @@ def cost_with_edges(case: Case, launch: Launch) -> float:
 
 def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> float:
     """The largest error over its bound. Raises Wrong."""
-    if comparison.mismatch is not None:
-        raise Wrong(situation, Failure("wrong", str(comparison.mismatch), "verifier"), comparison.mismatch)
+    if comparison.trouble is not None:
+        raise Wrong(situation, Failure("wrong", comparison.trouble, "verifier"), comparison.mismatch)
     tally.compared(situation, comparison)
     return comparison.worst
 

@@ -14,6 +14,7 @@ from gemmgen.problem.operands import is_amax
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.threads import in_threads
+from gemmgen.verification.leaning import leaning, leans
 from gemmgen.verification.multiplied import Multiply, on_host
 from gemmgen.verification.reference import PART_ELEMENTS, Wanted, expected_amax, stored_as, wanted_of
 from gemmgen.verification.roundings import doubtful
@@ -68,6 +69,7 @@ class Compared:
     elements       that were compared
     ratios         error over bound of each (0 where exact data is right), or of SAMPLED_RATIOS of many
     largest_bound  the largest error that an element was allowed
+    leaning        how the errors of all elements are wrong, each of which is right; None where they are not
     """
 
     worst: float
@@ -75,6 +77,12 @@ class Compared:
     elements: int
     ratios: Doubles
     largest_bound: float
+    leaning: str | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong; None where nothing is."""
+        return self.leaning if self.mismatch is None else str(self.mismatch)
 
 
 def compare(
@@ -91,7 +99,11 @@ def compare(
     window = window or Window.whole(situation.case)
     if is_amax(output):
         return compare_amax(situation, result, (window,), output, multiply)
-    return _compared(situation, result, window, output, wanted_of(situation, window, output, multiply))
+    wanted = wanted_of(situation, window, output, multiply)
+    compared = _compared(situation, result, window, output, wanted)
+    if compared.mismatch is not None or not leans(situation, output):
+        return compared
+    return replace(compared, leaning=leaning(situation, result, window, wanted))
 
 
 def compare_amax(

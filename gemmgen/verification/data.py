@@ -211,9 +211,12 @@ def _integers(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) ->
 
 
 def _adds_up(name: str, case: Case, seed: int) -> bool:
-    """Whether integers of A and B have one sign, so that their sums grow as K does, and not as its root: where C holds
+    """Whether random A and B have one sign each, so that their sums grow as K does, and not as its root: where C holds
     such sums, every other seed."""
-    return name != "C" and seed % 2 == 1 and case.c.dtype.largest >= DType.S32.largest
+    a, b, c = (matrix.dtype for matrix in case.matrices)
+    whole = any(dtype.is_integer for dtype in (a, b))
+    most = DType.S32.largest if whole else float(case.k) ** case.problem.products
+    return name != "C" and seed % 2 == 1 and c.largest >= most
 
 
 def _of_one_sign(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[Any]:
@@ -236,6 +239,8 @@ def _values(
     if data == "random" and dtype.storage_bits == 8 and seed // 2 % 2:
         return rng.choice(dtype.finite(), shape)
     values = 2 * rng.random(shape, np.float64 if dtype == DType.F64 else np.float32) - 1
+    if data == "random" and _adds_up(name, case, seed):
+        values = np.copysign(values, values.dtype.type(rng.choice((-1, 1))))
     _reshape(name, values, dtype, data, case, rng, side_of(seed))
     wanted = np.clip(values, dtype.least, dtype.largest) if data == "huge" else values
     return wanted.astype(dtype.numpy)

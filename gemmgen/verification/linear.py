@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,15 +19,22 @@ from gemmgen.verification.tensor_bound import LAMBDA, beyond, needs_largest, ten
 Doubles = npt.NDArray[np.float64]
 
 SCALING_ROUNDINGS = 4  # of an integer sum: its own to a float, alpha, beta and their sum
+SHARED_ROUNDINGS = 1  # of a product, that many elements may share: alpha times an element of A
 REFERENCE_ROUNDINGS = 4  # of the slices' sum, alpha, beta and their sum: each at most u * (|A| |B|)
 
 
 def linear(
-    situation: Situation, product: Doubles, size: Doubles, largest: Doubles, old: Floats | None
+    situation: Situation,
+    product: Doubles,
+    size: Doubles,
+    largest: Doubles,
+    old: Floats | None,
+    rooted: bool = True,
 ) -> tuple[Doubles, Doubles]:
     """(values, bound) of elements with these products; `old` is what C holds there, None where beta = 0.
 
     size, largest  |A| * |B|, and the largest of the products in each sum
+    rooted         see `reference.unrooted`
     """
     case, exact = situation.case, situation.data in EXACT_KINDS
     if case.problem.types.scalar.is_integer:
@@ -38,7 +47,7 @@ def linear(
             values, terms = values + added, terms + np.abs(added)
     if exact:
         return values, no_bound(values)
-    of_terms, of_largest, least = _roundings(situation)
+    of_terms, of_largest, least = _roundings(situation, rooted)
     with np.errstate(invalid="ignore"):  # alpha may be infinite
         bound = (
             of_terms * terms + of_largest * largest + least + abs(alpha) * off_beyond(situation, product, size, largest)
@@ -101,13 +110,18 @@ def _of_integers(case: Case, product: Doubles, old: Floats | None) -> Doubles:
     return case.problem.types.scalar.wrap(values).astype(np.float64)
 
 
-def _roundings(situation: Situation) -> tuple[float, float, float]:
+def root_of(roundings: int, rooted: bool) -> float:
+    """Of so many roundings with errors that behave as independent, in unit roundoffs; see `reference.unrooted`."""
+    return LAMBDA * math.sqrt(roundings) if rooted else min(roundings, SHARED_ROUNDINGS)
+
+
+def _roundings(situation: Situation, rooted: bool = True) -> tuple[float, float, float]:
     """What an element may be off by, tensor cores apart: so many times S, and the largest product, and this number."""
     case, types = situation.case, situation.case.problem.types
     sums, scalar = types.accumulator, types.scalar
     if sums.is_integer:  # exact, and then scaled
         return SCALING_ROUNDINGS * scalar.unit_roundoff, 0.0, scalar.smallest
-    roundings = LAMBDA * float(np.sqrt(nonzero_terms(situation) + 2))  # two more: alpha and beta
+    roundings = root_of(nonzero_terms(situation) + 2, rooted)  # two more: alpha and beta
     scale = abs(alpha_of(case))
     underflows, of_largest = (2 * case.k + 1) * scale + 2, 0.0
     if sums == DType.F64:  # the reference's own

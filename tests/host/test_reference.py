@@ -16,9 +16,10 @@ from gemmgen.support.recent import Recent
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import DENORMAL_FLOPS, REPEATED, make_operands
 from gemmgen.verification.products import SLICE_RESIDUE, accurate_product
-from gemmgen.verification.reference import LAMBDA, Wanted, expected
+from gemmgen.verification.reference import Wanted, expected
 from gemmgen.verification.scalars import HUGE_SCALARS, NAN
 from gemmgen.verification.situation import ALL_DATA_KINDS, Situation, side_of
+from gemmgen.verification.tensor_bound import LAMBDA
 from gemmgen.verification.window import Window
 
 KINDS = pytest.mark.parametrize("data", ALL_DATA_KINDS)
@@ -131,6 +132,24 @@ def test_sums_of_integers_grow_with_k_by_every_other_seed(types: str, grows: boo
     for seed, one_sign in ((2, False), (3, grows)):
         columns = case.b.view(make_operands(Situation(case, "random", seed)).b).astype(np.int64).sum(0)
         assert (np.abs(columns) > 2**20).all() == one_sign
+
+
+@pytest.mark.parametrize(
+    ("types", "k", "one_sign"),
+    [("f32", 70, True), ("f64", 70, True), ("bf16", 70, True), ("f32_tf32", 70, True), ("e4m3,e4m3,f32", 70, True),
+     ("f16", 60_000, True), ("f16", 70_000, False), ("e4m3", 400, True), ("e4m3", 500, False),
+     ("bf16,s8,f16", 70, False),
+     ("bf16,s8,bf16", 70, True)],
+)  # fmt: skip
+def test_products_of_random_data_have_one_sign_by_every_other_seed(types: str, k: int, one_sign: bool) -> None:
+    """As far as C holds their sums."""
+    case = Problem(2, 3, k, types=Types.parse(types)).case()
+    for seed, wanted in ((0, False), (1, one_sign), (4, False), (5, one_sign)):
+        operands = make_operands(Situation(case, "random", seed))
+        a, b, c = (case.tensors[name].dtype.decode(case.tensors[name].view(operands.by_name[name])) for name in "ABC")
+        products = a[:, :, None] * b[None]
+        assert (np.all(products >= 0) or np.all(products <= 0)) == wanted, seed
+        assert np.isnan(c).all()
 
 
 def test_large_one_hot_data_selects_with_either_operand():

@@ -1,0 +1,97 @@
+"""Whether errors lean to one side, as roundings towards zero, up or down make them long before one passes its bound.
+
+`reference`'s bound of an element is LAMBDA sqrt(n) u S, of n roundings whose errors behave as independent, of mean
+zero. Rounded in one direction they add up like n u S: towards zero 0.36 n u S where all products have one sign, which
+passes the bound from n = 300 on. The errors of many elements together show it at n = 16.
+
+An element's error is a sum of terms d x, with |d| <= u, of mean zero, where the squares of its x add up to n S^2 at
+most. So errors of N elements, each times a weight of at most 1 that does not depend on them, add up to no more than
+
+    LAMBDA u sqrt(sum of n S^2)
+
+but with probability 2 exp(-LAMBDA^2 / 2), 3e-8 (Hoeffding, "Probability Inequalities for Sums of Bounded Random
+Variables", J. Am. Stat. Assoc. 58, 1963). That is the root of the sum of the squares of the elements' bounds, and
+about sqrt(N) times less than the sum of these. (To nearest, the mean of d is of order u^2 rather than 0: n N u^2 S in
+all, of which n and N would have to be far larger to make something beside sqrt(n N) u S.)
+
+What else a bound holds (see `reference.unrooted`) has no mean of zero, and counts in full.
+
+Two weights are asked: 1, which shows roundings up or down, and the sign of the right result, which shows those towards
+zero, of numbers of either sign, too: a partial sum has more often than not the sign of what it becomes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.case import Case
+from gemmgen.run.executor import Floats
+from gemmgen.verification.reference import Wanted, unrooted
+from gemmgen.verification.situation import Situation
+from gemmgen.verification.tensor_bound import allowance
+from gemmgen.verification.window import Window
+
+Doubles = npt.NDArray[np.float64]
+
+ELEMENTS = 2**14  # whose errors are added up, at most
+SIDE = 2**7  # rows and columns of these, where there are so many
+
+
+def leans(situation: Situation, output: str) -> bool:
+    """Whether errors of `output` must not lean: of random floats, where only rounding to nearest is right.
+
+    Tensor cores cut sums. A result of fewer bits than sums have is held against the interval that its rounding leaves.
+    Sums of rows and columns are the same for many elements, errors and all.
+    """
+    types, epilogue = situation.case.problem.types, situation.case.problem.epilogue
+    nearest = not types.accumulator.is_integer and types.c == types.accumulator and allowance(types) is None
+    return output == "C" and situation.data == "random" and nearest and not epilogue.sums
+
+
+def leaning(situation: Situation, result: Floats, window: Window, wanted: Wanted) -> str | None:
+    """How the errors of some elements of C inside `window` lean; None where roundings to nearest explain it."""
+    case = situation.case
+    some = _some(case, window, situation.seed)
+    if not some.elements:
+        return None
+    part = wanted.part(some.within(window))
+    got, values, bound = case.c.dtype.decode(case.c.view(result)[some.index]), part.values, part.bound
+    with np.errstate(invalid="ignore", over="ignore"):
+        beside = np.minimum(unrooted(situation, some), bound)
+        known = np.isfinite(got) & np.isfinite(values) & np.isfinite(bound)
+        error, values, bound, beside = (of_all[known] for of_all in (got - values, values, bound, beside))
+        allowed = math.hypot(*(bound - beside).tolist()) + float(beside.sum())
+        for what, weight in (("", 1.0), (" in magnitude", np.sign(values))):
+            total = float((error * weight).sum())
+            if abs(total) > allowed:
+                side, count = "small" if total < 0 else "large", len(error)
+                return (
+                    f"{count} elements of C are too {side}{what}: off by {total / count:.3g} on average, "
+                    f"allowed {allowed / count:.3g} where roundings are to nearest"
+                )
+    return None
+
+
+def _some(case: Case, window: Window, seed: int) -> Window:
+    """A part of `window`, by `seed`, none of whose products is that of another element."""
+    rng = np.random.default_rng(seed)
+    height = min(window.bottom - window.top, SIDE)
+    width = min(window.right - window.left, ELEMENTS // height)
+    height = min(window.bottom - window.top, ELEMENTS // width)
+    top = int(rng.integers(window.top, window.bottom - height, endpoint=True))
+    left = int(rng.integers(window.left, window.right - width, endpoint=True))
+    if window.last is None:
+        return Window(top, left, top + height, left + width)
+    last = max(window.first, min(window.last, different_products(case)))
+    count = min(last - window.first, max(1, ELEMENTS // (height * width)))
+    first = int(rng.integers(window.first, last - count, endpoint=True))
+    return Window(top, left, top + height, left + width, first, first + count)
+
+
+def different_products(case: Case) -> int:
+    """How many matrices of a batch have products of their own: later ones' are an earlier one's, errors and all."""
+    own = (matrix.different or (1 if matrix.stride == 0 else case.batch) for matrix in (case.a, case.b))
+    return min(case.batch, math.lcm(*own))
