@@ -13,6 +13,7 @@ from gemmgen.verification.bugs.batches import BATCH_BUGS
 from gemmgen.verification.bugs.branches import BRANCH_BUGS
 from gemmgen.verification.bugs.clusters import CLUSTER_BUGS
 from gemmgen.verification.bugs.data import DATA_BUGS
+from gemmgen.verification.bugs.directed import DIRECTED_BUGS
 from gemmgen.verification.bugs.epilogues import EPILOGUE_BUGS
 from gemmgen.verification.bugs.extents import EXTENT_BUGS
 from gemmgen.verification.bugs.f64 import F64_BUGS
@@ -40,7 +41,7 @@ BUGS: tuple[Bug, ...] = (
     *BATCHED_MMA_BUGS,
     *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS, *SKINNY_BUGS,
     *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
-    *EPILOGUE_BUGS, *TYPE_BUGS, *DATA_BUGS, *BRANCH_BUGS, *GATED_BUGS, *PTX_BUGS,
+    *EPILOGUE_BUGS, *TYPE_BUGS, *DATA_BUGS, *DIRECTED_BUGS, *BRANCH_BUGS, *GATED_BUGS, *PTX_BUGS,
 )  # fmt: skip
 SUBJECTS: tuple[Subject, ...] = tuple(dict.fromkeys(bug.subject for bug in (*BUGS[len(FOUND_LATE) :], *FOUND_LATE)))
 
