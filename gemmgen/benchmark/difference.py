@@ -10,7 +10,7 @@ from typing import Any
 from gemmgen.artifacts.records import problem_document
 from gemmgen.benchmark.explain import Explanation
 from gemmgen.kernel.source import KernelSource
-from gemmgen.run.compile import machine_code
+from gemmgen.run.sass import same_machine_code
 from gemmgen.support.words import NONE, figure, percent
 
 NAME = "kernel"  # stands for both kernels' names in their texts
@@ -118,4 +118,4 @@ def _opcodes(a: Explanation, b: Explanation) -> Iterator[tuple[str, int, int]]:
 def _same_code(a: Explanation, b: Explanation) -> bool | None:
     if a.compiled is None or b.compiled is None:
         return None
-    return machine_code(a.compiled.cubin) == machine_code(b.compiled.cubin)
+    return same_machine_code(a.compiled.cubin, b.compiled.cubin)

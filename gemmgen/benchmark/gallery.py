@@ -21,7 +21,8 @@ from gemmgen.benchmark.scores import FAILED, line, link, number, page, read_fail
 from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.source import KernelSource
-from gemmgen.run.compile import compile_kernel, machine_code
+from gemmgen.run.compile import compile_kernel
+from gemmgen.run.sass import same_machine_code
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
 from gemmgen.support.html import render_html
@@ -244,7 +245,7 @@ def _same_machine_code(before: KernelSource, now: KernelSource, arch: str, store
     if _code(before.text) == _code(now.text):
         return True
     old, new = (compile_kernel(source, arch, store) for source in (before, now))
-    return machine_code(old.cubin) == machine_code(new.cubin) and old.registers == new.registers
+    return same_machine_code(old.cubin, new.cubin) and old.registers == new.registers
 
 
 def _code(text: str) -> list[str]:

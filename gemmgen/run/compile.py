@@ -139,14 +139,19 @@ def _compile_in(child: Child, text: str, arch: str, store: Store, timeout: float
 def machine_code(cubin: bytes) -> list[tuple[str, bytes]]:
     """The sections of a cubin that hold instructions and constants: the same for texts that differ in names alone.
 
-    Bank 4 is not among them: it has room for the address of each variable of the text, be it a constexpr that no code
-    reads, which the linker fills in.
+    Not among them are variables, which `gemmgen.run.sass.same_machine_code` looks at, and bank 4, which has room for
+    the address of each of them, filled in by the linker.
     """
     found = []
     for title, content in sections(cubin):
         if kind := re.match(r"\.(text|nv\.constant[0-35-9])", title):
             found.append((kind[1], content))
     return found
+
+
+def variables(cubin: bytes) -> list[bytes]:
+    """What variables of a text hold before a launch, be they constexpr that no code reads."""
+    return [content for title, content in sections(cubin) if title.startswith(".nv.global.init")]
 
 
 def sections(cubin: bytes) -> Iterator[tuple[str, bytes]]:

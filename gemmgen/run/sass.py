@@ -1,5 +1,7 @@
 """What the machine code does: instruction counts of a cubin, and what its main loop asks of an SM's units.
 
+And whether two cubins do the same.
+
 The disassembler is NVIDIA's `nvdisasm`, from its wheel or from a toolkit on the PATH.
 """
 
@@ -18,6 +20,7 @@ from gemmgen.kernel.model import SCHEDULERS
 from gemmgen.kernel.plan import Work
 from gemmgen.problem.device import WARP, Arch
 from gemmgen.problem.dtype import DType
+from gemmgen.run.compile import machine_code, variables
 from gemmgen.run.nvrtc import wheel_folders
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.scratch import scratch_folder
@@ -28,6 +31,7 @@ INSTRUCTION = re.compile(
 LABEL = re.compile(r"^(\.L_\w+):")
 TARGET = re.compile(r"`\((\.L_\w+)\)")
 REGISTER = re.compile(r"\bR(\d+)(\.reuse)?")
+ADDRESSES = "c[0x4]"  # an operand from the bank with the addresses of variables
 BANKS = 2  # of the register file, by the parity of a register's number; each gives one operand a cycle
 BANKS_KNOWN = "sm_90"  # the architecture on which `Loop.operand_cycles` was held against measurements
 
@@ -195,6 +199,17 @@ def disassemble(cubin: bytes, fma: str = "FFMA") -> Sass:
     Raises CandidateFailed: unavailable (no nvdisasm) or compile (no cubin).
     """
     return read_sass(_run_nvdisasm(cubin), fma)
+
+
+def same_machine_code(a: bytes, b: bytes) -> bool:
+    """Whether a GPU runs the same instructions for two cubins, on the same constants and tables.
+
+    Variables that differ count where the code reads any: it finds them by their addresses, in bank 4 of constants.
+    Raises CandidateFailed (unavailable) where that takes a disassembler and there is none.
+    """
+    if machine_code(a) != machine_code(b):
+        return False
+    return variables(a) == variables(b) or ADDRESSES not in disassemble(a).text
 
 
 def read_sass(text: str, fma: str = "FFMA") -> Sass:

@@ -19,7 +19,7 @@ from gemmgen.problem.device import DEFAULT_ARCH, Limits, parse_arch
 from gemmgen.run.compile import compile_kernel, compile_many
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Executor
-from gemmgen.run.sass import disassemble
+from gemmgen.run.sass import same_machine_code
 from gemmgen.support.errors import CandidateFailed, require
 from gemmgen.support.files import Store
 from gemmgen.support.threads import cores, thread_pool
@@ -343,16 +343,16 @@ def why_harmless(mutant: Mutant, store: Store) -> str | None:
     if mutant.operator == LAUNCH:
         return why_equivalent(mutant)
     try:
-        same = _machine_code(mutant.source, store) == _machine_code(mutant.original, store)
+        same = _same_machine_code(mutant.source, mutant.original, store)
     except CandidateFailed:  # no compiler for GPUs here, or one that refuses what the host's takes
         same = False
     return SAME_CODE if same else why_equivalent(mutant)
 
 
-def _machine_code(source: KernelSource, store: Store) -> tuple[str, int]:
-    """What a GPU would run, and the static shared memory that it runs in."""
-    compiled = compile_kernel(source, EVIDENCE_ARCH, store)
-    return disassemble(compiled.cubin).text, compiled.shared_bytes
+def _same_machine_code(a: KernelSource, b: KernelSource, store: Store) -> bool:
+    """Whether a GPU would run the same, in as much static shared memory."""
+    one, other = (compile_kernel(source, EVIDENCE_ARCH, store) for source in (a, b))
+    return one.shared_bytes == other.shared_bytes and same_machine_code(one.cubin, other.cubin)
 
 
 def correct_kernels(count: int, seed: int, limits: Limits) -> Iterator[KernelSource]:

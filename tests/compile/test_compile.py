@@ -25,7 +25,7 @@ from gemmgen.run.compile import (
 )
 from gemmgen.run.gpu.plain import FOLDER, plain_path
 from gemmgen.run.nvrtc import LINES
-from gemmgen.run.sass import disassemble
+from gemmgen.run.sass import disassemble, same_machine_code
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
@@ -75,6 +75,30 @@ def test_texts_that_differ_in_names_have_the_same_machine_code(store: Store) -> 
     assert cubins[0] != cubins[1] and machine_code(cubins[0]) == machine_code(cubins[1])
     assert {kind for kind, _ in machine_code(cubins[0])} == {"text", "nv.constant0"}
     assert machine_code(cubins[0]) != machine_code(cubins[2])
+
+
+@pytest.mark.parametrize(
+    ("read", "other", "same"),
+    [
+        ("TABLE[threadIdx.x % 4]", "{1, 2, 3, 5}", False),
+        ("TABLE[1]", "{1, 2, 3, 5}", True),
+        ("TABLE[threadIdx.x % 4]", "{1, 2, 3, 4}", True),
+    ],
+)
+@pytest.mark.parametrize("kind", ["constexpr", "__device__ const"])
+def test_tables_count_where_the_code_reads_them(store: Store, kind: str, read: str, other: str, same: bool) -> None:
+    texts = (
+        f"{kind} int TABLE[4] = {values};\n{NAIVE.replace('float sum = 0', f'float sum = {read}')}"
+        for values in ("{1, 2, 3, 4}", other)
+    )
+    cubins = [compile_text(text, "sm_90", store).cubin for text in texts]
+    assert same_machine_code(*cubins) == same
+
+
+def test_a_constant_that_no_code_reads_does_not_count(store: Store) -> None:
+    texts = NAIVE, f"constexpr int UNUSED = 5;\n{NAIVE}"
+    one, other = (compile_text(text, "sm_90", store).cubin for text in texts)
+    assert one != other and same_machine_code(one, other)
 
 
 def test_compiled_kernel_says_what_it_needs(store: Store) -> None:
