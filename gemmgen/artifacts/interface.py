@@ -191,6 +191,11 @@ class Interface(Signature):
         return self.source.launch.overlapped
 
     @property
+    def starts_early(self) -> bool:
+        """Whether any of these may."""
+        return self.dependent or self.overlapped
+
+    @property
     def splits(self) -> int:
         return self.source.launch.splits
 

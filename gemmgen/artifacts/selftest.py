@@ -89,6 +89,11 @@ class SelfTest:
         return reference_text(self.epilogue, self.sums.is_integer, self.scalar.is_integer)
 
     @property
+    def linear(self) -> bool:
+        """Whether the epilogue is the linear one, of floats: that takes no arithmetic of its own."""
+        return self.epilogue.is_linear and not self.sums.is_integer
+
+    @property
     def filler(self) -> str:
         """What bytes of ones are in the types of the tensors."""
         integers = [self.out.problem.dtype_of(name).is_integer for name in self.out.tensors]

@@ -154,9 +154,8 @@ cudaError_t ${ out.name }_launch(
  * Empty where it did not. */
 const char* ${ out.name }_refusal(void);
 
-/* A launch whose arguments are checked${ " and whose tensor maps are encoded" if out.maps.encoded }. It may be copied, and be run any
- * number of times on the device that was the current one, while tensors and workspace stay where they are. Its fields are
- * the launcher's own.
+/* A launch whose arguments are checked${ " and whose tensor maps are encoded" if out.maps.encoded }: it may be copied, and run any number of
+ * times on the device that was the current one, while tensors and workspace stay where they are. Fields are the launcher's.
  */
 typedef struct ${ out.name }_plan {
 //% for one in out.maps.encoded
@@ -174,7 +173,7 @@ typedef struct ${ out.name }_plan {
 //% endif
 } ${ out.name }_plan;
 
-/* What the launch does before it starts anything: same arguments, same errors. Where it fails, `plan` stays as it was. */
+/* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
 cudaError_t ${ out.name }_make_plan(
     ${ out.name }_plan* plan,
 //% for p in out.arguments
@@ -184,12 +183,17 @@ cudaError_t ${ out.name }_make_plan(
 /* Launch as planned, on `stream`; returns before it has run. */
 cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t stream);
 
-/* The same in parts, for what need not be done each time. Both prepare, then any number of launches run as long as nobody
- * else writes to the workspace; where elements of A, or B, change, its part is prepared again. So weights are copied once,
- * whatever kernel of the problem this is.
+/* The same in parts. Both prepare, then any number of launches run as long as nobody else writes to the workspace; where
+ * elements of A, or B, change, its part is prepared again. So weights are copied once, whatever kernel of the problem this is.
  *
+//% set made_of_b = [out.made_of["B"] ~ " to the workspace's start, where plans of any M find it"] if out.made_of["B"] else []
+//% set done_for_b = made_of_b + (["sets counters to zero, as each launch that ends leaves them"] if out.adds_up else [])
+//% if not out.made_of["A"] and not done_for_b
+ * Here neither does anything: the kernel reads A and B as they lie.
+//% else
  * prepare_a  ${ out.made_of["A"] or "does nothing: the kernel reads A as it lies" }
- * prepare_b  ${ out.made_of["B"] ~ " to the workspace's start, where plans of any M find it" if out.made_of["B"] else "does nothing: the kernel reads B as it lies" if not out.adds_up }${ ", and " if out.made_of["B"] and out.adds_up }${ "sets counters to zero, as each launch that ends leaves them" if out.adds_up }
+ * prepare_b  ${ done_for_b | join(", and ") or "does nothing: the kernel reads B as it lies" }
+//% endif
  */
 cudaError_t ${ out.name }_prepare_a(const ${ out.name }_plan* plan, cudaStream_t stream);
 cudaError_t ${ out.name }_prepare_b(const ${ out.name }_plan* plan, cudaStream_t stream);

@@ -21,6 +21,20 @@ cudaError_t begin(const void* plan)
     return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;
 }
 
+/*% if out.packed %*/
+// That an address is given, and a multiple of `align` bytes.
+cudaError_t check(const char* name, const void* address, unsigned align)
+{
+    if (address == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", name);
+    if (reinterpret_cast<std::uintptr_t>(address) % align == 0) return cudaSuccess;
+    return refuse(cudaErrorMisalignedAddress, "%s = %p is no multiple of %u bytes", name, address, align);
+}
+
+/*% endif %*/
+/*% if out.prepared %*/
+/*% include "export/launcher/start.cu" %*/
+
+/*% endif %*/
 std::size_t tiles_of(std::size_t size, std::size_t tile) { return (size + tile - 1) / tile; }
 
 std::size_t tiles_of_c(${ out.tile_sizes | map("replace", "", "int ", 1) | join(", ") }) { return ${ out.tiles }; }
@@ -81,7 +95,24 @@ const char* ${ out.name }_refusal(void) { return reason; }
 cudaError_t ${ out.name }_run_prepared(const Plan* plan, cudaStream_t stream)
 {
 //% include "export/launcher/unfold.cu"
-//% include "export/launcher/start.cu"
+//% if out.shared_bytes
+    // A device's limit, not a launch's: asked for each time, since the current device may have changed.
+    const cudaError_t raised = cudaFuncSetAttribute(${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
+    if (raised != cudaSuccess)
+        return refuse(raised == cudaErrorInvalidValue ? cudaErrorInvalidConfiguration : raised,
+            "no block gets %d bytes of shared memory: %s", ${ out.shared_bytes }, cudaGetErrorName(raised));
+//% endif
+//% for name, elements in out.amaxes.items()
+    const cudaError_t ${ name }_set = cudaMemsetAsync(${ name }, 0, sizeof(${ out.element[name] }) * ${ elements }, stream);
+    if (${ name }_set != cudaSuccess) return ${ name }_set;
+//% endfor
+//% if out.prepared
+    return start(${ out.name }, blocks, ${ out.threads }${ ", %d" | format(out.shared_bytes) if out.shared_bytes }${ ", %s" | format(out.dependent | lower) if out.starts_early }, stream, ${ out.passed | join(", ") });
+//% else
+//% from "export/launcher/config.cu" import configuration with context
+${ configuration("blocks", out.threads, out.shared_bytes, "1") }
+    return cudaLaunchKernelEx(&config, ${ out.name }, ${ out.passed | join(", ") });
+//% endif
 }
 
 //% if out.parts

@@ -18,6 +18,7 @@
 #include "${ out.name }.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +26,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <random>
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -36,7 +39,11 @@ namespace {
 //% include "export/selftest/memory.cu"
 //% include "export/selftest/launch.cu"
 //% include "export/selftest/operands.cu"
+//% if test.linear
+//% include "export/selftest/linear.cu"
+//% else
 //% include "export/selftest/arithmetic.cu"
+//% endif
 //% include "export/selftest/reference.cu"
 //% include "export/selftest/compare.cu"
 //% include "export/selftest/arguments.cu"

@@ -994,9 +994,12 @@ def exported_on_the_host(
     with budget_of(budget):
         export(source, RECORD, folder)
     exported = (folder / f"{source.name}.cu").read_text()
-    starts = re.compile(rf"return cudaLaunchKernelEx\(&config, ({source.name}\w*),([^;]*)\);")
+    direct = rf"return cudaLaunchKernelEx\(&config, ({source.name}\w*),([^;]*)\);"
     here = r"run_threads(config.gridDim.x, config.blockDim.x, [&] { \1(\2); }); return cudaSuccess;"
-    called, count = starts.subn(here, exported)
+    shared = rf"return start\(({source.name}\w*), (\w+), (\d+), (?:\w+, )*?stream, ([^;]*)\);"  # by several launches
+    called, count = re.subn(shared, r"run_threads(\2, \3, [&] { \1(\4); }); return cudaSuccess;", exported)
+    if not count:
+        called, count = re.subn(direct, here, exported)
     packs = source.launch.prepared("B") is not None  # by an entry point of its own, too
     assert count == len(source.program) + packs and right in source.text
     kernel = source.text.replace(right, wrong) if right else source.text

@@ -67,9 +67,17 @@ cudaError_t ${ out.name }_make_plan(
 //%- endif
 };
     for (const auto& [name, address, align${ ", may_be_null" if out.may_be_null }] : pointers) {
-        if (address == nullptr${ " && !may_be_null" if out.may_be_null }) return refuse(cudaErrorInvalidValue, "%s is null", name);
+//% if out.may_be_null
+        if (address == nullptr && may_be_null) continue;
+//% endif
+//% if out.packed
+        const cudaError_t wrong = check(name, address, align);
+        if (wrong != cudaSuccess) return wrong;
+//% else
+        if (address == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", name);
         if (reinterpret_cast<std::uintptr_t>(address) % align != 0)
             return refuse(cudaErrorMisalignedAddress, "%s = %p is no multiple of %u bytes", name, address, align);
+//% endif
     }
 //% if out.parts
     const Workspace at = workspace_of(${ out.workspace_sizes | join(", ") });
@@ -136,19 +144,16 @@ cudaError_t ${ out.name }_make_plan(
 //% endif
 //% for one in out.maps.encoded
     if (status == cudaSuccess)
-        status = encode_map<${ one.box | length }>(encode,
-            {"${ one.address }", ${ "mapped(%s)" | format(one.located) if one.located in out.may_be_null else one.located }, CU_TENSOR_MAP_DATA_TYPE_${ one.type },
-             {
+        status = encode_map(encode, "${ one.address }", ${ "mapped(%s)" | format(one.located) if one.located in out.may_be_null else one.located }, CU_TENSOR_MAP_DATA_TYPE_${ one.type },
+            {
 //%- for size in one.tensor
 ${ size if size.isdigit() else "cuuint64_t(std::max(1, K))" if size == "K" else "cuuint64_t(%s)" | format(size) }${ ", " if not loop.last }
 //%- endfor
-},
-             {
+}, {
 //%- for distance in one.distances
 ${ distance if distance.isdigit() or distance.startswith("copy_ld") else "cuuint64_t(%s)" | format(distance) } * ${ one.element_bytes }${ ", " if not loop.last }
 //%- endfor
-},
-             {${ one.box | join(", ") }}, CU_TENSOR_MAP_SWIZZLE_${ one.swizzle }, CU_TENSOR_MAP_L2_PROMOTION_${ one.promotion }},
+}, {${ one.box | join(", ") }}, CU_TENSOR_MAP_SWIZZLE_${ one.swizzle }, CU_TENSOR_MAP_L2_PROMOTION_${ one.promotion },
             made.${ one.parameter });
 //% endfor
 //% if out.maps.encoded

@@ -19,31 +19,21 @@ cudaError_t find(Encode& encode)
     return cudaSuccess;
 }
 
-// A tensor in device memory and the boxes of it that TMA moves: elements, the contiguous dimension first, and bytes from
-// one line (and matrix) to the next.
-template <int DIMENSIONS>
-struct Tensor {
-    const char* name;
-    const void* address;
-    CUtensorMapDataType type;
-    cuuint64_t sizes[DIMENSIONS], strides[DIMENSIONS - 1];
-    cuuint32_t box[DIMENSIONS];
-    CUtensorMapSwizzle swizzle;
-    CUtensorMapL2promotion promotion;
-};
-
-template <int DIMENSIONS>
-cudaError_t encode_map(Encode encode, const Tensor<DIMENSIONS>& tensor, unsigned long long (&map)[16])
+// The map of a tensor in device memory and the boxes of it that TMA moves: elements, the contiguous dimension first, and
+// bytes from one line (and matrix) to the next.
+template <std::size_t RANK>
+cudaError_t encode_map(Encode encode, const char* name, const void* address, CUtensorMapDataType type,
+    const cuuint64_t (&sizes)[RANK], const cuuint64_t (&strides)[RANK - 1], const cuuint32_t (&box)[RANK],
+    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, unsigned long long (&map)[16])
 {
-    cuuint32_t every[DIMENSIONS];
-    std::fill_n(every, DIMENSIONS, 1);
+    cuuint32_t every[RANK];
+    std::fill_n(every, RANK, 1);
     CUtensorMap encoded;
     static_assert(sizeof encoded == sizeof map && sizeof(TensorMap) == sizeof map);
-    const CUresult result = encode(&encoded, tensor.type, DIMENSIONS, const_cast<void*>(tensor.address), tensor.sizes,
-        tensor.strides, tensor.box, every, CU_TENSOR_MAP_INTERLEAVE_NONE, tensor.swizzle, tensor.promotion,
-        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    const CUresult result = encode(&encoded, type, RANK, const_cast<void*>(address), sizes, strides, box, every,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS)
-        return refuse(cudaErrorInvalidValue, "the driver encodes no tensor map of %s: CUresult %d", tensor.name, int(result));
+        return refuse(cudaErrorInvalidValue, "the driver encodes no tensor map of %s: CUresult %d", name, int(result));
     std::memcpy(map, &encoded, sizeof map);
     return cudaSuccess;
 }

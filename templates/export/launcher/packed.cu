@@ -26,12 +26,9 @@ cudaError_t ${ out.name }_pack_b(
     if (ldb % ${ ld.unit } != 0) return refuse(cudaErrorInvalidValue, "ldb = %d is no multiple of %d elements", ldb, ${ ld.unit });
 //% endif
 //% endfor
-    if (B == nullptr${ " && K > 0" if "B" in out.may_be_null }) return refuse(cudaErrorInvalidValue, "%s is null", "B");
-    if (packed == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "packed");
-    if (reinterpret_cast<std::uintptr_t>(B) % ${ out.aligns["B"] } != 0)
-        return refuse(cudaErrorMisalignedAddress, "B = %p is no multiple of %d bytes", static_cast<const void*>(B), ${ out.aligns["B"] });
-    if (reinterpret_cast<std::uintptr_t>(packed) % ${ out.workspace_align } != 0)
-        return refuse(cudaErrorMisalignedAddress, "packed = %p is no multiple of %d bytes", packed, ${ out.workspace_align });
+    cudaError_t status = ${ "B == nullptr && K == 0 ? cudaSuccess : " if "B" in out.may_be_null }check("B", B, ${ out.aligns["B"] });
+    if (status == cudaSuccess) status = check("packed", packed, ${ out.workspace_align });
+    if (status != cudaSuccess) return status;
     const Workspace at = workspace_of(
 //%- for size in out.workspace_sizes
 ${ size if size in out.packed_sizes else "0" }${ ", " if not loop.last }
@@ -58,11 +55,9 @@ cudaError_t ${ out.name }_make_packed_plan(
     ${ p.ctype } ${ p.text }${ ")" if loop.last else "," }
 //% endfor
 {
-    const cudaError_t begun = begin(plan);
-    if (begun != cudaSuccess) return begun;
-    if (packed == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", "packed");
-    if (reinterpret_cast<std::uintptr_t>(packed) % ${ out.workspace_align } != 0)
-        return refuse(cudaErrorMisalignedAddress, "packed = %p is no multiple of %d bytes", packed, ${ out.workspace_align });
+    cudaError_t status = begin(plan);
+    if (status == cudaSuccess) status = check("packed", packed, ${ out.workspace_align });
+    if (status != cudaSuccess) return status;
 //% for ld in lds
     const int ldb = ${ "std::max(1, %s)" | format(ld.line) if ld.unit == 1 else "static_cast<int>(tiles_of(std::max(1, %s), %d) * %d)" | format(ld.line, ld.unit, ld.unit) };  // B itself is not read
 //% endfor

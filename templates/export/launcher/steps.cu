@@ -1,13 +1,7 @@
 /*# The launches `steps` that prepare `operand`, as the end of a function. #*/
-//% macro overlap(config)
-//% if out.overlapped
-    cudaLaunchAttribute ${ config }_overlap = {};  // of its start with the end of the kernel before: see grid_dependency_wait
-    ${ config }_overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    ${ config }_overlap.val.programmaticStreamSerializationAllowed = 1;
-    ${ config }.attrs = &${ config }_overlap;
-    ${ config }.numAttrs = 1;
-//% endif
-//% endmacro
+//% macro launch(step, tiles)
+start(${ step.entry }, ${ tiles }, ${ step.threads }${ ", 0" if out.shared_bytes }${ ", %s" | format(out.overlapped | lower) if out.starts_early }, stream, ${ step.passed | join(", ") })
+//%- endmacro
 //% for step in steps
     const std::size_t ${ "tiles" if loop.last else step.part ~ "_tiles" } =
 //%- for size, tile in step.grid
@@ -16,20 +10,10 @@
 ;
 //% if loop.last
     if (tiles == 0) return cudaSuccess;  // ${ "K = 0: %s has no elements" | format(operand) if loop.first else "there are no lines" }
-    cudaLaunchConfig_t config = {};
-    config.gridDim = static_cast<unsigned>(tiles);
-    config.blockDim = ${ step.threads };
-    config.stream = stream;
-${ overlap("config") }    return cudaLaunchKernelEx(&config, ${ step.entry },
-        ${ step.passed | join(", ") });
+    return ${ launch(step, "tiles") };
 //% else
     if (${ step.part }_tiles > 0) {  // with K = 0 ${ operand } has no elements, and its lines sums of 0
-        cudaLaunchConfig_t copying = {};
-        copying.gridDim = static_cast<unsigned>(${ step.part }_tiles);
-        copying.blockDim = ${ step.threads };
-        copying.stream = stream;
-${ overlap("copying") | indent(4, true) }        const cudaError_t copied = cudaLaunchKernelEx(&copying, ${ step.entry },
-            ${ step.passed | join(", ") });
+        const cudaError_t copied = ${ launch(step, step.part ~ "_tiles") };
         if (copied != cudaSuccess) return copied;
     }
 //% endif

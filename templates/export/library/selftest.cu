@@ -7,6 +7,7 @@
 #include "${ lib.name }.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -15,8 +16,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <random>
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -60,7 +63,11 @@ namespace test_${ p.name } {
 //% include "export/selftest/memory.cu"
 //% include "export/library/selftest_call.cu"
 //% include "export/selftest/operands.cu"
+//% if test.linear
+//% include "export/selftest/linear.cu"
+//% else
 //% include "export/selftest/arithmetic.cu"
+//% endif
 //% include "export/selftest/reference.cu"
 //% include "export/selftest/compare.cu"
 //% include "export/selftest/arguments.cu"

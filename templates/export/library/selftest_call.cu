@@ -1,11 +1,5 @@
 /*# The product's function, called with the arguments of a check. #*/
-// Where a call's tensors are.
-struct Pointers {
-//% for name in out.located.values()
-    ${ out.ctypes[name] } ${ name };
-//% endfor
-};
-
+//% include "export/selftest/pointers.cu"
 const char* ${ out.name }_refusal() { return ${ lib.name }_refusal(); }
 
 cudaError_t launch(const Shape& s, const Pointers& tensors, Scalars scalars)

@@ -1,16 +1,9 @@
 /*# The launcher's answers to arguments that it must refuse, or that need no launch. #*/
-// An address that nothing is read from.
-template <typename Pointer>
-Pointer address(std::uintptr_t at)
-{
-    return reinterpret_cast<Pointer>(at);
-}
-
 // The launcher's answer to arguments that it must refuse, or that need no launch: no memory is touched.
 //% if out.parts
-bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted, std::uintptr_t at = 4096, std::size_t bytes = SIZE_MAX)
+bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted, Address workspace = {4096}, std::size_t bytes = SIZE_MAX)
 {
-    const cudaError_t status = launch(s, tensors, {1, 0}, address<void*>(at), bytes);
+    const cudaError_t status = launch(s, tensors, {1, 0}, workspace, bytes);
 //% else
 bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted)
 {
@@ -22,31 +15,28 @@ bool answers(const std::string& what, const Shape& s, const Pointers& tensors, c
 
 bool checks_its_arguments()
 {
-    constexpr std::uintptr_t somewhere = 4096;
-    const Pointers tensors = {
+    const Shape good = SHAPES[0];
+    const std::pair<std::string, unsigned> aligned[] = {
 //%- for name in out.located.values()
-address<${ out.ctypes[name] }>(somewhere)${ ", " if not loop.last }
+{"${ name }", ${ out.aligns[name] }}${ ", " if not loop.last }
 //%- endfor
 };
-    const Shape good = SHAPES[0];
+    Pointers tensors;
+    tensors.fill({4096});  // which nothing is read from
     bool passed = true;
-    const auto at = [&](auto Pointers::*field, std::uintptr_t where) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const auto& [name, align] = aligned[i];
         Pointers odd = tensors;
-        odd.*field = reinterpret_cast<std::decay_t<decltype(odd.*field)>>(where);
-        return odd;
-    };
-    const auto refuses = [&](const std::string& name, auto Pointers::*field, unsigned align) {
-        const bool null = answers(name + " null", good, at(field, 0), cudaErrorInvalidValue);
-        return null && (align == 1 || answers(name + " misaligned", good, at(field, somewhere + align / 2), cudaErrorMisalignedAddress));
-    };
-//% for name in out.located.values()
-    passed &= refuses("${ name }", &Pointers::${ name }, ${ out.aligns[name] });
-//% endfor
+        odd[i] = {0};
+        passed &= answers(name + " null", good, odd, cudaErrorInvalidValue);
+        odd[i] = {4096 + align / 2};
+        if (align > 1) passed &= answers(name + " misaligned", good, odd, cudaErrorMisalignedAddress);
+    }
 //% if out.parts
 //% set needed = "%s_workspace_bytes(%s)" | format(out.name, out.runtime_sizes | map("replace", "", "good.", 1) | join(", "))
-    passed &= answers("workspace null", good, tensors, cudaErrorInvalidValue, 0);
-    passed &= answers("workspace misaligned", good, tensors, cudaErrorMisalignedAddress, somewhere + 16);
-    passed &= answers("workspace too small", good, tensors, cudaErrorInvalidValue, somewhere, ${ needed } - 1);
+    passed &= answers("workspace null", good, tensors, cudaErrorInvalidValue, {0});
+    passed &= answers("workspace misaligned", good, tensors, cudaErrorMisalignedAddress, {4096 + 16});
+    passed &= answers("workspace too small", good, tensors, cudaErrorInvalidValue, {4096}, ${ needed } - 1);
 //% endif
 //% if out.runtime_names
     const auto with = [&](auto Shape::*field, long long value) {

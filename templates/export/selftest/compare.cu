@@ -27,7 +27,7 @@ int first_row_off(const Check& check, const Operands& x, const Storage<${ out.el
 {
     const Shape& s = check.shape;
     const auto [alpha, beta] = check.scalars;
-    Random random = {std::uint64_t(s.N)};
+    Random random = {std::mt19937_64(s.N)};
     std::vector<${ bits }> weights(s.N);
     for (${ bits }& weight : weights) weight = static_cast<${ bits }>(random.bits() | 1);
     for (int p = 0; p < s.batch; ++p) {
@@ -76,30 +76,23 @@ std::string writes_outside(const char* output, const Shape& s, int length, const
     return "";
 }
 
-// Whether a right kernel may have stored `got`: the element nearest to any result that is within the bound.
-template <typename Element>
-bool right(Element got, const ${ test.value }& wanted${ ", double& least, double& most" })
-{
-//% if test.scalar.is_integer
-    least = most = wanted.value();
-//% else
-    least = double(decode(encode<Element>(wanted.value - wanted.bound)));
-    most = double(decode(encode<Element>(wanted.value + wanted.bound)));
-//% endif
-    return least <= decode(got) && decode(got) <= most;  // NaN is not
-}
-
 // The first wrong element of row m of product p of `output`, or "".
 template <typename Element>
 std::string wrong_in_row(const char* output, int p, int m, const Storage<Element>& results, const std::vector<${ test.value }>& expected)
 {
     for (int n = 0; n < int(expected.size()); ++n) {
-        const Element got = results(p, m, n);
-        double least, most;
-        if (right(got, expected[n], least, most)) continue;
+        const auto& wanted = expected[n];
+        const double got = ${ "double(decode(results(p, m, n)))" if test.wide != "double" else "decode(results(p, m, n))" };
+//% if test.scalar.is_integer
+        const double least = wanted.value(), most = least;
+//% else
+        const auto nearest = [](${ test.wide } value) { return double(decode(encode<Element>(value))); };  // to what is within the bound
+        const double least = nearest(wanted.value - wanted.bound), most = nearest(wanted.value + wanted.bound);
+//% endif
+        if (least <= got && got <= most) continue;  // NaN is not
         char text[200];
         std::snprintf(text, sizeof text, "${ "product %d: " if out.batched }%s[%d][%d] = %.${ test.digits }g, expected %.${ test.digits }g to %.${ test.digits }g",${ " p," if out.batched } output, m, n,
-                      double(decode(got)), least, most);
+                      got, least, most);
         return text;
     }
     return "";
@@ -108,15 +101,7 @@ std::string wrong_in_row(const char* output, int p, int m, const Storage<Element
 bool passes(const Check& check)
 {
     const Shape& s = check.shape;
-    const Operands x = make_operands(check);
-//% for name in out.tensors
-    const DeviceCopy<${ out.element[name] }> ${ name }(x.${ name });
-//% endfor
-//% if out.pointers
-//% for name in ["A", "B", "C"]
-    const DevicePointers<${ out.element[name] }> ${ name }_array(${ name }, x.${ name }.at, s.batch);
-//% endfor
-//% endif
+    Operands x = make_operands(check);
 //% if out.parts
     const std::size_t bytes = ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "s.", 1) | join(", ") });
 //% endif
@@ -126,16 +111,22 @@ bool passes(const Check& check)
     const std::size_t packed = ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "s.", 1) | join(", ") });
     char* const memory = static_cast<char*>(workspace_of(bytes));
 //% endif
+//% if out.pointers
+//% for name in ["A", "B", "C"]
+    const DevicePointers<${ out.element[name] }> ${ name }_array(x.${ name }, s.batch);
+//% endfor
+//% endif
+    const auto address = [](const void* at) { return Address{reinterpret_cast<std::uintptr_t>(at)}; };
     const cudaError_t started = launch(s, {
 //%- for name, text in out.located.items()
-${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ text }.${ "array" if text != name else "matrix" }()${ ", " if not loop.last }
+address(${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.device.get()" | format(text) if text != name else "x.%s.to_device()" | format(name) })${ ", " if not loop.last }
 //%- endfor
 }, check.scalars${ ", packs ? memory + packed : memory, packs ? bytes - packed : bytes, packs ? memory : nullptr" if out.packed else ", workspace_of(bytes), bytes" if out.parts });
     if (started != cudaSuccess) std::puts(${ out.name }_refusal());
     must(describe(check).c_str(), started);
     must(describe(check).c_str(), cudaDeviceSynchronize());
 //% for output in test.outputs
-    const Storage<${ out.element[output] }> new_${ output } = ${ output }.read(x.${ output });
+    const Storage<${ out.element[output] }> new_${ output } = x.${ output }.from_device();
 /*% endfor %*/
 
 //% if test.samples

@@ -1,11 +1,5 @@
 /*# The launcher, called with the arguments that it takes of a check. #*/
-// Where a launch's tensors are.
-struct Pointers {
-//% for name in out.located.values()
-    ${ out.ctypes[name] } ${ name };
-//% endfor
-};
-
+//% include "export/selftest/pointers.cu"
 //% set arguments = out.arguments | map(attribute="text") | join(", ")
 cudaError_t launch(const Shape& s, const Pointers& tensors, Scalars scalars${ ", void* workspace, std::size_t workspace_bytes" if out.parts }${ ", void* packed = nullptr" if out.packed })
 {
@@ -13,8 +7,8 @@ cudaError_t launch(const Shape& s, const Pointers& tensors, Scalars scalars${ ",
     [[maybe_unused]] const auto& [alpha, beta] = scalars;
     const auto& [${ out.located.values() | join(", ") }] = tensors;
 //% if not out.parts
-    void* const workspace = nullptr;
-    const std::size_t workspace_bytes = 0;
+    constexpr void* workspace = nullptr;
+    constexpr std::size_t workspace_bytes = 0;
 //% endif
 //% if out.packed
     if (packed != nullptr) {  // weights apart

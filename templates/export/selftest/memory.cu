@@ -1,15 +1,7 @@
 /*# Random numbers, and matrices with bands around them: on the host, and copied to the device. #*/
-// SplitMix64: the same numbers on every machine.
+// The same numbers on every machine: the library's own distributions differ.
 struct Random {
-    std::uint64_t state;
-
-    std::uint64_t bits()
-    {
-        std::uint64_t z = state += 0x9e3779b97f4a7c15u;
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-        return z ^ (z >> 31);
-    }
+    std::mt19937_64 bits;
 
     int below(int end) { return int((bits() >> 32) * std::uint64_t(end) >> 32); }
 //% if test.draws_integers
@@ -35,6 +27,7 @@ struct Storage {
 
     Place at;
     std::vector<Element> elements;
+    std::shared_ptr<void> device;
 
     template <typename Value>
     Storage(int batch, int rows, int cols, Place at, Value value${ ", int filler = 0xff" if out.amaxes })
@@ -48,48 +41,43 @@ struct Storage {
 
     Element operator()(int p, int row, int col) const { return elements[BAND + at(p, row, col)]; }
     std::size_t bytes() const { return elements.size() * sizeof(Element); }
-};
 
-// A Storage on the device.
-template <typename Element>
-struct DeviceCopy {
-    void* memory = nullptr;
-
-    explicit DeviceCopy(const Storage<Element>& host)
+    // Where the first element of a copy on the device is.
+    Element* to_device()
     {
-        must("cudaMalloc", cudaMalloc(&memory, host.bytes()));
-        must("copy to the device", cudaMemcpy(memory, host.elements.data(), host.bytes(), cudaMemcpyHostToDevice));
+        void* memory = nullptr;
+        must("cudaMalloc", cudaMalloc(&memory, bytes()));
+        device.reset(memory, cudaFree);
+        must("copy to the device", cudaMemcpy(memory, elements.data(), bytes(), cudaMemcpyHostToDevice));
+        return static_cast<Element*>(memory) + BAND;
     }
-    DeviceCopy(const DeviceCopy&) = delete;
-    ~DeviceCopy() { cudaFree(memory); }
 
-    Element* matrix() const { return static_cast<Element*>(memory) + Storage<Element>::BAND; }
-
-    Storage<Element> read(Storage<Element> like) const
+    // What that copy holds now.
+    Storage from_device() const
     {
-        must("copy from the device", cudaMemcpy(like.elements.data(), memory, like.bytes(), cudaMemcpyDeviceToHost));
-        return like;
+        Storage now = *this;
+        must("copy from the device", cudaMemcpy(now.elements.data(), device.get(), bytes(), cudaMemcpyDeviceToHost));
+        return now;
     }
 };
 
 //% if out.pointers
-// The array of pointers to a check's matrices, on the device.
+// The same of an array of pointers to the matrices of a copy.
 template <typename Element>
 struct DevicePointers {
-    void* memory = nullptr;
+    std::shared_ptr<void> device;
 
-    DevicePointers(const DeviceCopy<Element>& matrices, const Place& at, int batch)
+    DevicePointers(Storage<Element>& matrices, int batch)
     {
+        Element* const first = matrices.to_device();
         std::vector<Element*> pointers;
-        for (int p = 0; p < batch; ++p) pointers.push_back(matrices.matrix() + at(p, 0, 0));
+        for (int p = 0; p < batch; ++p) pointers.push_back(first + matrices.at(p, 0, 0));
         const std::size_t bytes = pointers.size() * sizeof(Element*);
+        void* memory = nullptr;
         must("cudaMalloc", cudaMalloc(&memory, bytes));
+        device.reset(memory, cudaFree);
         must("copy to the device", cudaMemcpy(memory, pointers.data(), bytes, cudaMemcpyHostToDevice));
     }
-    DevicePointers(const DevicePointers&) = delete;
-    ~DevicePointers() { cudaFree(memory); }
-
-    Element* const* array() const { return static_cast<Element* const*>(memory); }
 };
 
 //% endif

@@ -97,6 +97,9 @@ std::vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "In
 //% endif
 //% endif
 //% endfor
+//% if test.linear
+        expected.C[n] = linear(check, acc, check.scalars.beta == 0 ? 0 : decode(x.C(p, m, n)));
+//% else
 //% for name in sums
 //% set value, magnitude = {"row_sum": ("row", "row_magnitude"), "column_sum": ("columns.sum[n]", "columns.magnitude[n]")}[name]
 //% if integers
@@ -128,6 +131,7 @@ std::vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "In
 //% endif
 //% endfor
         expected.C[n] = ${ test.reference.result };
+//% endif
     }
     return expected;
 }

@@ -63,31 +63,21 @@ cudaError_t find(Encode& encode)
     return cudaSuccess;
 }
 
-// A tensor in device memory and the boxes of it that TMA moves: elements, the contiguous dimension first, and bytes from
-// one line (and matrix) to the next.
-template <int DIMENSIONS>
-struct Tensor {
-    const char* name;
-    const void* address;
-    CUtensorMapDataType type;
-    cuuint64_t sizes[DIMENSIONS], strides[DIMENSIONS - 1];
-    cuuint32_t box[DIMENSIONS];
-    CUtensorMapSwizzle swizzle;
-    CUtensorMapL2promotion promotion;
-};
-
-template <int DIMENSIONS>
-cudaError_t encode_map(Encode encode, const Tensor<DIMENSIONS>& tensor, unsigned long long (&map)[16])
+// The map of a tensor in device memory and the boxes of it that TMA moves: elements, the contiguous dimension first, and
+// bytes from one line (and matrix) to the next.
+template <std::size_t RANK>
+cudaError_t encode_map(Encode encode, const char* name, const void* address, CUtensorMapDataType type,
+    const cuuint64_t (&sizes)[RANK], const cuuint64_t (&strides)[RANK - 1], const cuuint32_t (&box)[RANK],
+    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, unsigned long long (&map)[16])
 {
-    cuuint32_t every[DIMENSIONS];
-    std::fill_n(every, DIMENSIONS, 1);
+    cuuint32_t every[RANK];
+    std::fill_n(every, RANK, 1);
     CUtensorMap encoded;
     static_assert(sizeof encoded == sizeof map && sizeof(TensorMap) == sizeof map);
-    const CUresult result = encode(&encoded, tensor.type, DIMENSIONS, const_cast<void*>(tensor.address), tensor.sizes,
-        tensor.strides, tensor.box, every, CU_TENSOR_MAP_INTERLEAVE_NONE, tensor.swizzle, tensor.promotion,
-        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    const CUresult result = encode(&encoded, type, RANK, const_cast<void*>(address), sizes, strides, box, every,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS)
-        return refuse(cudaErrorInvalidValue, "the driver encodes no tensor map of %s: CUresult %d", tensor.name, int(result));
+        return refuse(cudaErrorInvalidValue, "the driver encodes no tensor map of %s: CUresult %d", name, int(result));
     std::memcpy(map, &encoded, sizeof map);
     return cudaSuccess;
 }
@@ -156,7 +146,8 @@ cudaError_t gemm_make_plan(
         bool may_be_null;
     } pointers[] = {{"A", A, 16, K == 0}, {"B", B, 16, K == 0}, {"C", C, 16, false}, {"bias_n", bias_n, 16, false}};
     for (const auto& [name, address, align, may_be_null] : pointers) {
-        if (address == nullptr && !may_be_null) return refuse(cudaErrorInvalidValue, "%s is null", name);
+        if (address == nullptr && may_be_null) continue;
+        if (address == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", name);
         if (reinterpret_cast<std::uintptr_t>(address) % align != 0)
             return refuse(cudaErrorMisalignedAddress, "%s = %p is no multiple of %u bytes", name, address, align);
     }
@@ -180,18 +171,12 @@ cudaError_t gemm_make_plan(
     Encode encode = nullptr;
     status = find(encode);
     if (status == cudaSuccess)
-        status = encode_map<2>(encode,
-            {"A", mapped(A), CU_TENSOR_MAP_DATA_TYPE_UINT16,
-             {cuuint64_t(std::max(1, K)), cuuint64_t(M)},
-             {cuuint64_t(lda) * 2},
-             {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B},
+        status = encode_map(encode, "A", mapped(A), CU_TENSOR_MAP_DATA_TYPE_UINT16,
+            {cuuint64_t(std::max(1, K)), cuuint64_t(M)}, {cuuint64_t(lda) * 2}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             made.map_a);
     if (status == cudaSuccess)
-        status = encode_map<2>(encode,
-            {"B", mapped(B), CU_TENSOR_MAP_DATA_TYPE_UINT16,
-             {cuuint64_t(N), cuuint64_t(std::max(1, K))},
-             {cuuint64_t(ldb) * 2},
-             {128, 32}, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE},
+        status = encode_map(encode, "B", mapped(B), CU_TENSOR_MAP_DATA_TYPE_UINT16,
+            {cuuint64_t(N), cuuint64_t(std::max(1, K))}, {cuuint64_t(ldb) * 2}, {128, 32}, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
             made.map_b);
     if (status != cudaSuccess) return status;
     *plan = made;

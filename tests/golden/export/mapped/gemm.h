@@ -75,9 +75,8 @@ cudaError_t gemm_launch(
  * Empty where it did not. */
 const char* gemm_refusal(void);
 
-/* A launch whose arguments are checked and whose tensor maps are encoded. It may be copied, and be run any
- * number of times on the device that was the current one, while tensors and workspace stay where they are. Its fields are
- * the launcher's own.
+/* A launch whose arguments are checked and whose tensor maps are encoded: it may be copied, and run any number of
+ * times on the device that was the current one, while tensors and workspace stay where they are. Fields are the launcher's.
  */
 typedef struct gemm_plan {
     unsigned long long map_a[16];
@@ -95,7 +94,7 @@ typedef struct gemm_plan {
     unsigned blocks;
 } gemm_plan;
 
-/* What the launch does before it starts anything: same arguments, same errors. Where it fails, `plan` stays as it was. */
+/* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
 cudaError_t gemm_make_plan(
     gemm_plan* plan,
     const __nv_bfloat16* A,
@@ -116,12 +115,10 @@ cudaError_t gemm_make_plan(
 /* Launch as planned, on `stream`; returns before it has run. */
 cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream);
 
-/* The same in parts, for what need not be done each time. Both prepare, then any number of launches run as long as nobody
- * else writes to the workspace; where elements of A, or B, change, its part is prepared again. So weights are copied once,
- * whatever kernel of the problem this is.
+/* The same in parts. Both prepare, then any number of launches run as long as nobody else writes to the workspace; where
+ * elements of A, or B, change, its part is prepared again. So weights are copied once, whatever kernel of the problem this is.
  *
- * prepare_a  does nothing: the kernel reads A as it lies
- * prepare_b  does nothing: the kernel reads B as it lies
+ * Here neither does anything: the kernel reads A and B as they lie.
  */
 cudaError_t gemm_prepare_a(const gemm_plan* plan, cudaStream_t stream);
 cudaError_t gemm_prepare_b(const gemm_plan* plan, cudaStream_t stream);

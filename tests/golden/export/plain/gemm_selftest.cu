@@ -9,6 +9,7 @@
 #include "gemm.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -16,8 +17,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <random>
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -74,17 +77,9 @@ Element encode(double value);
 template <>
 float encode(double value) { return float(value); }
 
-// SplitMix64: the same numbers on every machine.
+// The same numbers on every machine: the library's own distributions differ.
 struct Random {
-    std::uint64_t state;
-
-    std::uint64_t bits()
-    {
-        std::uint64_t z = state += 0x9e3779b97f4a7c15u;
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-        return z ^ (z >> 31);
-    }
+    std::mt19937_64 bits;
 
     int below(int end) { return int((bits() >> 32) * std::uint64_t(end) >> 32); }
     int integer(int reach) { return below(2 * reach + 1) - reach; }
@@ -106,6 +101,7 @@ struct Storage {
 
     Place at;
     std::vector<Element> elements;
+    std::shared_ptr<void> device;
 
     template <typename Value>
     Storage(int batch, int rows, int cols, Place at, Value value)
@@ -119,44 +115,43 @@ struct Storage {
 
     Element operator()(int p, int row, int col) const { return elements[BAND + at(p, row, col)]; }
     std::size_t bytes() const { return elements.size() * sizeof(Element); }
-};
 
-// A Storage on the device.
-template <typename Element>
-struct DeviceCopy {
-    void* memory = nullptr;
-
-    explicit DeviceCopy(const Storage<Element>& host)
+    // Where the first element of a copy on the device is.
+    Element* to_device()
     {
-        must("cudaMalloc", cudaMalloc(&memory, host.bytes()));
-        must("copy to the device", cudaMemcpy(memory, host.elements.data(), host.bytes(), cudaMemcpyHostToDevice));
+        void* memory = nullptr;
+        must("cudaMalloc", cudaMalloc(&memory, bytes()));
+        device.reset(memory, cudaFree);
+        must("copy to the device", cudaMemcpy(memory, elements.data(), bytes(), cudaMemcpyHostToDevice));
+        return static_cast<Element*>(memory) + BAND;
     }
-    DeviceCopy(const DeviceCopy&) = delete;
-    ~DeviceCopy() { cudaFree(memory); }
 
-    Element* matrix() const { return static_cast<Element*>(memory) + Storage<Element>::BAND; }
-
-    Storage<Element> read(Storage<Element> like) const
+    // What that copy holds now.
+    Storage from_device() const
     {
-        must("copy from the device", cudaMemcpy(like.elements.data(), memory, like.bytes(), cudaMemcpyDeviceToHost));
-        return like;
+        Storage now = *this;
+        must("copy from the device", cudaMemcpy(now.elements.data(), device.get(), bytes(), cudaMemcpyDeviceToHost));
+        return now;
     }
 };
 
-// Where a launch's tensors are.
-struct Pointers {
-    const float* A;
-    const float* B;
-    float* C;
+// A pointer of whatever type the launcher takes.
+struct Address {
+    std::uintptr_t at;
+
+    template <typename T>
+    operator T*() const { return reinterpret_cast<T*>(at); }
 };
+
+using Pointers = std::array<Address, 3>;  // A, B, C
 
 cudaError_t launch(const Shape& s, const Pointers& tensors, Scalars scalars)
 {
     [[maybe_unused]] const auto& [M, N, K, lda, ldb, ldc, batch, stride_a, stride_b, stride_c] = s;
     [[maybe_unused]] const auto& [alpha, beta] = scalars;
     const auto& [A, B, C] = tensors;
-    void* const workspace = nullptr;
-    const std::size_t workspace_bytes = 0;
+    constexpr void* workspace = nullptr;
+    constexpr std::size_t workspace_bytes = 0;
     return gemm_launch(A, B, C, M, N, K, lda, ldb, ldc, alpha, beta, workspace, workspace_bytes, nullptr);
 }
 
@@ -181,7 +176,7 @@ int reach_of(const Check& check)
 Operands make_operands(const Check& check)
 {
     const Shape& s = check.shape;
-    Random random = {s.M * 3u + s.N * 5u + s.K * 7u};
+    Random random = {std::mt19937_64(s.M * 3u + s.N * 5u + s.K * 7u)};
     const bool exact = check.data == Data::exact;
     const int reach = reach_of(check);
     const auto value = [&] { return exact ? random.integer(reach) : random.uniform(); };
@@ -198,20 +193,14 @@ struct Bounded {
 };
 
 constexpr double UNIT_ROUNDOFF = 1.0 / (1LL << 24);  // of f32
-
-// A result with what its operands' errors make of it, and its own rounding: none where the type holds an exact result.
-[[maybe_unused]] Bounded rounded(double value, double inherited)
+// alpha * acc + beta * C: both products and their sum are rounded, unless the data are exact.
+Bounded linear(const Check& check, Bounded acc, double C)
 {
-    const bool held = inherited == 0 && static_cast<float>(value) == value;
-    const double own = UNIT_ROUNDOFF * (std::fabs(double(value)) + inherited) + std::numeric_limits<float>::denorm_min();
-    return {value, held ? 0 : inherited + own};
-}
-
-[[maybe_unused]] Bounded operator+(Bounded a, Bounded b) { return rounded(a.value + b.value, a.bound + b.bound); }
-[[maybe_unused]] Bounded operator*(Bounded a, Bounded b)
-{
-    const double x = std::fabs(double(a.value)), y = std::fabs(double(b.value));
-    return rounded(a.value * b.value, x * b.bound + y * a.bound + a.bound * b.bound);
+    const double scaled = check.scalars.alpha * acc.value, added = check.scalars.beta * C;
+    const double off = std::fabs(double(check.scalars.alpha)) * acc.bound;
+    const double own = UNIT_ROUNDOFF * double(std::fabs(scaled) + std::fabs(added) + std::fabs(scaled + added) + 2 * off);
+    const double least = 3 * std::numeric_limits<float>::denorm_min();
+    return {scaled + added, check.data == Data::exact ? 0 : off + own * (1 + 4 * UNIT_ROUNDOFF) + least};
 }
 
 // What a row of each output should hold.
@@ -239,11 +228,7 @@ Row reference_row(const Check& check, const Operands& x, int p, int m)
     Row expected = {std::vector<Bounded>(s.N, Bounded{0, 0})};
     for (int n = 0; n < s.N; ++n) {
         const Bounded acc = {sum[n], random_walk * double(magnitude[n])};
-        const Bounded alpha = {check.scalars.alpha, 0};
-        const Bounded beta = {check.scalars.beta, 0};
-        const double old = check.scalars.beta == 0 ? 0 : decode(x.C(p, m, n));
-        const Bounded C = {old, 0};
-        expected.C[n] = alpha * acc + beta * C;
+        expected.C[n] = linear(check, acc, check.scalars.beta == 0 ? 0 : decode(x.C(p, m, n)));
     }
     return expected;
 }
@@ -275,26 +260,19 @@ std::string writes_outside(const char* output, const Shape& s, int length, const
     return "";
 }
 
-// Whether a right kernel may have stored `got`: the element nearest to any result that is within the bound.
-template <typename Element>
-bool right(Element got, const Bounded& wanted, double& least, double& most)
-{
-    least = double(decode(encode<Element>(wanted.value - wanted.bound)));
-    most = double(decode(encode<Element>(wanted.value + wanted.bound)));
-    return least <= decode(got) && decode(got) <= most;  // NaN is not
-}
-
 // The first wrong element of row m of product p of `output`, or "".
 template <typename Element>
 std::string wrong_in_row(const char* output, int p, int m, const Storage<Element>& results, const std::vector<Bounded>& expected)
 {
     for (int n = 0; n < int(expected.size()); ++n) {
-        const Element got = results(p, m, n);
-        double least, most;
-        if (right(got, expected[n], least, most)) continue;
+        const auto& wanted = expected[n];
+        const double got = decode(results(p, m, n));
+        const auto nearest = [](double value) { return double(decode(encode<Element>(value))); };  // to what is within the bound
+        const double least = nearest(wanted.value - wanted.bound), most = nearest(wanted.value + wanted.bound);
+        if (least <= got && got <= most) continue;  // NaN is not
         char text[200];
         std::snprintf(text, sizeof text, "%s[%d][%d] = %.9g, expected %.9g to %.9g", output, m, n,
-                      double(decode(got)), least, most);
+                      got, least, most);
         return text;
     }
     return "";
@@ -303,15 +281,13 @@ std::string wrong_in_row(const char* output, int p, int m, const Storage<Element
 bool passes(const Check& check)
 {
     const Shape& s = check.shape;
-    const Operands x = make_operands(check);
-    const DeviceCopy<float> A(x.A);
-    const DeviceCopy<float> B(x.B);
-    const DeviceCopy<float> C(x.C);
-    const cudaError_t started = launch(s, {s.K == 0 ? nullptr : A.matrix(), s.K == 0 ? nullptr : B.matrix(), C.matrix()}, check.scalars);
+    Operands x = make_operands(check);
+    const auto address = [](const void* at) { return Address{reinterpret_cast<std::uintptr_t>(at)}; };
+    const cudaError_t started = launch(s, {address(s.K == 0 ? nullptr : x.A.to_device()), address(s.K == 0 ? nullptr : x.B.to_device()), address(x.C.to_device())}, check.scalars);
     if (started != cudaSuccess) std::puts(gemm_refusal());
     must(describe(check).c_str(), started);
     must(describe(check).c_str(), cudaDeviceSynchronize());
-    const Storage<float> new_C = C.read(x.C);
+    const Storage<float> new_C = x.C.from_device();
 
     std::string problem;
     for (int row = 0; row < rows_of_all(s) && problem.empty(); ++row) {
@@ -324,13 +300,6 @@ bool passes(const Check& check)
     return problem.empty();
 }
 
-// An address that nothing is read from.
-template <typename Pointer>
-Pointer address(std::uintptr_t at)
-{
-    return reinterpret_cast<Pointer>(at);
-}
-
 // The launcher's answer to arguments that it must refuse, or that need no launch: no memory is touched.
 bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted)
 {
@@ -341,22 +310,19 @@ bool answers(const std::string& what, const Shape& s, const Pointers& tensors, c
 
 bool checks_its_arguments()
 {
-    constexpr std::uintptr_t somewhere = 4096;
-    const Pointers tensors = {address<const float*>(somewhere), address<const float*>(somewhere), address<float*>(somewhere)};
     const Shape good = SHAPES[0];
+    const std::pair<std::string, unsigned> aligned[] = {{"A", 16}, {"B", 16}, {"C", 16}};
+    Pointers tensors;
+    tensors.fill({4096});  // which nothing is read from
     bool passed = true;
-    const auto at = [&](auto Pointers::*field, std::uintptr_t where) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const auto& [name, align] = aligned[i];
         Pointers odd = tensors;
-        odd.*field = reinterpret_cast<std::decay_t<decltype(odd.*field)>>(where);
-        return odd;
-    };
-    const auto refuses = [&](const std::string& name, auto Pointers::*field, unsigned align) {
-        const bool null = answers(name + " null", good, at(field, 0), cudaErrorInvalidValue);
-        return null && (align == 1 || answers(name + " misaligned", good, at(field, somewhere + align / 2), cudaErrorMisalignedAddress));
-    };
-    passed &= refuses("A", &Pointers::A, 16);
-    passed &= refuses("B", &Pointers::B, 16);
-    passed &= refuses("C", &Pointers::C, 16);
+        odd[i] = {0};
+        passed &= answers(name + " null", good, odd, cudaErrorInvalidValue);
+        odd[i] = {4096 + align / 2};
+        if (align > 1) passed &= answers(name + " misaligned", good, odd, cudaErrorMisalignedAddress);
+    }
     const auto with = [&](auto Shape::*field, long long value) {
         Shape bad = good;
         bad.*field = value;

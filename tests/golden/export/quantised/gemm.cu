@@ -100,7 +100,8 @@ cudaError_t gemm_make_plan(
         bool may_be_null;
     } pointers[] = {{"A", A, 16, K == 0}, {"B", B, 16, K == 0}, {"C", C, 16, false}, {"scale_n", scale_n, 16, false}, {"zero_a", zero_a, 16, false}, {"residual", residual, 16, false}, {"aux", aux, 16, false}};
     for (const auto& [name, address, align, may_be_null] : pointers) {
-        if (address == nullptr && !may_be_null) return refuse(cudaErrorInvalidValue, "%s is null", name);
+        if (address == nullptr && may_be_null) continue;
+        if (address == nullptr) return refuse(cudaErrorInvalidValue, "%s is null", name);
         if (reinterpret_cast<std::uintptr_t>(address) % align != 0)
             return refuse(cudaErrorMisalignedAddress, "%s = %p is no multiple of %u bytes", name, address, align);
     }
