@@ -211,6 +211,7 @@ def _mutant(outcome: MutantOutcome) -> dict[str, Any]:
         "before": mutant.before,
         "after": mutant.after,
         "compiled": outcome.counts,
+        "judged": outcome.judged,
         "killed": outcome.killed,
         "harmless": outcome.harmless,
         "found_after": verdict.found_after,

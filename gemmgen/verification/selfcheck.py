@@ -125,16 +125,26 @@ class EditOutcome:
 
 @dataclass(frozen=True)
 class MutantOutcome:
-    """What became of a mutant. `harmless` says why one that survived is no mistake; None where it may be one."""
+    """What became of a mutant.
+
+    harmless  why one that was not killed is no mistake; None where it may be one
+    refused   no compiler takes it: the executor's did not, nor does NVRTC
+    """
 
     mutant: Mutant
     verdict: Verdict
     harmless: str | None
+    refused: bool = False
+
+    @property
+    def judged(self) -> bool:
+        """It ran, or need not."""
+        return self.verdict.passed or self.killed or self.harmless is not None
 
     @property
     def counts(self) -> bool:
-        """It compiled, so that the verifier had something to say."""
-        return self.verdict.passed or self.verdict.situation is not None
+        """A compiler takes it, so that somebody could have written it."""
+        return self.judged or not self.refused
 
     @property
     def killed(self) -> bool:
@@ -309,12 +319,14 @@ def try_mutants(
     """The outcome of every mutant, in their order."""
     jobs = [VerifyJob(one.source, examples, seed, shrink=False, what=f"mutant: {one}") for one in mutants]
     verdicts = lanes.verdicts(jobs, on_mutant)
-    passed = [mutant for mutant, verdict in zip(mutants, verdicts, strict=True) if verdict.passed]
-    reasons = iter(reasons_of(passed, lanes.store))
-    return tuple(
-        MutantOutcome(mutant, verdict, next(reasons) if verdict.passed else None)
-        for mutant, verdict in zip(mutants, verdicts, strict=True)
-    )
+    left = [mutant for mutant, verdict in zip(mutants, verdicts, strict=True) if verdict.situation is None]
+    reasons = iter(reasons_of(left, lanes.store))
+    outcomes = []
+    for mutant, verdict in zip(mutants, verdicts, strict=True):
+        harmless = next(reasons) if verdict.situation is None else None
+        ran = verdict.passed or verdict.situation is not None
+        outcomes.append(MutantOutcome(mutant, verdict, harmless, not ran and refuses(mutant, lanes.store)))
+    return tuple(outcomes)
 
 
 def _limits(lanes: Lanes) -> Limits:
@@ -347,6 +359,15 @@ def why_harmless(mutant: Mutant, store: Store) -> str | None:
     except CandidateFailed:  # no compiler for GPUs here, or one that refuses what the host's takes
         same = False
     return SAME_CODE if same else why_equivalent(mutant)
+
+
+def refuses(mutant: Mutant, store: Store) -> bool:
+    """Whether NVRTC does not take the text; no where there is none."""
+    try:
+        compile_kernel(mutant.source, EVIDENCE_ARCH, store)
+    except CandidateFailed as error:
+        return error.failure.kind == "compile"
+    return False
 
 
 def _same_machine_code(a: KernelSource, b: KernelSource, store: Store) -> bool:

@@ -185,6 +185,23 @@ def test_equal_machine_code_is_proof(store):
     assert why_harmless(Mutant(LAUNCH, 0, "", "", right, moved), store) is None
 
 
+def test_a_mutant_that_nobody_compiles_is_told_from_one_that_is_not_judged(emulator):
+    """And one with a function that the emulator lacks is no mistake where its machine code is the original's."""
+    right = rendered(NAIVE_RR, LIMITS)
+    changed = ("fmaf(a, b, no_such)", "fmaf(a, b, acc + __vsads4(1, 2))", "fmaf(a, b, false ? __vsads4(1, 2) : acc)")
+    mutants = [
+        Mutant("fma", 67, "", new, right, replace(right, text=right.text.replace("fmaf(a, b, acc)", new)))
+        for new in changed
+    ]
+    outcomes = try_mutants(on(emulator, processes=1), mutants, examples=5)
+    assert [(one.counts, one.judged, one.survived) for one in outcomes] == [
+        (False, False, False),
+        (True, False, False),
+        (True, True, False),
+    ]
+    assert outcomes[2].harmless == SAME_CODE and not outcomes[2].verdict.passed
+
+
 def test_what_is_no_bug_survives(emulator):
     harmless = Bug("harmless", "none", NAIVE_RR, "acc = fmaf(a, b, acc);", "acc = fmaf(b, a, acc);", (VALUE,))
     outcome = try_bug(emulator, harmless, LIMITS, examples=20)

@@ -65,13 +65,18 @@ def _show_mutants(console: Console, outcomes: Sequence[MutantOutcome]) -> None:
         if outcome.survived:
             mutant = f"{full_name_of(outcome.mutant.source)}: {outcome.mutant}"
             console.print(bad("survivor"), mutant, sep="  ", soft_wrap=True)
+    unjudged = [outcome for outcome in outcomes if outcome.counts and not outcome.judged]
+    for outcome in unjudged:
+        mutant = f"{full_name_of(outcome.mutant.source)}: {outcome.mutant}: {outcome.verdict.failure}"
+        console.print(f"not judged  {mutant}", soft_wrap=True)
     tried = [outcome for outcome in outcomes if outcome.counts]
     killed = sum(outcome.killed for outcome in tried)
     harmless = Counter(outcome.harmless for outcome in tried if outcome.harmless is not None)
     survivors = sum(outcome.survived for outcome in tried)
     console.print(
         f"{plural(len(tried), 'mutant')} that {'compiles' if len(tried) == 1 else 'compile'}, of {len(outcomes)}: "
-        f"{killed} killed, {sum(harmless.values())} harmless, {plural(survivors, 'survivor')}"
+        f"{killed} killed, {sum(harmless.values())} harmless, {plural(survivors, 'survivor')}, "
+        f"{len(unjudged)} not judged"
     )
     for reason, count in harmless.most_common():
         console.print(f"  {count:>4} harmless: {reason}")
