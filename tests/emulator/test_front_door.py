@@ -1,4 +1,4 @@
-"""The commands of README.md run: each as it stands there, but for smaller problems and fewer candidates."""
+"""Commands of README.md and of the session in docs/ run: as they stand there, but for smaller problems."""
 
 from __future__ import annotations
 
@@ -31,6 +31,13 @@ LONG = {
     ),
     "gemmgen diff swizzle multistage": "",
 }
+SESSIONS = {  # likewise those of docs/session.md and docs/exports.md, in this order
+    "gemmgen tune 512x512x512 --as sgemm": QUICK["gemmgen tune 512x512x512 --as sgemm"],
+    "gemmgen verify gemmgen-out/sgemm.cu --examples 50": "gemmgen verify gemmgen-out/sgemm.cu --examples 3",
+    "gemmgen export sgemm --to vendored --examples 50": "gemmgen export sgemm --to vendored --examples 3",
+    "gemmgen verify --certificate vendored/sgemm.certificate.json": "",
+}
+REFUSED = "gemmgen generate 512x512x512 --set BM=100"
 INSTALLS = ("pip install ", "uv tool install ", "pip wheel ")  # tests/host/test_readme.py reads them
 
 
@@ -66,6 +73,18 @@ def test_a_kernel_is_tuned_exported_checked_explained_and_shown(folder: Path) ->
     shown = call[1].replace("1.0f, 0.0f", "alpha, beta").replace("sgemm_workspace_bytes()", "workspace_bytes")
     assert shown in (folder / "vendored" / "README.md").read_text()
     assert "sgemm" in (folder / "gemmgen-out" / "report.html").read_text()
+
+
+def test_a_session_of_the_docs_runs_and_says_what_they_show(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = [(ROOT / "docs" / name).read_text() for name in ("session.md", "exports.md")]
+    commands = [line for page in pages for line in re.findall(r"^\$ (.*)$", page, re.MULTILINE)]
+    assert [line for line in commands if line != REFUSED] == [*SESSIONS]
+    run(SESSIONS)
+    printed = capsys.readouterr().out.splitlines()
+    exported = re.findall(r"^vendored/\S+$", pages[1], re.MULTILINE)
+    assert "winner    sgemm" in printed and [line for line in printed if line.startswith("vendored/")] == exported
+    assert main(REFUSED.split()[1:]) == 2
+    assert f"$ {REFUSED}\n{capsys.readouterr().err}" in pages[0]
 
 
 @pytest.mark.soak

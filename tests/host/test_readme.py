@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
+import click
 import mypy.api
 import pytest
 
 from gemmgen.artifacts.library.spec import read_spec
 from gemmgen.benchmark.scores import Summary, scores_in, summaries
-from gemmgen.cli import COMMANDS
+from gemmgen.cli import COMMANDS, cli
 from gemmgen.kernel.families import FAMILIES
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +74,17 @@ def test_commands_and_targets_exist(page: Path) -> None:
     assert commands <= {*COMMANDS}
     targets = set(re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"(?:^    |`)make ([a-z]+)", text, re.MULTILINE)) <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_commands_have_the_options_that_are_shown(page: Path) -> None:
+    """In lines that are commands, whatever stands for their arguments."""
+    lines = re.findall(r"^(?:\$ |    )?gemmgen ([a-z]+) (.*)$", page.read_text(), re.MULTILINE)
+    for name, rest in lines:
+        command = cli.get_command(click.Context(cli), name)
+        if command is None:
+            continue  # prose; which commands exist is the test's above
+        command.make_parser(click.Context(command)).parse_args(shlex.split(rest, comments=True))
 
 
 def code(text: str) -> list[str]:
