@@ -12,7 +12,7 @@
 //% from "wgmma/instructions.cu" import instructions
 //% from "wgmma/stage.cu" import clear, fragments, multiply_stage, promote, release_stage
 //% from "wgmma/split.cu" import split_k
-//% from "wgmma/staged.cu" import stage_piece, staged_at
+//% from "wgmma/staged.cu" import stage_row, staged_at
 //% from "wgmma/rows.cu" import load_rows, staged_row_at, store_rows
 //% from "wgmma/epilogue.cu" import sums_of_piece
 //% from "wgmma/prologue.cu" import prologue, work
@@ -68,7 +68,7 @@ ${ split_k(view) }
 //% endif
 //% if view.direct
 ${ staged_at(view) }
-${ stage_piece(view) }
+${ stage_row(view) }
 //% elif view.staged
 ${ sums_of_piece(view) }
 ${ staged_at(view) }

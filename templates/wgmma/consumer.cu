@@ -13,7 +13,10 @@ const unsigned peer = threadIdx.x % 128;  // the block of the cluster that this 
 //% if view.staged or (view.cluster == 1 and not view.in_flight)
 const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that ${ "stores" if view.in_flight or view.cluster > 1 else "arrives for all, and stores" if view.staged else "arrives for all" }
 //% endif
-//% if not view.direct
+//% if view.direct
+const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
+//% else
 const ThreadOrigin thread = thread_origin();
 //% endif
 //% if view.loads_c

@@ -30,5 +30,5 @@ ${ named_barriers(arrive=view.pingpong) }
 //% if view.donates
 ${ setmaxnreg() }
 //% endif
-${ wgmma([view.wgmma], always=not view.promoted) | trim("\n") }
+${ wgmma([view.wgmma], always=view.direct and not view.promoted) | trim("\n") }
 //% endmacro

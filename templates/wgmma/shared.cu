@@ -3,7 +3,7 @@
 // This thread's share of the sums: 64 x ${ "2 * " if view.gated }${ "BM" if view.swapped else "BN" }${ " of each instruction" if view.mmas }, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.${ " The first half\n// is of B's first matrix." if view.gated }
 using Accumulators = ${ view.wgmma.c_type }${ "[%s]" | format(view.mmas) if view.mmas }[${ view.sums }];
 //% if not view.mmas
-static_assert(${ "BN" if view.swapped else "BM" } == 64${ " * CONSUMERS" if not view.pingpong }, "a consumer multiplies 64 ${ "columns" if view.swapped else "rows" }");
+static_assert(BM == 64${ " * CONSUMERS" if not view.pingpong }, "a consumer multiplies 64 rows");
 /*% endif %*/
 
 // The ring of k tiles, ${ "pieces" if view.staged else "rows" } of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.

@@ -32,7 +32,7 @@ make_descriptor<${ tile.swizzle }>(${ tile.at }, ${ tile.leading }, ${ tile.stri
 //% macro fragments(view)
 //% set x = view.first
 // Fragments of ${ x.X } that an instruction takes from this thread, for one step of k.
-using Fragments = unsigned${ "[%s]" | format(view.mmas) if view.mmas }[4];
+using Fragments = unsigned[${ view.mmas }][4];
 
 //% set lines = "columns" if view.swapped else "rows"
 // The first of the two neighbouring ${ lines } of ${ x.X } that this thread multiplies, of the 64 of an instruction. wgmma takes them as rows g and
@@ -64,34 +64,28 @@ __device__ __forceinline__ void load_fragment(const ${ E }* tile, int first, int
     }
 }
 
-// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the ${ view.lines_of_mmas } ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on.
+// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the ${ view.mmas } * 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on.
 // The products are still under way as this returns: what they read, `fragments` among it, and what they sum up is the
 // hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments, Accumulators& acc)
 {
     const unsigned long long tile = ${ descriptor(view.tile_of_second) } + ${ view.tile_of_second.step };
-//% if view.mmas
     #pragma unroll
     for (int i = 0; i < ${ view.mmas }; ++i) load_fragment(shared.${ x.x }[stage], first + i * 64, k, fragments[i]);
     wgmma_fence();
     #pragma unroll
-    for (int i = 0; i < ${ view.mmas }; ++i) ${ view.wgmma.function }(acc[i], fragments[i], tile);
-//% else
-    load_fragment(shared.${ x.x }[stage], first, k, fragments);
-    wgmma_fence();
-    ${ view.wgmma.function }(acc, fragments, tile);
-//% endif
+    for (int i = 0; i < ${ view.mmas }; ++i) ${ view.wgmma.function }(acc[i], fragments[i], tile, true);
     wgmma_commit();
 }
 //% else
-// acc ${ "=" if view.promoted else "+=" } A * B for a stage's k tiles and the ${ view.lines_of_mmas } rows of A${ " from `first` on" if not view.pingpong }${ ", or += where it `adds`" if view.pieces }. The products are still
+// acc ${ "=" if view.promoted else "+=" } A * B for a stage's k tiles and the ${ view.mmas ~ " * " if view.mmas }64 rows of A${ " from `first` on" if not view.pingpong }${ ", or += where it `adds`" if view.pieces }. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, ${ "int first, " if not view.pingpong }${ "bool adds, " if view.pieces }Accumulators& acc)
 {
     const unsigned long long a = ${ descriptor(view.tile_a) };
     const unsigned long long b = ${ descriptor(view.tile_b) };
     #pragma unroll
-//% set adds = ", adds || k > 0" if view.pieces else ", k > 0" if view.promoted
+//% set adds = ", adds || k > 0" if view.pieces else ", k > 0" if view.promoted else "" if view.direct else ", true"
 //% if view.mmas
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll

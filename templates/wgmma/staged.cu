@@ -20,28 +20,25 @@ __device__ __forceinline__ int staged_at(int m, int n)
 //% endif
 //% endmacro
 /*# A piece of C from sums in registers, in the order that device/wgmma.cu tells. #*/
-//% macro stage_piece(view)
+//% macro stage_row(view)
 //% set S = types.scalar.ctype
 struct alignas(2 * sizeof(${ TC })) PairOfC { ${ TC } at[2]; };  // two neighbouring elements
 
-// alpha * acc + beta * C of a piece to where it is staged: this thread has pairs of neighbouring columns, eight apart, in two
-// rows, eight apart. beta = 0 overwrites C unread: what stood there may be NaN.
-__device__ __forceinline__ void stage_piece(${ TC }* c, const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ S } alpha, ${ S } beta)
+// alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
+// apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
+__device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int i, const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ S } alpha, ${ S } beta)
 {
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const int m = row + i * 8;
     #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int j = 0; j < CN / 8; ++j) {
-            const int m = warp * 16 + i * 8 + lane / 4, n = j * 8 + lane % 4 * 2, r = piece * CN / 2 + j * 4 + i * 2;
-            ${ S } value[2] = {${ scaled("acc[r]") }, ${ scaled("acc[r + 1]") }};
-            PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
-            if (beta != ${ types.scalar.arithmetic.zero }) {
-                const PairOfC old = to;
-                for (int v = 0; v < 2; ++v) value[v] = ${ types.scalar.arithmetic.fma }(beta, old.at[v], value[v]);
-            }
-            to = {${ narrowed("value[0]") }, ${ narrowed("value[1]") }};
+    for (int j = 0; j < CN / 8; ++j) {
+        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
+        ${ S } value[2] = {${ scaled("acc[r]") }, ${ scaled("acc[r + 1]") }};
+        PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
+        if (beta != ${ types.scalar.arithmetic.zero }) {
+            const PairOfC old = to;
+            for (int v = 0; v < 2; ++v) value[v] = ${ types.scalar.arithmetic.fma }(beta, old.at[v], value[v]);
         }
+        to = {${ narrowed("value[0]") }, ${ narrowed("value[1]") }};
     }
 }
 //% endmacro
@@ -67,7 +64,8 @@ if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what st
 //% endmacro
 //% macro store_staged(kernel, view)
 //% if view.direct
-stage_piece(c, ${ view.kept }${ view.of_mma }, piece, alpha, beta);
+#pragma unroll
+for (int half = 0; half < 2; ++half) stage_row(c, row, column, half, ${ view.kept }${ view.of_mma }, piece, alpha, beta);
 //% else
 store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if view.gated }${ sums_taken(kernel) }, ${ "e" if kernel.epilogue else "alpha, beta" });
 //% endif

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_16x8192x8192_sm90_3342e119
+// gemm_bf16_rc_16x8192x8192_sm90_eb9c0eb0
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -62,17 +62,18 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Clusters
 constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
 constexpr int PART_A = 16 / CLUSTER;     // lines of a box of A that a block brings
 
 // Shared memory
-constexpr int LINE_A = 64;                        // elements of a line of A
-constexpr int LINES_A = 16;                       // lines of a box of A: there are no more
-constexpr int LINE_B = 64;                        // elements of a line of B
-constexpr int CN = 64;                            // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+constexpr int LINE_A = 64;                                 // elements of a line of A
+constexpr int LINES_A = 16;                                // lines of a box of A: there are no more
+constexpr int LINE_B = 64;                                 // elements of a line of B
+constexpr int CN = 64;                                     // columns of C that leave at once, of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
@@ -105,9 +106,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BN, over the 128 threads of a warpgroup.
-using Accumulators = float[BN / 2];
-static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
@@ -274,17 +274,18 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d += a * b; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b) {
+__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b,
+                                                     bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
         "%32, %33, p, 1, 1, 0, 0; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
-        : "l"(a), "l"(b));
+        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
@@ -295,16 +296,21 @@ __device__ __forceinline__ void clear(T (&tile)[N]) {
     for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<T, CHUNK>{});
 }
 
-// acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
                                                                         8 * LINE_A * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n64k16_bf16(acc, a + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16,
-                             b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(BF16) / 16);
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n64k16_bf16(acc[i],
+                                 a + i * 64 * LINE_A * sizeof(BF16) / 16
+                                 + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16,
+                                 b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(BF16) / 16, true);
+    }
 }
 
 // Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end
@@ -367,7 +373,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_16x8192x8192_sm90_3342e119(
+gemm_bf16_rc_16x8192x8192_sm90_eb9c0eb0(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
@@ -419,7 +425,7 @@ gemm_bf16_rc_16x8192x8192_sm90_3342e119(
     for (int k = 0; k < s.K; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * 64, acc);
+        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
         wgmma_commit();
         wgmma_wait<1>();  // for the products of the k tile before
         if (k > 0) release_stage(shared, previous);
@@ -428,27 +434,30 @@ gemm_bf16_rc_16x8192x8192_sm90_3342e119(
     wgmma_wait<0>();
     release_stage(shared, previous);
     #pragma unroll
-    for (int piece = 0; piece < BN / CN; ++piece) {
-        const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
-        float sums[TM][TN];
-        sums_of_piece(acc, piece, sums);
-        BF16* const c = shared.c[consumer][piece % C_STAGES];
-        if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
-        named_barrier_sync(1 + consumer, 128);
-        if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-            if (leads) {
-                mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int piece = 0; piece < BN / CN; ++piece) {
+            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+            float sums[TM][TN];
+            sums_of_piece(acc[i], piece, sums);
+            BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+            named_barrier_sync(1 + consumer, 128);
+            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                if (leads) {
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                }
+                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                c_parity ^= 1;
             }
-            mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-            c_parity ^= 1;
-        }
-        store_c(c, s, s.M - m, thread, sums, alpha, beta);
-        fence_proxy_async();
-        named_barrier_sync(1 + consumer, 128);
-        if (leads) {
-            tma_store_2d(&map_c, c, n, m);
-            tma_store_commit();
+            store_c(c, s, s.M - m, thread, sums, alpha, beta);
+            fence_proxy_async();
+            named_barrier_sync(1 + consumer, 128);
+            if (leads) {
+                tma_store_2d(&map_c, c, n, m);
+                tma_store_commit();
+            }
         }
     }
     cluster_sync();  // no block exits while another may arrive at its barriers

@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -23,9 +23,9 @@
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 3 * M * 1000 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50_prepare_a_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64_prepare_a_kernel writes before,
 //         prepared_b: batch * 3 * 1000 * 512 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50_prepare_b_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -80,6 +80,7 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
@@ -129,9 +130,8 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value) {
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BN, over the 128 threads of a warpgroup.
-using Accumulators = float[BN / 2];
-static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, rows of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
@@ -330,8 +330,8 @@ __device__ __forceinline__ Pair pair_of(int number) {
     return pairs[number];
 }
 
-// acc = A * B for a stage's k tiles and the 64 rows of A from `first` on, or += where it `adds`. The products are still
-// under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
+// acc = A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on, or += where it `adds`. The products
+// are still under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, bool adds,
                                                Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
@@ -339,15 +339,21 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16),
                                                                         8 * LINE_B * sizeof(BF16));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n128k16_bf16_trans_b(acc, a + k * sizeof(BF16) / 16, b + k * LINE_B * sizeof(BF16) / 16,
-                                      adds || k > 0);
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                          b + k * LINE_B * sizeof(BF16) / 16, adds || k > 0);
+    }
 }
 
 // Adds the sums of an interval to those of all before, in f32: tensor cores do not round what they add, they cut it.
 __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals) {
     #pragma unroll
-    for (int r = 0; r < BN / 2; ++r) totals[r] += acc[r];
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int r = 0; r < BN / 2; ++r) totals[i][r] += acc[i][r];
+    }
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -427,7 +433,7 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1000 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -463,7 +469,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch) {
@@ -499,7 +505,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, float* __restrict__ C, int M,
     int batch, long long stride_a, long long stride_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
@@ -560,7 +566,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50(
             for (int i = 0; i < PAIRS * ((min(INTERVAL, s.K - first) + BK - 1) / BK); ++i, ring.advance()) {
                 mbarrier_wait(&shared.full[ring.stage], ring.parity);
                 wgmma_fence();
-                multiply_stage(shared, ring.stage, consumer * 64, i > 0, acc);
+                multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, i > 0, acc);
                 wgmma_commit();
                 wgmma_wait<0>();
                 // products end for all its warps at once
@@ -569,23 +575,26 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_c35fef50(
             promote(acc, totals);
         }
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
-            float sums[TM][TN];
-            sums_of_piece(totals, piece, sums);
-            float* const c = shared.c[threadIdx.x / 32];
+        for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
-            for (int j = 0; j < TM; ++j) {  // eight rows of each warp
-                const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
-                float* const to = C + matrix * s.stride_c + Offset(row) * s.ldc + n;
-                __syncwarp();  // all lanes have read the rows before
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                    load_rows(to, s, s.M - row, c);
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(totals[i], piece, sums);
+                float* const c = shared.c[threadIdx.x / 32];
+                #pragma unroll
+                for (int j = 0; j < TM; ++j) {  // eight rows of each warp
+                    const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
+                    float* const to = C + matrix * s.stride_c + Offset(row) * s.ldc + n;
+                    __syncwarp();  // all lanes have read the rows before
+                    if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                        load_rows(to, s, s.M - row, c);
+                        __syncwarp();
+                    }
+                    store_row(c, s, thread, j, sums[j], alpha, beta);
                     __syncwarp();
+                    store_rows(to, s, s.M - row, c);
                 }
-                store_row(c, s, thread, j, sums[j], alpha, beta);
-                __syncwarp();
-                store_rows(to, s, s.M - row, c);
             }
         }
     }

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d
+// gemm_s8s8s32_rr_Mx513x100_sm90_227847fc
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -14,8 +14,8 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 117760 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d_prepare_a_kernel writes before,
-//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d_prepare_b_kernel writes before,
+//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_227847fc_prepare_a_kernel writes before,
+//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_227847fc_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
@@ -51,6 +51,7 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 32;                      // k of an instruction
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
@@ -90,9 +91,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BN, over the 128 threads of a warpgroup.
-using Accumulators = int[BN / 2];
-static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
+using Accumulators = int[MMAS_M][BN / 2];
 
 // The ring of k tiles, rows of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
@@ -213,22 +213,23 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])
-// d += a * b; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b) {
+__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b,
+                                                   bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
         "%32, %33, p; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
-        : "l"(a), "l"(b));
+        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16,
@@ -236,8 +237,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16,
                                                                                8 * LINE_B * sizeof(signed char));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n64k32_s8(acc, a + k * sizeof(signed char) / 16, b + k * sizeof(signed char) / 16);
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n64k32_s8(acc[i], a + i * 64 * LINE_A * sizeof(signed char) / 16 + k * sizeof(signed char) / 16,
+                               b + k * sizeof(signed char) / 16, true);
+    }
 }
 
 // Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
@@ -324,7 +329,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_227847fc_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M) {
@@ -351,7 +356,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_227847fc_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 513, length = 100;  // of the copy
@@ -384,7 +389,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d(
+gemm_s8s8s32_rr_Mx513x100_sm90_227847fc(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, int* __restrict__ C, int M,
     int alpha, int beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
@@ -429,7 +434,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d(
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * 64, acc);
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
             wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
@@ -438,23 +443,26 @@ gemm_s8s8s32_rr_Mx513x100_sm90_8bbd500d(
         wgmma_wait<0>();
         release_stage(shared, previous);
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
-            int sums[TM][TN];
-            sums_of_piece(acc, piece, sums);
-            int* const c = shared.c[threadIdx.x / 32];
+        for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
-            for (int j = 0; j < TM; ++j) {  // eight rows of each warp
-                const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
-                int* const to = C + Offset(row) * s.ldc + n;
-                __syncwarp();  // all lanes have read the rows before
-                if (beta != 0) {  // else C is not read: what stands there may be NaN
-                    load_rows(to, s, s.M - row, s.N - n, c);
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                int sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                int* const c = shared.c[threadIdx.x / 32];
+                #pragma unroll
+                for (int j = 0; j < TM; ++j) {  // eight rows of each warp
+                    const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
+                    int* const to = C + Offset(row) * s.ldc + n;
+                    __syncwarp();  // all lanes have read the rows before
+                    if (beta != 0) {  // else C is not read: what stands there may be NaN
+                        load_rows(to, s, s.M - row, s.N - n, c);
+                        __syncwarp();
+                    }
+                    store_row(c, s, thread, j, sums[j], alpha, beta);
                     __syncwarp();
+                    store_rows(to, s, s.M - row, s.N - n, c);
                 }
-                store_row(c, s, thread, j, sums[j], alpha, beta);
-                __syncwarp();
-                store_rows(to, s, s.M - row, s.N - n, c);
             }
         }
     }

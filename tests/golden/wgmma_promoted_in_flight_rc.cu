@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_63a3d39a
+// gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_a2791b85
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -269,30 +269,28 @@ __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8
 
 struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring elements
 
-// alpha * acc + beta * C of a piece to where it is staged: this thread has pairs of neighbouring columns, eight apart,
-// in two rows, eight apart. beta = 0 overwrites C unread: what stood there may be NaN.
-__device__ __forceinline__ void stage_piece(BF16* c, const float (&acc)[BN / 2], int piece, float alpha, float beta) {
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+// alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
+// apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
+__device__ __forceinline__ void stage_row(BF16* c, int row, int column, int i, const float (&acc)[BN / 2], int piece,
+                                          float alpha, float beta) {
+    const int m = row + i * 8;
     #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        #pragma unroll
-        for (int j = 0; j < CN / 8; ++j) {
-            const int m = warp * 16 + i * 8 + lane / 4, n = j * 8 + lane % 4 * 2, r = piece * CN / 2 + j * 4 + i * 2;
-            float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
-            PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
-            if (beta != 0.0f) {
-                const PairOfC old = to;
-                for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
-            }
-            to = {BF16(value[0]), BF16(value[1])};
+    for (int j = 0; j < CN / 8; ++j) {
+        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
+        float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
+        PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
+        if (beta != 0.0f) {
+            const PairOfC old = to;
+            for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
         }
+        to = {BF16(value[0]), BF16(value[1])};
     }
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_63a3d39a(
+gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_a2791b85(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int K, int lda, int ldb, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
@@ -332,6 +330,8 @@ gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_63a3d39a(
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
@@ -379,7 +379,8 @@ gemm_e4m3e4m3bf16_promoted_rc_512x512xK_sm90_63a3d39a(
                 mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                 c_parity ^= 1;
             }
-            stage_piece(c, totals, piece, alpha, beta);
+            #pragma unroll
+            for (int half = 0; half < 2; ++half) stage_row(c, row, column, half, totals, piece, alpha, beta);
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);
             if (leads) {

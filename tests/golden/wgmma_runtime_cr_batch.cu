@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_b38307ce
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_4b450ba5
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32;
 //                                                               sums in f32 on tensor cores; beta = 0 never reads C;
@@ -61,14 +61,15 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Shared memory
-constexpr int LINE_A = 64;                        // elements of a line of A
-constexpr int LINE_B = 64;                        // elements of a line of B
-constexpr int CN = 32;                            // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+constexpr int LINE_A = 64;                                 // elements of a line of A
+constexpr int LINE_B = 64;                                 // elements of a line of B
+constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
@@ -100,9 +101,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BN, over the 128 threads of a warpgroup.
-using Accumulators = float[BN / 2];
-static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
@@ -248,12 +248,12 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d += a * b; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
 __device__ __forceinline__ void wgmma_m64n128k16_f16_trans_a_trans_b(float (&d)[64], unsigned long long a,
-                                                                     unsigned long long b) {
+                                                                     unsigned long long b, bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -262,12 +262,12 @@ __device__ __forceinline__ void wgmma_m64n128k16_f16_trans_a_trans_b(float (&d)[
         "%64, %65, p, 1, 1, 1, 1; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
           SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
-        : "l"(a), "l"(b));
+        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * BK,
@@ -276,8 +276,13 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], BK * LINE_B * sizeof(F16),
                                                                        8 * LINE_B * sizeof(F16));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n128k16_f16_trans_a_trans_b(acc, a + k * LINE_A * sizeof(F16) / 16, b + k * LINE_B * sizeof(F16) / 16);
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n128k16_f16_trans_a_trans_b(acc[i],
+                                                 a + i * 64 * BK * sizeof(F16) / 16 + k * LINE_A * sizeof(F16) / 16,
+                                                 b + k * LINE_B * sizeof(F16) / 16, true);
+    }
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -382,7 +387,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_b38307ce(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_4b450ba5(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, const float* __restrict__ residual,
     int M, int lda, int batch, long long stride_a, long long stride_c, long long stride_residual, float alpha,
@@ -437,35 +442,38 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_b38307ce(
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * 64, acc);
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
             wgmma_wait<0>();
             if (leads) mbarrier_arrive(&shared.empty[ring.stage]);  // products end for all its warps at once
         }
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
-            float sums[TM][TN];
-            sums_of_piece(acc, piece, sums);
-            float* const c = shared.c[consumer][piece % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
-                    tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
+                        tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
                 }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
-            const Epilogue e = {alpha, beta, bias_n + n,
-                                residual + Offset(m) * s.ld_residual + n + matrix * s.stride_residual};
-            store_c(c, s, s.M - m, s.N - n, thread, sums, e);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                tma_store_3d(&map_c, c, n, m, matrix);
-                tma_store_commit();
+                const Epilogue e = {alpha, beta, bias_n + n,
+                                    residual + Offset(m) * s.ld_residual + n + matrix * s.stride_residual};
+                store_c(c, s, s.M - m, s.N - n, thread, sums, e);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_3d(&map_c, c, n, m, matrix);
+                    tma_store_commit();
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_c03061e8
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_8c7410ba
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -71,6 +71,7 @@ constexpr int SPLIT = 2;      // split-K: blocks of a cluster that compute the s
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 32;                      // k of an instruction
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
@@ -113,9 +114,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BN, over the 128 threads of a warpgroup.
-using Accumulators = float[BN / 2];
-static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, rows of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
@@ -285,51 +285,65 @@ __device__ __forceinline__ void wgmma_m64n64k32_e4m3(float (&d)[32], unsigned lo
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc = A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
+// acc = A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(E4M3)>(shared.a[stage] + first * LINE_A, 16,
                                                                         8 * LINE_A * sizeof(E4M3));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(E4M3)>(shared.b[stage], 16, 8 * LINE_B * sizeof(E4M3));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n64k32_e4m3(acc, a + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n64k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16,
+                                 b + k * sizeof(E4M3) / 16, k > 0);
+    }
 }
 
 // Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
 __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals) {
     #pragma unroll
-    for (int r = 0; r < BN / 2; ++r) totals[r] += acc[r];
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int r = 0; r < BN / 2; ++r) totals[i][r] += acc[i][r];
+    }
 }
 
 // This thread's share of the sums that its block stores.
-using Part = float[PART_N / 2];
+using Part = float[MMAS_M][PART_N / 2];
 
-// Where this thread's sums r to r + 3 lie in shared memory, once the ring is done with. Those of all consumers'
-// threads lie side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ float* address_of_sums(Shared& shared, int r) {
-    return reinterpret_cast<float*>(&shared) + (r / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
+// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all
+// consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
+__device__ __forceinline__ float* address_of_sums(Shared& shared, int i, int r) {
+    return reinterpret_cast<float*>(&shared)
+        + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
 // Leaves this thread's sums there, for all blocks of the cluster.
 __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared) {
     #pragma unroll
-    for (int r = 0; r < BN / 2; r += 4) {
-        float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, r));
-        four = {sums[r], sums[r + 1], sums[r + 2], sums[r + 3]};
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int r = 0; r < BN / 2; r += 4) {
+            float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, i, r));
+            four = {sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+        }
     }
 }
 
 // part += the sums of all blocks of the cluster, of what the block of this rank stores.
 __device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part) {
     #pragma unroll
-    for (int r = 0; r < PART_N / 2; r += 4) {
+    for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
-            float sums[4];
-            load_shared_cluster(address_of_sums(shared, rank * (PART_N / 2) + r), peer, sums);
+        for (int r = 0; r < PART_N / 2; r += 4) {
             #pragma unroll
-            for (int j = 0; j < 4; ++j) part[r + j] += sums[j];
+            for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
+                float sums[4];
+                load_shared_cluster(address_of_sums(shared, i, rank * (PART_N / 2) + r), peer, sums);
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) part[i][r + j] += sums[j];
+            }
         }
     }
 }
@@ -406,7 +420,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_c03061e8(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_8c7410ba(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M,
     float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
@@ -450,7 +464,7 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_c03061e8(
     for (int k = begin; k < end; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * 64, acc);
+        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
         wgmma_commit();
         wgmma_wait<0>();
         if (leads) mbarrier_arrive(&shared.empty[ring.stage]);  // products end for all its warps at once
@@ -463,23 +477,26 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_c03061e8(
     add_up(shared, rank, part);
     cluster_arrive();  // none reads them any more once all have come
     #pragma unroll
-    for (int piece = 0; piece < PART_N / CN; ++piece) {
-        const int m = tile.m + consumer * 64, n = tile.n + rank * PART_N + piece * CN;
-        float sums[TM][TN];
-        sums_of_piece(part, piece, sums);
-        BF16* const c = shared.c[threadIdx.x / 32];
+    for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int j = 0; j < TM; ++j) {  // eight rows of each warp
-            const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
-            BF16* const to = C + Offset(row) * s.ldc + n;
-            __syncwarp();  // all lanes have read the rows before
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                load_rows(to, s, s.M - row, s.N - n, c);
+        for (int piece = 0; piece < PART_N / CN; ++piece) {
+            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + rank * PART_N + piece * CN;
+            float sums[TM][TN];
+            sums_of_piece(part[i], piece, sums);
+            BF16* const c = shared.c[threadIdx.x / 32];
+            #pragma unroll
+            for (int j = 0; j < TM; ++j) {  // eight rows of each warp
+                const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
+                BF16* const to = C + Offset(row) * s.ldc + n;
+                __syncwarp();  // all lanes have read the rows before
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    load_rows(to, s, s.M - row, s.N - n, c);
+                    __syncwarp();
+                }
+                store_row(c, s, thread, j, sums[j], alpha, beta);
                 __syncwarp();
+                store_rows(to, s, s.M - row, s.N - n, c);
             }
-            store_row(c, s, thread, j, sums[j], alpha, beta);
-            __syncwarp();
-            store_rows(to, s, s.M - row, s.N - n, c);
         }
     }
     cluster_wait();  // no block exits while another may read its sums

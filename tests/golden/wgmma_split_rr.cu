@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    beta = 0 never reads C; alpha = 0 reads A and B
@@ -20,9 +20,9 @@
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45_prepare_a_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d_prepare_a_kernel writes before,
 //         prepared_b: batch * K * 4096 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45_prepare_b_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -83,15 +83,17 @@ constexpr int SPLIT = 4;      // split-K: blocks of a cluster that compute the s
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Split-K
 constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
 
 // Shared memory
-constexpr int LINE_A = 64;                            // elements of a line of A
-constexpr int LINE_B = 64;                            // elements of a line of B
-constexpr int CN = 32;                                // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (PART_N / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+constexpr int LINE_A = 64;  // elements of a line of A
+constexpr int LINE_B = 64;  // elements of a line of B
+constexpr int CN = 32;      // columns of C that leave at once, of a consumer's 64 rows
+// a consumer's pieces in shared memory: 2 of an even number
+constexpr int C_STAGES = 1 + (MMAS_M * PART_N / CN % 2 == 0);
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
@@ -125,9 +127,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BN, over the 128 threads of a warpgroup.
-using Accumulators = float[BN / 2];
-static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
@@ -294,12 +295,12 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d += a * b; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], unsigned long long a,
-                                                             unsigned long long b) {
+__device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b,
+                                                             bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -308,12 +309,12 @@ __device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], uns
         "%64, %65, p, 1, 1, 0, 1; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
           SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
-        : "l"(a), "l"(b));
+        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16,
@@ -321,8 +322,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], BK * LINE_B * sizeof(F16),
                                                                        8 * LINE_B * sizeof(F16));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n128k16_f16_trans_b(acc, a + k * sizeof(F16) / 16, b + k * LINE_B * sizeof(F16) / 16);
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n128k16_f16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(F16) / 16 + k * sizeof(F16) / 16,
+                                         b + k * LINE_B * sizeof(F16) / 16, true);
+    }
 }
 
 // Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
@@ -342,33 +347,40 @@ __device__ __forceinline__ KRange split_k_range(int K, int split) {
 }
 
 // This thread's share of the sums that its block stores.
-using Part = float[PART_N / 2];
+using Part = float[MMAS_M][PART_N / 2];
 
-// Where this thread's sums r to r + 3 lie in shared memory, once the ring is done with. Those of all consumers'
-// threads lie side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ float* address_of_sums(Shared& shared, int r) {
-    return reinterpret_cast<float*>(&shared) + (r / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
+// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all
+// consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
+__device__ __forceinline__ float* address_of_sums(Shared& shared, int i, int r) {
+    return reinterpret_cast<float*>(&shared)
+        + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
 // Leaves this thread's sums there, for all blocks of the cluster.
 __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared) {
     #pragma unroll
-    for (int r = 0; r < BN / 2; r += 4) {
-        float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, r));
-        four = {sums[r], sums[r + 1], sums[r + 2], sums[r + 3]};
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int r = 0; r < BN / 2; r += 4) {
+            float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, i, r));
+            four = {sums[i][r], sums[i][r + 1], sums[i][r + 2], sums[i][r + 3]};
+        }
     }
 }
 
 // part += the sums of all blocks of the cluster, of what the block of this rank stores.
 __device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part) {
     #pragma unroll
-    for (int r = 0; r < PART_N / 2; r += 4) {
+    for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
-            float sums[4];
-            load_shared_cluster(address_of_sums(shared, rank * (PART_N / 2) + r), peer, sums);
+        for (int r = 0; r < PART_N / 2; r += 4) {
             #pragma unroll
-            for (int j = 0; j < 4; ++j) part[r + j] += sums[j];
+            for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
+                float sums[4];
+                load_shared_cluster(address_of_sums(shared, i, rank * (PART_N / 2) + r), peer, sums);
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) part[i][r + j] += sums[j];
+            }
         }
     }
 }
@@ -462,7 +474,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -492,7 +504,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -520,7 +532,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int K, int lda, int batch,
     long long stride_a, long long stride_b, float alpha, float beta) {
@@ -574,7 +586,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45(
         for (int k = begin; k < end; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * 64, acc);
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
             wgmma_wait<1>();  // for the products of the k tile before
             if (k > begin) release_stage(shared, previous);
@@ -590,28 +602,31 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_815e6b45(
     add_up(shared, rank, part);
     cluster_arrive();  // none reads them any more once all have come
     #pragma unroll
-    for (int piece = 0; piece < PART_N / CN; ++piece) {
-        const int m = tile.m + consumer * 64, n = tile.n + rank * PART_N + piece * CN;
-        float sums[TM][TN];
-        sums_of_piece(part, piece, sums);
-        F16* const c = shared.c[consumer][piece % C_STAGES];
-        if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
-        named_barrier_sync(1 + consumer, 128);
-        if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-            if (leads) {
-                mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(F16));
-                tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int piece = 0; piece < PART_N / CN; ++piece) {
+            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + rank * PART_N + piece * CN;
+            float sums[TM][TN];
+            sums_of_piece(part[i], piece, sums);
+            F16* const c = shared.c[consumer][(i * PART_N / CN + piece) % C_STAGES];
+            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+            named_barrier_sync(1 + consumer, 128);
+            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                if (leads) {
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(F16));
+                    tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);
+                }
+                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                c_parity ^= 1;
             }
-            mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-            c_parity ^= 1;
-        }
-        const Epilogue e = {alpha, beta, bias_n + n};
-        store_c(c, s, thread, sums, e);
-        fence_proxy_async();
-        named_barrier_sync(1 + consumer, 128);
-        if (leads) {
-            tma_store_3d(&map_c, c, n, m, matrix);
-            tma_store_commit();
+            const Epilogue e = {alpha, beta, bias_n + n};
+            store_c(c, s, thread, sums, e);
+            fence_proxy_async();
+            named_barrier_sync(1 + consumer, 128);
+            if (leads) {
+                tma_store_3d(&map_c, c, n, m, matrix);
+                tma_store_commit();
+            }
         }
     }
     cluster_wait();  // no block exits while another may read its sums

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_cc_b3_512x520xK_sm90_731f4043
+// gemm_f32_tf32_cc_b3_512x520xK_sm90_7ccc44a5
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -51,14 +51,15 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 8;                       // k of an instruction
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Shared memory
-constexpr int LINE_A = 32;                        // floats of a line of A
-constexpr int LINE_B = 32;                        // floats of a line of B
-constexpr int CN = 32;                            // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+constexpr int LINE_A = 32;                                 // floats of a line of A
+constexpr int LINE_B = 32;                                 // floats of a line of B
+constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
@@ -92,9 +93,8 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value) {
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BN, over the 128 threads of a warpgroup.
-using Accumulators = float[BN / 2];
-static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
@@ -119,7 +119,7 @@ struct Ring {
 };
 
 // Fragments of A that an instruction takes from this thread, for one step of k.
-using Fragments = unsigned[4];
+using Fragments = unsigned[MMAS_M][4];
 
 // The first of the two neighbouring rows of A that this thread multiplies, of the 64 of an instruction. wgmma takes
 // them as rows g and g + 8 of its warp's 16 (lane 4 g + t), but it does not matter which rows of A these are, as long
@@ -253,11 +253,12 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d += a * b; 64 x 256 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 256 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const unsigned (&a)[4], unsigned long long b) {
+__device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const unsigned (&a)[4], unsigned long long b,
+                                                        bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %133, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -271,7 +272,7 @@ __device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const u
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
           SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76), SUMS(80), SUMS(84),
           SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108), SUMS(112), SUMS(116), SUMS(120), SUMS(124)
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
@@ -291,7 +292,7 @@ __device__ __forceinline__ void load_fragment(const float* tile, int first, int 
     }
 }
 
-// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the 64 rows of A from `first` on.
+// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the MMAS_M * 64 rows of A from `first` on.
 // The products are still under way as this returns: what they read, `fragments` among it, and what they sum up is the
 // hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments,
@@ -299,9 +300,11 @@ __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, i
     const unsigned long long tile = make_descriptor<LINE_B * sizeof(float)>(shared.b[stage], 16,
                                                                             8 * LINE_B * sizeof(float))
                                                                             + k * sizeof(float) / 16;
-    load_fragment(shared.a[stage], first, k, fragments);
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) load_fragment(shared.a[stage], first + i * 64, k, fragments[i]);
     wgmma_fence();
-    wgmma_m64n256k8_tf32_rs(acc, fragments, tile);
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) wgmma_m64n256k8_tf32_rs(acc[i], fragments[i], tile, true);
     wgmma_commit();
 }
 
@@ -366,7 +369,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int columns, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_cc_b3_512x520xK_sm90_731f4043(
+gemm_f32_tf32_cc_b3_512x520xK_sm90_7ccc44a5(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int K, int ldb, long long stride_a, long long stride_b, float alpha,
     float beta) {
@@ -423,7 +426,7 @@ gemm_f32_tf32_cc_b3_512x520xK_sm90_731f4043(
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             #pragma unroll
             for (int step = 0; step < BK; step += K_STEP) {
-                multiply_step(shared, ring.stage, consumer * 64, step, fragments[step / K_STEP % 2], acc);
+                multiply_step(shared, ring.stage, consumer * MMAS_M * 64, step, fragments[step / K_STEP % 2], acc);
                 wgmma_wait<1>();  // for the step before, which reads the other fragments
                 if (step == 0 && k > 0) release_stage(shared, previous);
             }
@@ -432,27 +435,30 @@ gemm_f32_tf32_cc_b3_512x520xK_sm90_731f4043(
         wgmma_wait<0>();
         if (s.K > 0) release_stage(shared, previous);
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
-            float sums[TM][TN];
-            sums_of_piece(acc, piece, sums);
-            float* const c = shared.c[consumer][piece % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
-                    tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
+                        tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
                 }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
-            store_c(c, s, s.N - n, thread, sums, alpha, beta);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                tma_store_3d(&map_c, c, n, m, matrix);
-                tma_store_commit();
+                store_c(c, s, s.N - n, thread, sums, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_3d(&map_c, c, n, m, matrix);
+                    tma_store_commit();
+                }
             }
         }
     }

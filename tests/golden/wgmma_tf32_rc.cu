@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rc_Mx512x1024_sm90_df69dcd5
+// gemm_f32_tf32_rc_Mx512x1024_sm90_a4fb3265
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -42,14 +42,15 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 8;                       // k of an instruction
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Shared memory
-constexpr int LINE_A = 32;                        // floats of a line of A
-constexpr int LINE_B = 32;                        // floats of a line of B
-constexpr int CN = 32;                            // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+constexpr int LINE_A = 32;                                 // floats of a line of A
+constexpr int LINE_B = 32;                                 // floats of a line of B
+constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
@@ -82,9 +83,8 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value) {
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BN, over the 128 threads of a warpgroup.
-using Accumulators = float[BN / 2];
-static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
@@ -229,11 +229,12 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d += a * b; 64 x 256 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 256 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n256k8_tf32(float (&d)[128], unsigned long long a, unsigned long long b) {
+__device__ __forceinline__ void wgmma_m64n256k8_tf32(float (&d)[128], unsigned long long a, unsigned long long b,
+                                                     bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %130, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -247,12 +248,12 @@ __device__ __forceinline__ void wgmma_m64n256k8_tf32(float (&d)[128], unsigned l
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
           SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76), SUMS(80), SUMS(84),
           SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108), SUMS(112), SUMS(116), SUMS(120), SUMS(124)
-        : "l"(a), "l"(b));
+        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage] + first * LINE_A, 16,
@@ -260,8 +261,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     const unsigned long long b = make_descriptor<LINE_B * sizeof(float)>(shared.b[stage], 16,
                                                                          8 * LINE_B * sizeof(float));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n256k8_tf32(acc, a + k * sizeof(float) / 16, b + k * sizeof(float) / 16);
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n256k8_tf32(acc[i], a + i * 64 * LINE_A * sizeof(float) / 16 + k * sizeof(float) / 16,
+                                 b + k * sizeof(float) / 16, true);
+    }
 }
 
 // Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
@@ -319,7 +324,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_Mx512x1024_sm90_df69dcd5(
+gemm_f32_tf32_rc_Mx512x1024_sm90_a4fb3265(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
@@ -367,7 +372,7 @@ gemm_f32_tf32_rc_Mx512x1024_sm90_df69dcd5(
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * 64, acc);
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
             wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
@@ -376,27 +381,30 @@ gemm_f32_tf32_rc_Mx512x1024_sm90_df69dcd5(
         wgmma_wait<0>();
         release_stage(shared, previous);
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
-            float sums[TM][TN];
-            sums_of_piece(acc, piece, sums);
-            float* const c = shared.c[consumer][piece % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
-                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
                 }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
-            store_c(c, s, s.M - m, thread, sums, alpha, beta);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                tma_store_2d(&map_c, c, n, m);
-                tma_store_commit();
+                store_c(c, s, s.M - m, thread, sums, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_commit();
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_c9085154
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_48f83b39
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says;
 //                                                    beta = 0 never reads C; alpha = 0 reads A and B
@@ -47,6 +47,7 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 8;                       // k of an instruction
+constexpr int MMAS_N = BN / (64 * CONSUMERS);   // instructions across a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
@@ -55,11 +56,11 @@ constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
 constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
 // Shared memory
-constexpr int LINE_A = 32;                        // floats of a line of A
-constexpr int LINE_B = 32;                        // floats of a line of B
-constexpr int CM = 32;                            // rows of C that leave at once, of a consumer's 64 columns
-constexpr int CN = 32;                            // columns of these in a line of shared memory
-constexpr int C_STAGES = 1 + (BM / CM % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+constexpr int LINE_A = 32;                                 // floats of a line of A
+constexpr int LINE_B = 32;                                 // floats of a line of B
+constexpr int CM = 32;                                     // rows of C that leave at once, of a consumer's 64 columns
+constexpr int CN = 32;                                     // columns of these in a line of shared memory
+constexpr int C_STAGES = 1 + (MMAS_N * BM / CM % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
 // How C leaves registers
 constexpr int TM = CM / 4;  // rows of C that a thread has sums of, of a piece
@@ -93,9 +94,8 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value) {
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BM, over the 128 threads of a warpgroup.
-using Accumulators = float[BM / 2];
-static_assert(BN == 64 * CONSUMERS, "a consumer multiplies 64 columns");
+// This thread's share of the sums: 64 x BM of each instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_N][BM / 2];
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
@@ -120,7 +120,7 @@ struct Ring {
 };
 
 // Fragments of B that an instruction takes from this thread, for one step of k.
-using Fragments = unsigned[4];
+using Fragments = unsigned[MMAS_N][4];
 
 // The first of the two neighbouring columns of B that this thread multiplies, of the 64 of an instruction. wgmma takes
 // them as rows g and g + 8 of its warp's 16 (lane 4 g + t), but it does not matter which columns of B these are, as
@@ -282,11 +282,12 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d += a * b; 64 x 256 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 256 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const unsigned (&a)[4], unsigned long long b) {
+__device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const unsigned (&a)[4], unsigned long long b,
+                                                        bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %133, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -300,7 +301,7 @@ __device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const u
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
           SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76), SUMS(80), SUMS(84),
           SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108), SUMS(112), SUMS(116), SUMS(120), SUMS(124)
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
@@ -320,7 +321,7 @@ __device__ __forceinline__ void load_fragment(const float* tile, int first, int 
     }
 }
 
-// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the 64 columns of B from `first` on.
+// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the MMAS_N * 64 columns of B from `first` on.
 // The products are still under way as this returns: what they read, `fragments` among it, and what they sum up is the
 // hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments,
@@ -328,9 +329,11 @@ __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, i
     const unsigned long long tile = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage], 16,
                                                                             8 * LINE_A * sizeof(float))
                                                                             + k * sizeof(float) / 16;
-    load_fragment(shared.b[stage], first, k, fragments);
+    #pragma unroll
+    for (int i = 0; i < MMAS_N; ++i) load_fragment(shared.b[stage], first + i * 64, k, fragments[i]);
     wgmma_fence();
-    wgmma_m64n256k8_tf32_rs(acc, fragments, tile);
+    #pragma unroll
+    for (int i = 0; i < MMAS_N; ++i) wgmma_m64n256k8_tf32_rs(acc[i], fragments[i], tile, true);
     wgmma_commit();
 }
 
@@ -434,7 +437,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_c9085154(
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_48f83b39(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
@@ -490,7 +493,7 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_c9085154(
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             #pragma unroll
             for (int step = 0; step < BK; step += K_STEP) {
-                multiply_step(shared, ring.stage, consumer * 64, step, fragments[step / K_STEP % 2], acc);
+                multiply_step(shared, ring.stage, consumer * MMAS_N * 64, step, fragments[step / K_STEP % 2], acc);
                 wgmma_wait<1>();  // for the step before, which reads the other fragments
                 if (step == 0 && k > 0) release_stage(shared, previous);
             }
@@ -499,29 +502,32 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_c9085154(
         wgmma_wait<0>();
         release_stage(shared, previous);
         #pragma unroll
-        for (int piece = 0; piece < BM / CM; ++piece) {
-            const int m = tile.m + piece * CM, n = tile.n + consumer * 64;
-            float sums[TM][TN];
-            sums_of_piece(acc, piece, sums);
-            float* const c = shared.c[consumer][piece % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(float));
-                    for (int at = 0; at < 64; at += CN)
-                        tma_load_2d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m);
+        for (int i = 0; i < MMAS_N; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BM / CM; ++piece) {
+                const int m = tile.m + piece * CM, n = tile.n + (consumer * MMAS_N + i) * 64;
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                float* const c = shared.c[consumer][(i * BM / CM + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(float));
+                        for (int at = 0; at < 64; at += CN)
+                            tma_load_2d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
                 }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
-            const Epilogue e = {alpha, beta, bias_n + n};
-            store_c(c, s, s.M - m, thread, sums, e);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                for (int at = 0; at < 64; at += CN) tma_store_2d(&map_c, c + at * CM, n + at, m);
-                tma_store_commit();
+                const Epilogue e = {alpha, beta, bias_n + n};
+                store_c(c, s, s.M - m, thread, sums, e);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    for (int at = 0; at < 64; at += CN) tma_store_2d(&map_c, c + at * CM, n + at, m);
+                    tma_store_commit();
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080
+// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_63e0b421
 //
 //     C = alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A s8, B s8, C s32; sums in s32 on tensor cores;
@@ -20,9 +20,9 @@
 // Expects A, B, C, zero_n and zero_a at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, ldb, stride_a, stride_b, stride_c divisible by 16,
-//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080_sum_a_kernel writes
+//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_63e0b421_sum_a_kernel writes
 //         before,
-//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080_sum_b_kernel
+//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_63e0b421_sum_b_kernel
 //         writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rc_bB_Mx512xK_la16_zero_a_zero_n_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
@@ -66,14 +66,15 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
 constexpr int K_STEP = 32;                      // k of an instruction
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
 constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
 
 // Shared memory
-constexpr int LINE_A = 128;                       // elements of a line of A
-constexpr int LINE_B = 128;                       // elements of a line of B
-constexpr int CN = 32;                            // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+constexpr int LINE_A = 128;                                // elements of a line of A
+constexpr int LINE_B = 128;                                // elements of a line of B
+constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
@@ -106,9 +107,8 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BN, over the 128 threads of a warpgroup.
-using Accumulators = int[BN / 2];
-static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
+// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
+using Accumulators = int[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
 struct Shared {
@@ -254,22 +254,23 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 // Four of a thread's sums, which the instruction reads and writes.
 #define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])
-// d += a * b; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup. Lane 4 g + t of warp w holds rows
 // 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b) {
+__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b,
+                                                   bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
         "%32, %33, p; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
-        : "l"(a), "l"(b));
+        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the 64 rows of A from `first` on. The products are still
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
 // under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16,
@@ -277,8 +278,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16,
                                                                                8 * LINE_B * sizeof(signed char));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n64k32_s8(acc, a + k * sizeof(signed char) / 16, b + k * sizeof(signed char) / 16);
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n64k32_s8(acc[i], a + i * 64 * LINE_A * sizeof(signed char) / 16 + k * sizeof(signed char) / 16,
+                               b + k * sizeof(signed char) / 16, true);
+    }
 }
 
 // Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
@@ -390,7 +395,7 @@ struct alignas(16) Chunk {
 
 // sums_a = the sums of A's rows.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080_sum_a_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_63e0b421_sum_a_kernel(
     const signed char* __restrict__ A,
     int* __restrict__ sums_a,
     int M,
@@ -424,7 +429,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080_sum_a_kernel(
 
 // sums_b = the sums of B's columns.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080_sum_b_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_63e0b421_sum_b_kernel(
     const signed char* __restrict__ B,
     int* __restrict__ sums_b,
     int K,
@@ -456,7 +461,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080_sum_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_63e0b421(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const int* __restrict__ zero_n, const int* __restrict__ zero_a,
     const int* __restrict__ sums_a, const int* __restrict__ sums_b, int M, int K, int lda, int ldb, int batch,
@@ -508,7 +513,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080(
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * 64, acc);
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
             wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
@@ -517,32 +522,35 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_f6fa2080(
         wgmma_wait<0>();
         if (s.K > 0) release_stage(shared, previous);
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
-            int sums[TM][TN];
-            sums_of_piece(acc, piece, sums);
-            int* const c = shared.c[consumer][piece % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0) {  // else C is not read: what stands there may be NaN
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(int));
-                    tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                int sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                int* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(int));
+                        tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
                 }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
-            const Epilogue e = {alpha, beta, zero_n + n, zero_a};
-            int row_sums[TM];
-            load_row_sums(sums_a + static_cast<long long>(matrix) * s.M + m, s.M - m, thread, row_sums);
-            int column_sums[TN];
-            load_column_sums(sums_b + static_cast<long long>(matrix) * s.N + n, thread, column_sums);
-            store_c(c, s, s.M - m, thread, sums, row_sums, column_sums, e);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                tma_store_3d(&map_c, c, n, m, matrix);
-                tma_store_commit();
+                const Epilogue e = {alpha, beta, zero_n + n, zero_a};
+                int row_sums[TM];
+                load_row_sums(sums_a + static_cast<long long>(matrix) * s.M + m, s.M - m, thread, row_sums);
+                int column_sums[TN];
+                load_column_sums(sums_b + static_cast<long long>(matrix) * s.N + n, thread, column_sums);
+                store_c(c, s, s.M - m, thread, sums, row_sums, column_sums, e);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_3d(&map_c, c, n, m, matrix);
+                    tma_store_commit();
+                }
             }
         }
     }

@@ -26,7 +26,7 @@ from typing import cast
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.families.base import Family, constants, launch_of, sizes_of, tile_grid
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
-from gemmgen.kernel.families.wgmma_constants import derived, donates, mmas, range_step, single, start_registers
+from gemmgen.kernel.families.wgmma_constants import derived, direct, donates, mmas, range_step, single, start_registers
 from gemmgen.kernel.families.wgmma_operands import (
     LINE_BYTES,
     can_feed,
@@ -41,7 +41,7 @@ from gemmgen.kernel.families.wgmma_operands import (
     swaps,
     taken,
 )
-from gemmgen.kernel.families.wgmma_view import WgmmaView, direct, view_of
+from gemmgen.kernel.families.wgmma_view import WgmmaView, view_of
 from gemmgen.kernel.notes import block, shared_tiles
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.kernel.source import DEPENDENT_LAUNCH
@@ -166,11 +166,11 @@ class WgmmaFamily(Family):
             names |= {"PIECES"}
         if one.SPLIT == 1:
             names |= {"SPLIT"}
-        if single(one):
+        if single(plan.problem, one):
             names |= {mmas(one)}
         if one.CLUSTER == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
-        if direct(plan):
+        if direct(plan.problem, one):
             names |= {"TM", "TN", "FM", "FN", "STEP_M", "STEP_N", "VC"}
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
         return frozenset(names | ({"PITCH_C"} if staged(plan.problem) else {"C_STAGES"}))

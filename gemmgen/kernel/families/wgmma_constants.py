@@ -37,7 +37,9 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
         *_parts(config),
         *_lines(a, elements),
         *_lines(b, elements),
-        *_results(piece_box(problem, config), feeds(config), staged(problem), problem.products, _across(config)),
+        *_results(
+            piece_box(problem, config), feeds(config), staged(problem), problem.products, _across(problem, config)
+        ),
     )
 
 
@@ -66,10 +68,29 @@ def mmas(config: WgmmaConfig) -> str:
     return "MMAS_N" if swaps(config) else "MMAS_M"
 
 
-def single(config: WgmmaConfig) -> bool:
-    """Whether a consumer's tile is that of one instruction: then nothing counts them, nor numbers their sums."""
-    side, sharers = (config.BN if swaps(config) else config.BM), (1 if config.PINGPONG else config.CONSUMERS)
-    return side == M * sharers
+def direct(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether a thread's sums become elements of C one like the other: there is no other epilogue, and no edge.
+
+    Integers, and tiles of one piece alone, are not among them: ptxas makes other code of these, which was not measured.
+    """
+    known = piece_box(problem, config)[0] < config.BN and not problem.types.accumulator.is_integer
+    usual = known and not config.FROM_REGISTERS and problem.types.compute is not Compute.F16
+    return usual and staged(problem) and problem.epilogue.is_linear and not _edges(problem, config)
+
+
+def _edges(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether C may end inside a tile, of a block or of a cluster."""
+    below, beside = (1, config.CLUSTER) if config.ACROSS else (config.CLUSTER, 1)
+    sides = (problem.m, config.BM * below), (problem.n, config.BN * beside)
+    return any(size is None or size % max(1, tile) != 0 for size, tile in sides)
+
+
+def single(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether a consumer's tile is that of one instruction: then nothing counts them, nor numbers their sums.
+
+    Only where these are `direct`: ptxas makes other code of the rest, which was not measured.
+    """
+    return direct(problem, config) and (1 if config.PINGPONG else config.CONSUMERS) * M == config.BM
 
 
 def sums_of_mma(problem: Problem, config: WgmmaConfig) -> str:
@@ -177,9 +198,9 @@ def _parts(config: WgmmaConfig) -> tuple[Derived, ...]:
     return (Derived(name, f"B{name[-1]} / SPLIT", f"{what} of the tile that a block stores", "Split-K"),)
 
 
-def _across(config: WgmmaConfig) -> str:
+def _across(problem: Problem, config: WgmmaConfig) -> str:
     """Columns of all instructions in the tile that a consumer stores, or rows where C is transposed."""
-    return stored(config) if single(config) else f"{mmas(config)} * {stored(config)}"
+    return stored(config) if single(problem, config) else f"{mmas(config)} * {stored(config)}"
 
 
 @cache

@@ -57,7 +57,7 @@ def loops_of(problem: Problem, config: WgmmaConfig) -> Loops:
     split_operands = problem.types.compute.pieces is not None
     before = f"{number} / tiles * PIECES + " if problem.batched else ""  # the matrix's first piece
     loop, later = _k_loop(problem, begin, end)
-    rows = "" if config.PINGPONG else f"consumer * {'' if single(config) else f'{mmas(config)} * '}64, "
+    rows = "" if config.PINGPONG else f"consumer * {'' if single(problem, config) else f'{mmas(config)} * '}64, "
     return Loops(
         first=f"blockIdx.x{blocks}",
         step=f"gridDim.x{blocks}",

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import cast
 
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
-from gemmgen.kernel.families.wgmma_constants import alternates, donates, even, mmas, single, stored, sums_of_mma
+from gemmgen.kernel.families.wgmma_constants import alternates, direct, donates, even, mmas, single, stored, sums_of_mma
 from gemmgen.kernel.families.wgmma_loops import Loops, loops_of
 from gemmgen.kernel.families.wgmma_operands import Operand, mapped, operands, row_access, staged, swaps
 from gemmgen.kernel.families.wgmma_stage import Copy, Tile, copies_of, tile_of
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.pieces import Pieces
-from gemmgen.problem.types import Compute
 from gemmgen.problem.wgmma import Wgmma
 
 
@@ -108,11 +107,6 @@ class WgmmaView:
         return "[i]" if self.mmas else ""
 
     @property
-    def lines_of_mmas(self) -> str:
-        """Rows of a consumer's tile, or columns where C is transposed: 64 of each instruction."""
-        return f"{self.mmas} * 64" if self.mmas else "64"
-
-    @property
     def full_lines(self) -> bool:
         """Whether a line of C in shared memory has as many chunks as TMA permutes: a line's number says how."""
         return self.chunks == PATTERN_LINES
@@ -170,17 +164,6 @@ class WgmmaView:
         return self.tile_a if self.swapped else self.tile_b
 
 
-def direct(plan: Plan) -> bool:
-    """Whether a thread's sums become elements of C one like the other: there is no other epilogue, and no edge.
-
-    Integers, and tiles of one piece alone, are not among them: ptxas makes other code of these, which was not measured.
-    """
-    one, problem = cast(WgmmaConfig, plan.config), plan.problem
-    known = plan.constants["BN"] > plan.constants["CN"] and not problem.types.accumulator.is_integer
-    usual = known and not one.FROM_REGISTERS and problem.types.compute is not Compute.F16
-    return usual and staged(problem) and problem.epilogue.is_linear and plan.edges.isdisjoint({"M", "N"})
-
-
 def view_of(plan: Plan) -> WgmmaView:
     """The view of a plan of this family."""
     one, problem = cast(WgmmaConfig, plan.config), plan.problem
@@ -201,7 +184,7 @@ def view_of(plan: Plan) -> WgmmaView:
         pieces=problem.types.compute.pieces,
         staged=staged(problem),
         loads_c=staged(problem) and problem.epilogue.reads_c,
-        direct=direct(plan),
+        direct=direct(problem, one),
         chunk=UNIT // problem.types.c.size,
         chunks=plan.constants["CN"] * problem.types.c.size // UNIT,
         row_access=row_access(problem),
@@ -217,7 +200,7 @@ def view_of(plan: Plan) -> WgmmaView:
         in_flight=bool(one.IN_FLIGHT),
         alternates=alternates(problem, one),
         odd=problem.k is None or any(-(-(end - k) // one.BK) % 2 for k, end in plan.sums.ranges(problem.k)),
-        mmas="" if single(one) else mmas(one),
+        mmas="" if single(problem, one) else mmas(one),
         sums=sums_of_mma(problem, one),
         batched=problem.batched,
         pointers=problem.pointers,

@@ -117,8 +117,8 @@ unsigned before;
                 "}\\n"
                 ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(&shared.full[ring.stage]))), "r"(ring.parity)
                 : "memory");"""),
-        ("                tma_store_commit();",
-         '                asm volatile("cp.async.bulk.commit_group;" ::: "memory");'),
+        ("                    tma_store_commit();",
+         '                    asm volatile("cp.async.bulk.commit_group;" ::: "memory");'),
         ("            wgmma_wait<1>();  // for",
          '            asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");  // for'),
     )),

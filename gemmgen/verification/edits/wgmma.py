@@ -48,8 +48,8 @@ WGMMA_EDITS = (
         ("cluster_arrive();  // none", "cluster_sync();  // none"),
         ("    cluster_wait();  // no block exits while another may read its sums\n", ""))),
     Edit("a thread's sums lie side by side, at the price of bank conflicts", WGMMA_SPLIT_PIECES, (
-        ("(r / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;",
-            "static_cast<int>(threadIdx.x) * (BN / 2) + r;"),)),
+        ("((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;",
+            "static_cast<int>(threadIdx.x) * (MMAS_M * BN / 2) + i * (BN / 2) + r;"),)),
     Edit("a line's last lane stores its sum", WGMMA_ZERO_POINTS_BATCH, (
         ("lane == 0 && line < count) sums_a", "lane == 7 && line < count) sums_a"),)),
 )  # fmt: skip
