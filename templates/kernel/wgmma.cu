@@ -28,7 +28,7 @@ ${ header(kernel) }
 namespace {
 
 ${ element_types(converts=false, reads_c=e.reads_c, halves=view.halves, adds=kernel.adds_integers, pieces=view.pieces) }${ tensor_map() }
-${ shape(kernel, view.unread, offsets=not view.direct) }
+${ shape(kernel, view.unread, offsets=view.reaches) }
 ${ tiling(kernel, "MN") }
 //% if view.vectors or kernel.copies
 ${ vec() }

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_16x8192x8192_sm90_eb9c0eb0
+// gemm_bf16_rc_16x8192x8192_sm90_108eb57f
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -41,13 +41,7 @@ struct BF16 {
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
-struct Shape {
-    static constexpr int M = 16;
-    static constexpr int N = 8192;
-    static constexpr int K = 8192;
-};
-using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+struct Shape { static constexpr int M = 16, N = 8192, K = 8192; };  // folds into the code
 
 // Parameters
 constexpr int BM = 64;        // rows of C that a block computes
@@ -373,7 +367,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_16x8192x8192_sm90_eb9c0eb0(
+gemm_bf16_rc_16x8192x8192_sm90_108eb57f(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB

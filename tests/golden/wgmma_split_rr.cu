@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b74d103c
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    beta = 0 never reads C; alpha = 0 reads A and B
@@ -20,9 +20,9 @@
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d_prepare_a_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b74d103c_prepare_a_kernel writes before,
 //         prepared_b: batch * K * 4096 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d_prepare_b_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b74d103c_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -56,9 +56,7 @@ struct F16 {
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
-// next).
-// Those that are constants fold into the code.
+// Sizes. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 64;
     static constexpr int N = 4096;
@@ -68,7 +66,6 @@ struct Shape {
     long long stride_a;
     long long stride_b;
 };
-using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
 constexpr int BM = 64;        // rows of C that a block computes
@@ -474,7 +471,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b74d103c_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -504,7 +501,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b74d103c_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -532,7 +529,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d_prepare_b_kernel(
 }
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_fa9abf4d(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b74d103c(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int K, int lda, int batch,
     long long stride_a, long long stride_b, float alpha, float beta) {

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_cc_b3_512x520xK_sm90_7ccc44a5
+// gemm_f32_tf32_cc_b3_512x520xK_sm90_c7b94fa7
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C;
 //                                       alpha = 0 reads A and B
@@ -26,9 +26,7 @@ namespace {
 // What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
-// next).
-// Those that are constants fold into the code.
+// Sizes. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 520;
@@ -37,7 +35,6 @@ struct Shape {
     long long stride_a;
     long long stride_b;
 };
-using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
@@ -369,7 +366,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int columns, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_cc_b3_512x520xK_sm90_7ccc44a5(
+gemm_f32_tf32_cc_b3_512x520xK_sm90_c7b94fa7(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int K, int ldb, long long stride_a, long long stride_b, float alpha,
     float beta) {

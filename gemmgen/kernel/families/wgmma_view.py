@@ -32,6 +32,7 @@ class WgmmaView:
     staged       TMA stores C from shared memory, else warps do
     loads_c      and brings what stood there before
     direct       C is alpha * acc + beta * C, and no tile ends beyond it: sums go to shared memory as they are
+    reaches      threads compute where elements of a matrix lie in global memory: TMA does not move all of them
     chunk        elements of 16 bytes of C, and
     chunks       how many of these a line has in shared memory
     row_access   elements of C that a lane of these stores at once
@@ -69,6 +70,7 @@ class WgmmaView:
     staged: bool
     loads_c: bool
     direct: bool
+    reaches: bool
     chunk: int
     chunks: int
     row_access: int
@@ -185,6 +187,7 @@ def view_of(plan: Plan) -> WgmmaView:
         staged=staged(problem),
         loads_c=staged(problem) and problem.epilogue.reads_c,
         direct=direct(problem, one),
+        reaches=not staged(problem) or any(one.is_matrix for one in problem.epilogue.operands),
         chunk=UNIT // problem.types.c.size,
         chunks=plan.constants["CN"] * problem.types.c.size // UNIT,
         row_access=row_access(problem),
