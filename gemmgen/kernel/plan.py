@@ -157,11 +157,14 @@ class Never:
     """The condition `text` of a kernel never has this `outcome`, for a reason that its plan knows.
 
     Kernels test it all the same: without the test their machine code would be another.
+
+    function  the end of the name of the one that tests it; empty: any
     """
 
     text: str
     outcome: bool
     because: str
+    function: str = ""
 
 
 @dataclass(frozen=True)
@@ -327,4 +330,26 @@ class Plan:
 
     @property
     def never(self) -> tuple[Never, ...]:
-        return tuple(self.author.never(self))
+        return (*self.author.never(self), *_never_copied(self.problem, self.launch))
+
+
+def _never_copied(problem: Problem, launch: Launch) -> Iterator[Never]:
+    """Of the launches that copy operands: see templates/prepare/prepare.cu."""
+    for one in launch.copies:
+        (lines, height), (length, width), *_ = one.grid(problem)
+        function, across = one.entry(""), f"first / {one.chunk(problem)} + chunk"
+        tests = (
+            (
+                lines,
+                height,
+                "line < lines",
+                "first_line + line >= lines" if one.transposes(problem) else "line >= lines",
+            ),
+            (length, width, "from < length", f"{across if one.transposes(problem) else 'chunk'} >= chunks"),
+        )
+        for size, tile, inside, outside in tests:
+            known = problem.sizes[size]
+            if known is not None and known % tile == 0:
+                because = f"a block copies {tile} at a time, which divide {size}"
+                yield Never(inside, False, because, function)
+                yield Never(outside, True, because, function)

@@ -11,7 +11,7 @@ import pytest
 from gemmgen.artifacts.kernelfile import read_kernel
 from gemmgen.cli import main
 from gemmgen.cli.verify import covered
-from gemmgen.kernel.families import MMA, NAIVE, SIMT
+from gemmgen.kernel.families import MMA, NAIVE, SIMT, WGMMA
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.coverage import Near, Untaken
@@ -154,6 +154,18 @@ def test_what_a_plan_rules_out_does_not_count(emulator, sample):
     assert {(one.text, one.outcome) for one in coverage.unreachable} == wanted
     lines = source.text.splitlines()
     assert all(one.text in lines[one.line - 1] for one in coverage.unreachable)
+
+
+def test_a_plan_speaks_of_one_of_two_copies(emulator):
+    """Both have the same text, and whole tiles divide the lines of one."""
+    problem = Problem(60, 64, 63, types="bf16", layout="rc")
+    source = render(problem, WGMMA, WGMMA.default(problem))
+    coverage = verify(emulator, source, examples=5, runs=1).coverage
+    lines = source.text.splitlines()
+    a, b = (number for number, line in enumerate(lines, 1) if "if (line >= lines" in line)
+    assert "prepare_b_kernel" in "".join(lines[a:b])
+    found = [(one.line, one.text, one.outcome) for one in coverage.unreachable if "lines" in one.text]
+    assert found == [(b, "line >= lines", True)]
 
 
 def test_a_plan_says_nothing_of_an_edited_text(emulator):

@@ -31,13 +31,13 @@ SITE = np.dtype(
 
 
 class Counters:
-    """Of the probes at `sites`, in a file without a name, `file`; `never` are outcomes that no launch has."""
+    """Of the probes at `sites` of `text`, in a file without a name, `file`; `never` are outcomes that no launch has."""
 
-    def __init__(self, sites: Sequence[Site], never: Sequence[Never] = ()) -> None:
+    def __init__(self, sites: Sequence[Site], text: str, never: Sequence[Never]) -> None:
         self.file = os.memfd_create("gemmgen-probes")
         os.ftruncate(self.file, MOST_SITES * SITE.itemsize)
         self._sites = sites
-        self._never = _impossible(sites, never)
+        self._never = _impossible(sites, text, never)
         self._conditions = np.array([isinstance(site, Condition) for site in sites], np.bool_)
         self._counted: npt.NDArray[Any] = np.frombuffer(mmap.mmap(self.file, 0), SITE)[: len(sites)]
         self._ran, self._told = np.zeros((2, len(sites), 2), np.bool_)  # by all launches, and by those that tell
@@ -122,15 +122,26 @@ class Counters:
         return missing
 
 
-def _impossible(sites: Sequence[Site], never: Sequence[Never]) -> dict[tuple[int, int], str]:
+def _impossible(sites: Sequence[Site], text: str, never: Sequence[Never]) -> dict[tuple[int, int], str]:
     """By site and outcome the reason; a block that a condition opens in its own line has the outcome true alone."""
     found = {}
     for stated in never:
-        lines = {site.line for site in sites if isinstance(site, Condition) and site.text == stated.text}
+        within = _lines_of(text, stated.function)
+        same = (site for site in sites if isinstance(site, Condition) and site.text == stated.text)
+        lines = {site.line for site in same if site.line in within}
         for number, site in enumerate(sites):
             if site.line in lines and (stated.outcome if isinstance(site, Block) else site.text == stated.text):
                 found[number, int(stated.outcome)] = stated.because
     return found
+
+
+def _lines_of(text: str, function: str) -> range:
+    """The lines, from 1, of the function whose name ends so: up to the brace that stands alone."""
+    if not function:
+        return range(1, text.count("\n") + 2)
+    start = text.index(f"{function}(")
+    first = text.count("\n", 0, start) + 1
+    return range(first, first + text.count("\n", start, text.index("\n}\n", start)) + 1)
 
 
 def _outermost(blocks: list[Lines]) -> tuple[Lines, ...]:

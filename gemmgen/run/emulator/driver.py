@@ -64,7 +64,7 @@ class EmulatedKernel:
         self.runs_apart = not source.launch.prepares  # which read all of an operand, also where there is no memory
         self._timeout = timeout
         self._arena = SharedArena()
-        self._counters = Counters(executables.sites, never_of(source))
+        self._counters = Counters(executables.sites, source.text, never_of(source))
         shared = self._arena.file, self._counters.file, executables.confinement
         self._fast = Server(source, executables.fast, *shared)
         self._watched = Server(source, executables.watched, *shared)
