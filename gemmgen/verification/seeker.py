@@ -21,13 +21,24 @@ from gemmgen.run.executor import LoadedKernel, tells
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.checks import SAMPLE_TILES, runs_whole, sampled
 from gemmgen.verification.scalars import EXACT_SCALARS
-from gemmgen.verification.situation import EXACT_KINDS, FAR_SIZES, SHALLOW, SHARED, Situation, padded_case
+from gemmgen.verification.situation import (
+    EXACT_KINDS,
+    FAR_SIZES,
+    SHALLOW,
+    SHARED,
+    DataKind,
+    Situation,
+    kind_for,
+    padded_case,
+)
 
 MOST_TRIES, EMPTY_TRIES = 24, 3  # for an outcome; for one that launches have run which tell nothing
 SOUGHT_FLOPS, SOUGHT_ELEMENTS = 2e7, 3e6  # of a case at most
-SCALARS, A_TILE = ("alpha", "beta"), "a tile"
+SCALARS, A_TILE, DATA = ("alpha", "beta"), "a tile", "data"
+ODD_DATA: tuple[DataKind, ...] = ("denormal", "huge", "special", "sparse")  # an aim's value is the number of one
+FLOATING = re.compile(r"\d\.\d*f?\b")  # a number that a comparison of elements names
 # How sure it is that an aim meets its outcome, most first.
-IS_LAST, IS_OPERAND, IS_RATIO, IS_DISTANCE, IS_TILE, GROWS = range(6)
+IS_DATA, IS_LAST, IS_OPERAND, IS_RATIO, IS_DISTANCE, IS_TILE, GROWS = range(7)
 IS_SAMPLED = IS_TILE  # a tile of a grid that does not run whole; IS_LAST: its last one
 SEEDS_TRIED = 30_000  # for one by which a sample has a tile: a second or two
 UNNAMED = 4  # steps of that, for what a comparison does not name that names others
@@ -64,7 +75,7 @@ class Seeker:
         ] = {}  # by comparison, and whether an operand was a number of the case
         self._tries: Counter[int] = Counter()
         self._tries_of: Counter[tuple[int, int]] = Counter()  # by what they were worth
-        self._tried: set[tuple[Case, int | None]] = set()  # and the tile, where one was sought
+        self._tried: set[tuple[Case, DataKind, int | None]] = set()  # and the tile, where one was sought
         self._sought: set[Situation] = set()
 
     def ran(self, situation: Situation) -> None:
@@ -102,9 +113,9 @@ class Seeker:
         """`situation` with what `aim` says, once."""
         tile = int(aim.value) if aim.name == A_TILE else None
         sought = situation if tile is not None else aimed(situation, aim, self._largest)
-        if sought is None or (sought.case, tile) in self._tried:
+        if sought is None or (sought.case, sought.data, tile) in self._tried:
             return None
-        self._tried.add((sought.case, tile))
+        self._tried.add((sought.case, sought.data, tile))
         return sought if tile is None else sampling(self._kernel, sought, tile)
 
     def _rank(self, number: int, aim: Aim) -> int:
@@ -141,6 +152,8 @@ def aims_of(case: Case, launch: Launch, near: Near) -> Iterator[Aim]:
     """What may give the comparison its other outcome, from operands that `case` had."""
     words = _words(near.text)
     known = TILES.union(case.values)
+    if FLOATING.search(near.text) and words.isdisjoint(case.values):
+        yield from (Aim(IS_DATA, step, DATA, step) for step in range(len(ODD_DATA)))
     yield from _last_aims(case, launch, words)
     for aim in _any_aims(case, launch, near):
         named = not words.isdisjoint(TILES if aim.chance == IS_TILE else (aim.name,))
@@ -224,6 +237,9 @@ def aimed(situation: Situation, aim: Aim, largest: int) -> Situation | None:
     """`situation` with what `aim` says, and other sizes small where it makes them costly; None where that cannot be."""
     case = situation.case
     try:
+        if aim.name == DATA:
+            kind = ODD_DATA[int(aim.value)]
+            return replace(situation, data=kind) if kind_for(case.problem.types, kind) == kind else None
         if aim.name in SCALARS:
             return _with_scalar(situation, aim)
         if aim.value < 0 or (largest < FAR_SIZES[-1] and aim.value > largest):

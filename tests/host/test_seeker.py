@@ -149,3 +149,12 @@ def test_the_last_tile_of_a_sampled_grid_comes_first():
     seeker.ran(situation)
     kernel.run(seeker.next())
     assert kernel.nearest == 63
+
+
+def test_elements_of_another_kind_are_sought_for_a_comparison_of_elements():
+    kernel = Kernel("x != 0.0f", lambda case: (0, 0), LESS)
+    kernel.can_run_whole = lambda case: True
+    kinds = [one.data for one in tries(kernel)]
+    assert kinds[0] == "denormal" and {"huge", "special", "sparse"} <= {*kinds}
+    names_a_scalar = Kernel("beta != 0.0f", lambda case: (case.beta, 0), LESS)
+    assert {one.data for one in tries(names_a_scalar)} <= {"exact", "random"}
