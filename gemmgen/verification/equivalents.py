@@ -13,10 +13,13 @@ class Equivalent:
     """Mutants in whose `str` the regular expression `words` is found, and the reason why they compute the same.
 
     A mutant that situations kill is none, whatever its words: this is asked of those that survive.
+
+    text  is found in the kernel as it was
     """
 
     words: str
     reason: str
+    text: str = ""
 
 
 NARROWER = r"(?:short|signed char|unsigned|float)"
@@ -45,10 +48,74 @@ EQUIVALENTS = (
         "the loop counts to a small constant, which any type holds",
     ),
     Equivalent(rf"int read = 0, write = STAGES - 1; -> {NARROWER} read", "the number of a stage, which any type holds"),
-    Equivalent(r"const int (m|n) = (.*) -> const unsigned \1 = \2", "a row or column, which is never negative"),
+    Equivalent(
+        r"const int (m|n|element) = (.*) -> const unsigned \1 = \2", "a row, column or element, which is never negative"
+    ),
+    Equivalent(
+        r"const int m = (.*) -> const short m = \1",
+        "a row of few, which any type holds",
+        text=r"constexpr int M = \d{1,4};",
+    ),
+    Equivalent(
+        rf"const int strided = threadIdx\.x / (.*) -> const {NARROWER} strided = threadIdx\.x / \1",
+        "a thread's line of a tile, which any type holds",
+    ),
+    Equivalent(
+        rf"void start_(\w)\((.*)int depth, .* -> .*void start_\1\(\2{NARROWER} depth,",
+        "as much as a k tile is deep, at most, which any type holds",
+    ),
+    Equivalent(
+        r"if \((\w+ % \w+ != 0) && (.*)\) break; -> if \(\1 \|\| \2\) break;",
+        "where passes divide the tile, neither is met",
+    ),
+    Equivalent(
+        r"if \(m >= s\.M \|\| n >= s\.N\) return; -> if \(m >= s\.M && n >= s\.N\) return;",
+        "tiles divide sizes that are fixed, so that neither is met",
+        text=r"static constexpr int M = \d+;\s+static constexpr int N = \d+;",
+    ),
+    Equivalent(r"\bj \+= (\w+)\) \{ -> .*\bj \^= \1\) \{", "a loop of one pass: two would not end"),
+    Equivalent(
+        r"(.*)\bbeta == 0\.0f \? 0\.0f : (.*) -> .*\bbeta == 0\.0f \? -?\d\.\df : \2",
+        "where beta = 0, any finite number times beta is 0",
+    ),
+    Equivalent(
+        r"(tma_load_\w+\(shared\.a.*;) (tma_load_\w+\(shared\.b.*;) -> \2 \1",
+        "two copies whose bytes one barrier counts, whichever starts first",
+    ),
+    Equivalent(
+        r"wmma_load_a_.*wmma_load_b_.* -> .*wmma_load_b_.*wmma_load_a_",
+        "loads of two operands, of which neither needs the other",
+    ),
+    Equivalent(
+        r"static constexpr int N = (\d+); -> static constexpr int N = ",
+        "as many tiles of columns: TMA's map of C drops what lies beyond its last one",
+        text=r"tma_store_2d\(&map_c",
+    ),
+    Equivalent(
+        r"shared_bytes=\d+.* -> .*shared_bytes=\d+", "no thread touches the bytes left out, which pad to an alignment"
+    ),
+    Equivalent(
+        r"constexpr int STAGES = (\d+); -> constexpr int STAGES = ",
+        "another number of stages, where shared memory has room for it",
+    ),
+    Equivalent(
+        r"constexpr int (SUMS_PITCH) = (.*); -> constexpr int \1 = |"
+        r"constexpr int (SHARED_[AB]) = BK \* PITCH_[AB]; -> constexpr int \3 = BK \* PITCH_",
+        "more shared memory than is needed",
+    ),
+    Equivalent(
+        r"some\[i\] = from\[i\]; -> .*some\[\(i \+ 1\)\] = from\[i\];",
+        "both operands of dot products pass it, so that products keep their partners",
+        text="dp4a",
+    ),
 )
 
 
 def why_equivalent(mutant: Mutant) -> str | None:
     """None where nobody has said so."""
-    return next((known.reason for known in EQUIVALENTS if re.search(known.words, str(mutant))), None)
+    fits = (
+        known.reason
+        for known in EQUIVALENTS
+        if re.search(known.words, str(mutant)) and re.search(known.text, mutant.original.text)
+    )
+    return next(fits, None)

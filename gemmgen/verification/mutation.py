@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.run.emulator.tokens import Token
@@ -257,7 +257,7 @@ OPERATORS: dict[str, Callable[[Code], Iterator[Edit]]] = {
     "arguments": _arguments,
 }
 LAUNCH = "launch"
-PRODUCTS = 1009  # of a batch that is left to run time: a prime, so that other tiles of products are other blocks
+SIZE = 1009  # of M, N or a batch that is left to run time: a prime, so that other tiles are other blocks
 
 
 def draw(kernels: Sequence[Callable[[], KernelSource]], seed: int) -> Iterator[Mutant]:
@@ -291,13 +291,16 @@ def _proposals(source: KernelSource) -> dict[str, list[Edit | Launch]]:
 
 
 def _enough_blocks(source: KernelSource, launch: Launch) -> bool:
-    """Whether another grid comes to no fewer blocks, which tells where the sizes are fixed: more are only waste."""
+    """Whether another grid comes to no fewer blocks, be sizes of run time 1 or SIZE: more are only waste."""
     known, problem = source.launch, source.problem
-    if None in (problem.m, problem.n) or (launch.threads, launch.shared_bytes) != (known.threads, known.shared_bytes):
+    if (launch.threads, launch.shared_bytes) != (known.threads, known.shared_bytes):
         return False
-    free = {name: PRODUCTS if name == "batch" else 1 for name in ("k", "batch") if getattr(problem, name) is None}
-    case = problem.case(**free)
-    return launch.blocks(case) >= known.blocks(case)
+    free = [name for name in ("m", "n", "batch") if getattr(problem, name) is None]
+    depth = {"k": 1} if problem.k is None else {}
+    cases = [
+        problem.case(**dict(zip(free, sizes, strict=True)), **depth) for sizes in product((1, SIZE), repeat=len(free))
+    ]
+    return all(launch.blocks(case) >= known.blocks(case) for case in cases)
 
 
 def _mutant(source: KernelSource, operator: str, change: Edit | Launch) -> Mutant:
