@@ -56,6 +56,11 @@ RIGHT = """
     assert(__float2int_rn(2.5f) == 2 && __float2int_ru(2.1f) == 3 && __float2int_rd(-2.1f) == -3);
     assert(__float2uint_rz(-far) == 0u && __float2uint_rz(5e9f) == ~0u && __double2ll_rn(1e30) == ~(1ll << 63));
     assert(__double2uint_rn(4294967295.0) == ~0u && __double2ull_rz(1e30) == ~0ull);
+    const float third = __fmaf_rz(1.0f / 3.0f, 1.0f, 0x1p-60f), least = 0x1p-23f;
+    assert(third == 1.0f / 3.0f && __fmaf_ru(1.0f / 3.0f, 1.0f, 0x1p-60f) > third);
+    assert(__fadd_rz(1.0f, 0.75f * least) == 1.0f && __fadd_ru(1.0f, 0x1p-60f) == 1.0f + least);
+    assert(__fadd_rd(-1.0f, -0x1p-60f) == -1.0f - least && __fsub_rz(1.0f, 0x1p-60f) == 1.0f - 0.5f * least);
+    assert(__fmul_rz(-third, third) > __fmul_rd(-third, third) && __fmul_ru(third, third) > __fmul_rz(third, third));
     assert(__vadd4(0x01FF7F80u, 0x01010101u) == 0x02008081u && __vaddss4(0x01FF7F80u, 0x01010101u) == 0x02007F81u);
     assert(__vsubus4(0x00020304u, 0x01010101u) == 0x00010203u && __vmaxs2(0xFFFF0001u, 2u) == 0x00000002u);
     assert(__vminu2(0xFFFF0001u, 2u) == 1u && __vabsdiffu4(3u, 5u) == 2u && __vcmpeq4(0x0102u, 0x0103u) == 0xFFFFFF00u);
@@ -157,6 +162,8 @@ GROUPS = """
     const __half h = __float2half(0.1f), sum = __hfma(h, __half(3.0f), __half(1.0f));
     assert(__half_as_ushort(h) == 0x2e66 && __half2float(__half(2.5f)) == 2.5f && __half_as_ushort(sum) == 0x3d33);
     const __nv_bfloat16 b = __float2bfloat16(1.01171875f);
+    assert(__bfloat162float(__float2bfloat16_rz(1.01171875f)) == 1.0078125f);
+    assert(__half2float(__float2half_rz(-1.99999f)) == -1.9990234f);
     assert(__bfloat162float(b) == 1.015625f && __bfloat162float(b * __nv_bfloat16(2.0f)) == 2.03125f);
     const float2 both = __half22float2(__hadd2(__floats2half2_rn(1.0f, 2.0f), __halves2half2(h, h)));
     assert(both.x > 1.0f && both.y > 2.0f);

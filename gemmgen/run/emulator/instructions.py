@@ -11,6 +11,7 @@ from gemmgen.problem.wmma import WMMAS, Wmma
 from gemmgen.support.errors import CandidateFailed, Failure
 
 WMMA = re.compile(r"\bwmma_")
+DIRECTED = re.compile(r"\b__f(?:maf|mul|add|sub)_r[zud]\b")
 PTX = "::gemmgen::ptx::"
 HOPPER = re.compile(
     r"\b(?:cluster_|mbarrier_|tma_|wgmma_|setmaxnreg_|grid_dependency_wait|launch_dependents|elect_one\b|fence_proxy_async\b"
@@ -31,6 +32,8 @@ def twins(text: str, architecture: str) -> str:
     lines = [_twin(mma, arch) for mma in used]
     if PTX in text:
         lines.append('#include "ptx.hpp"')
+    if DIRECTED.search(text):
+        lines.append('#include "directed.hpp"')
     if WMMA.search(text):
         called = dict.fromkeys(re.findall(r"\bwmma_(?:row|col)_\w+", text))
         lines += ['#include "wmma.hpp"', *(_wmma_twin(WMMAS[name], arch) for name in called if name in WMMAS)]

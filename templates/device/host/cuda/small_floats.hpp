@@ -21,6 +21,7 @@
   struct alignas(4) NAME2 { NAME x, y; };                                                                      \
   inline NAME FROM(float value) { return NAME(value); }                                                        \
   inline NAME FROM##_rn(float value) { return NAME(value); }                                                   \
+  inline NAME FROM##_rz(float value) { return NAME(gemmgen::ptx::small_of<gemmgen::ptx::PTX, gemmgen::ptx::RZ>(value)); } \
   inline float TO(NAME value) { return value; }                                                                \
   inline NAME2 FROM2(float low, float high) { return {NAME(low), NAME(high)}; }                                \
   inline NAME2 MAKE2(NAME low, NAME high) { return {low, high}; }                                              \
