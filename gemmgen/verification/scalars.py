@@ -23,6 +23,8 @@ ScalarKind = Literal["plain", "extreme", "full"]
 SCALAR_KINDS: tuple[ScalarKind, ...] = ("plain", "extreme", "full")  # of examples in turn
 
 MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that no two numbers become the same mantissa
+# Of so many numbers the one in this place is nearer to 1 or -1, by so many bits.
+NEARLY_ONE = ((8, 2, 10), (8, 5, 10), (8, 6, 16))
 Scalars = tuple[float, float]  # alpha and beta
 
 # Of exact data. Infinite ones make NaN of each sum that is 0.
@@ -47,14 +49,15 @@ ENDS: tuple[tuple[int | None, int | None], ...] = (
 def full_mantissa(number: int, dtype: DType) -> float:
     """A number for each `number` but 0, whose is 1, that no narrower type holds: its last bit is set.
 
-    From 1 to 2, or from -2 to -1; of integers any.
+    From 1 to 2, or from -2 to -1, and some of them nearly 1 or -1, for which a kernel may take them; of integers any.
     """
     if number == 0:
         return 1.0
     if dtype.is_integer:
         return float(int(dtype.least) + (number * MULTIPLIER % 2**dtype.storage_bits | 1))
     steps: int = 2 ** (dtype.precision - 1)
-    magnitude = 1 + (number * MULTIPLIER % steps | 1) / steps
+    near = next((shift for every, place, shift in NEARLY_ONE if number % every == place), 0)
+    magnitude = 1 + (number * MULTIPLIER % steps >> near | 1) / steps
     return -magnitude if number % 2 else magnitude
 
 

@@ -17,6 +17,7 @@ from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, WGMMA
 from gemmgen.kernel.families.base import Family
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Compute, Types
@@ -25,7 +26,7 @@ from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.checks import sampled
 from gemmgen.verification.data import data_seed
 from gemmgen.verification.random_kernels import draw_points
-from gemmgen.verification.scalars import SCALAR_KINDS
+from gemmgen.verification.scalars import SCALAR_KINDS, full_mantissa
 from gemmgen.verification.situation import (
     DATA_KINDS,
     FAR_SIZES,
@@ -251,6 +252,16 @@ def test_no_depth_meets_an_alpha_that_is_no_number() -> None:
     assert math.isnan(empty.case.alpha) and empty.case.beta == 2 and empty.data == "exact"
     for problem in (Problem(None, None, 8), replace(FREE, types=Types.parse("s8,s8,s32"))):
         assert all(one.case.k for one in far_situations(render(problem, NAIVE, NAIVE.default(problem)), FAR_SIZES[-1]))
+
+
+@pytest.mark.parametrize(("dtype", "near"), [(DType.F32, 2.0**-10), (DType.F32, 2.0**-16), (DType.F64, 2.0**-10)])
+def test_some_scalars_are_nearly_one_and_minus_one(dtype: DType, near: float) -> None:
+    """With a mantissa as full as the others'."""
+    scalars = [full_mantissa(number, dtype) for number in range(1, 1000)]
+    off = [abs(scalar) - 1 for scalar in scalars]
+    assert all((x * 2 ** (dtype.precision - 1)) % 2 == 1 for x in off)
+    few = [scalar for scalar, x in zip(scalars, off, strict=True) if x < near]
+    assert len(few) > 50 and len(few) < 500 and (min(few) < 0 or near < 2.0**-10)
 
 
 def test_kernels_of_tensor_cores_are_drawn_with_other_computes() -> None:
