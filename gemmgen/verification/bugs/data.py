@@ -18,6 +18,7 @@ from gemmgen.verification.bugs.subjects import (
     SINGLE,
     SMALL_BATCH,
     SPLIT_BIG,
+    WGMMA_RC,
 )
 
 NOT_NAN = Diagnosis("wrong", "not nan")  # a number or Inf where NaN is due
@@ -81,6 +82,12 @@ DATA_BUGS = (
     # Thresholds
     Bug("a tiny alpha is none", "scalars", NAIVE_RR, NAIVE_START,
         f"    if (fabsf(alpha) < 1e-20f) alpha = 0.0f;\n{NAIVE_START}", (VALUE,)),
+    Bug("an alpha near 1 is 1", "scalars", WGMMA_RC, "= alpha * sums[j + v];",
+        "= (fabsf(alpha - 1.0f) < 1e-3f ? 1.0f : alpha) * sums[j + v];", (VALUE, POISON)),
+    Bug("a beta near 1 is 1", "scalars", NAIVE_RR, "fmaf(beta, *to,",
+        "fmaf(fabsf(beta - 1.0f) < 1e-4f ? 1.0f : beta, *to,", (VALUE,)),
+    Bug("an alpha near -1 is -1", "scalars", NAIVE_RR, NAIVE_START,
+        f"    if (fabsf(alpha + 1.0f) < 1e-3f) alpha = -1.0f;\n{NAIVE_START}", (VALUE,)),
     Bug("a huge beta is bounded", "scalars", NAIVE_RR, NAIVE_START,
         f"    if (fabsf(beta) > 1e20f) beta = copysignf(1e20f, beta);\n{NAIVE_START}", SIGNED),
     Bug("an infinite alpha is the largest number", "scalars", NAIVE_RR, NAIVE_START,
