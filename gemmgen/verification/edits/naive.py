@@ -49,6 +49,29 @@ NAIVE_EDITS = (
     if (s.K % 2 == 1) acc = fmaf(A[Offset(m) * s.lda + s.K - 1], B[Offset(s.K - 1) * s.ldb + n], acc);
     acc += odd;
 """),)),
+    Edit("sums in f64", NAIVE_RR, (("    float acc = 0.0f;\n", "    double sum = 0.0;\n"), (LOOP, """\
+    for (int k = 0; k < s.K; ++k) {
+        sum = fma(double(A[Offset(m) * s.lda + k]), double(B[Offset(k) * s.ldb + n]), sum);
+    }
+    const float acc = float(sum);
+"""))),
+    Edit("sums that compensate what they lost", NAIVE_RR, ((LOOP, """\
+    float lost = 0.0f;
+    for (int k = 0; k < s.K; ++k) {
+        const float term = fmaf(A[Offset(m) * s.lda + k], B[Offset(k) * s.ldb + n], -lost), next = acc + term;
+        lost = isfinite(next) ? (next - acc) - term : 0.0f;
+        acc = next;
+    }
+"""),)),
+    Edit("sums of 64 products that are summed", NAIVE_RR, ((LOOP, """\
+    for (int first = 0; first < s.K; first += 64) {
+        float part = 0.0f;
+        for (int k = first; k < min(first + 64, s.K); ++k) {
+            part = fmaf(A[Offset(m) * s.lda + k], B[Offset(k) * s.ldb + n], part);
+        }
+        acc += part;
+    }
+"""),)),
     Edit("K from its end", NAIVE_RR, (("for (int k = 0; k < s.K; ++k) {", "for (int k = s.K; k-- > 0;) {"),)),
     Edit("a lambda that reads A, through the read-only cache", NAIVE_RR, (
         ("    float acc = 0.0f;\n", """\

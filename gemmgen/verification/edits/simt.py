@@ -9,6 +9,7 @@ from gemmgen.verification.bugs.subjects import (
     DOUBLE,
     DOUBLE_EPILOGUE,
     DOUBLE_F64,
+    DOUBLE_TO_S8,
     DOUBLE_VECTORS,
     MOVED,
     PREFETCHED,
@@ -163,6 +164,10 @@ __device__ __forceinline__ Vec<4> load<4>(const float* from)
     Edit("rows of C stored from the last", DOUBLE_EPILOGUE, (
         ("for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], e);",
          "for (int i = TM - 1; i >= 0; --i) store_row(tile, s, rows, columns, thread, i, sums[i], e);"),)),
+    Edit("an epilogue's terms summed in another order", DOUBLE_EPILOGUE, (
+        ("fmaf(e.beta, c, e.alpha * acc) + bias_n", "fmaf(e.alpha, acc, fmaf(e.beta, c, bias_n))"),)),
+    Edit("clamped before it is rounded", DOUBLE_TO_S8, (
+        ("max(-128, min(127, __float2int_rn(value)))", "rintf(fminf(fmaxf(value, -128.0f), 127.0f))"),)),
     Edit("a ticket that the last block puts back", SPLIT_EPILOGUE, (
         (ATOMIC_TICKET, "last = atomicAdd(semaphore, 1u) == static_cast<unsigned>(count - 1);"),
         ("// acquire: the partials counted before are visible now\n",
