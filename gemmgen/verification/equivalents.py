@@ -40,7 +40,7 @@ EQUIVALENTS = (
     ),
     Equivalent(r"if \(A_STRIDED % A_PASS != 1 &&", "where passes divide the tile, the check that is left is never met"),
     Equivalent(
-        r"const bool inside = (.*)depth >= BK; -> const bool inside = \1depth >= \(BK \+ 1\);",
+        r"const bool inside = (.*)depth >= BK; -> const bool inside = \1depth (?:> BK|>= \(BK \+ 1\));",
         "one k tile more takes the path with checks, which none of its elements fails",
     ),
     Equivalent(
@@ -73,6 +73,16 @@ EQUIVALENTS = (
         "tiles divide sizes that are fixed, so that neither is met",
         text=r"static constexpr int M = \d+;\s+static constexpr int N = \d+;",
     ),
+    Equivalent(
+        r"if \((\w+ % \w+) != 0 && (.*)\) break; -> if \(\1 == 0 && \2\) break;",
+        "where passes divide the tile, the check that is there now is never met",
+    ),
+    Equivalent(
+        r"columns = \(s\.N \+ BN - 1\) / BN; -> .*columns = \(s\.N \+ BN - 1\) / BM;",
+        "tiles of one group of rows, however many columns it is said to have",
+        text=r"static constexpr int M = \d+;\s+static constexpr int N = \d+;",
+    ),
+    Equivalent(r"(sums_of_piece\(.*\);) -> \1 \1", "the same registers copied twice"),
     Equivalent(r"\bj \+= (\w+)\) \{ -> .*\bj \^= \1\) \{", "a loop of one pass: two would not end"),
     Equivalent(
         r"(.*)\bbeta == 0\.0f \? 0\.0f : (.*) -> .*\bbeta == 0\.0f \? -?\d\.\df : \2",
