@@ -19,6 +19,7 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.recent import Recent
 from gemmgen.support.threads import in_threads
+from gemmgen.verification.onehot import code_fully, codes, selection
 from gemmgen.verification.scalars import EXACT_SCALARS
 from gemmgen.verification.situation import EXACT_KINDS, SIDES, DataKind, Side, Situation, side_of
 
@@ -48,8 +49,6 @@ HUGE_MARGIN = 3  # binary orders that huge products stay below the largest numbe
 LARGE_EFFORT = 10**9
 SHARED_DATA = ((LARGE_EFFORT, 2), (10**8, 4), (10**7, 8))
 ELEMENT_FLOPS = 32  # that take as long as making an element, reading it and converting it
-CODES = 1_048_573  # different ones: a prime number below 2^20, so that no line has the codes of another
-CODE_MULTIPLIER = 0x9E3779B1 % 2**20  # odd, so that no two of 2^20 numbers have the same product modulo 2^20
 REPEATED = 1_048_573  # elements after which large data repeats: a prime number, so that no line is like another
 TOUCHED_BYTES = 2**22  # of new memory, by a thread
 
@@ -161,7 +160,7 @@ def _fill(
         return flat
     view, dtype = matrix.stored.view(flat), matrix.dtype
     if data == "onehot" and name == side:
-        view[...] = _selection(name, view.shape, rng)
+        view[...] = selection(name, view.shape, rng)
     elif data == "sparse" and name == side:
         _fill_sparsely(name, view, case, rng)
     elif data == "onehot":
@@ -170,9 +169,9 @@ def _fill(
         whole = types.uniform and exact
         coded = name != "C" or whole
         known = DType.F16 if types.compute is Compute.TF32 else dtype  # whose numbers tf32 has
-        view[...] = _codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
+        view[...] = codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
         if known == DType.F32 and coded and case.problem.epilogue.is_linear:
-            _code_fully(name, view, side)
+            code_fully(name, view, side)
     elif math.prod(view.shape) > REPEATED and data != "denormal":
         _repeat(_values(name, (REPEATED,), case, data, rng, seed), view)
     else:
@@ -347,50 +346,6 @@ def _huge_factor(name: str, dtype: DType, case: Case) -> float:
     factor = 2.0 ** ((top - HUGE_MARGIN) // 2)
     wanted: float = factor**2 if name == "C" else factor / (case.k + 1) ** 0.5
     return min(wanted, 2.0 ** (dtype.max_exponent - 1))
-
-
-def _selection(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.int8]:
-    """Zeros with a 1 in each row of A, or column of B: each k is somebody's, as far as there are rows enough."""
-    if len(shape) > 2:
-        return np.stack([_selection(name, shape[1:], rng) for _ in range(shape[0])])
-    rows, cols = shape
-    selected = np.zeros(shape, np.int8)
-    if name == "A":
-        selected[np.arange(rows), rng.permutation(cols)[np.arange(rows) % cols]] = 1
-    else:
-        selected[rng.permutation(rows)[np.arange(cols) % rows], np.arange(cols)] = 1
-    return selected
-
-
-def _codes(shape: tuple[int, ...], dtype: DType, digit: int) -> npt.NDArray[Any]:
-    """A number for each element, in row order.
-
-    f32, f64: odd numbers of 22 bits, so that no rounding leaves them; every other one plus a high bit that f64 alone
-    holds with it. Two of them, each times two, are an exact sum. Of narrower types all finite bit patterns in turn, -0
-    and denormals among them:
-    they are the lowest digit of the element's index, or the next one.
-    """
-    count = math.prod(shape)
-    if dtype.storage_bits <= 16:
-        finite = dtype.finite()
-        times = len(finite) ** digit
-        return np.repeat(np.resize(finite, -(-count // times)), times)[:count].reshape(shape)
-    index = np.arange(count).reshape(shape) % CODES
-    codes = _odd(index, bits=22)
-    return codes + index % 2 * 2 ** (dtype.precision - 3) if dtype == DType.F64 else codes
-
-
-def _odd(index: npt.NDArray[Any], bits: int) -> npt.NDArray[Any]:
-    """An odd number of so many bits for each index below CODES."""
-    leading = 1 << (bits - 1)
-    return np.asarray(leading + (2 * index * CODE_MULTIPLIER % leading | 1))
-
-
-def _code_fully(name: str, view: Floats, side: Side) -> None:
-    """Codes of f32 that need all of its bits, in every other row or column of results. C is 0 there."""
-    lines = (..., slice(1, None, 2), slice(None)) if side == "B" else (..., slice(1, None, 2))
-    index = np.arange(view.size).reshape(view.shape)[lines] % CODES
-    view[lines] = 0 if name == "C" else _odd(index, DType.F32.precision)
 
 
 def exact_magnitude(case: Case) -> int:
