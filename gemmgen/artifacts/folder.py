@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -168,16 +168,21 @@ def interface_of(source: KernelSource, arch: str, *, torch: bool = False) -> Int
 
 
 def kernels_in(folder: Path) -> dict[str, Vendored]:
-    """What exports left in `folder`, by the kernel's name; without what cannot be read."""
+    """What exports left in `folder`, by the kernel's name; without what cannot be read, with a warning."""
     found = {}
     for path in sorted(folder.glob(certificate_name("*"))):
-        with suppress(InvalidInput, KeyError):
+        try:
             record = read_record(path)
             source = source_from_record(record, path)
             source = replace(source, text=read_text(folder / f"{source.name}.cu"))
-            if certificate_name(source.name) == path.name and isinstance(record["files"], dict):
-                torch = operator_name(source.name) in record["files"]
-                found[source.name] = Vendored(interface_of(source, record["arch"], torch=torch), record)
+            named, files = certificate_name(source.name) == path.name, dict(record["files"])
+            out = interface_of(source, record["arch"], torch=operator_name(source.name) in files)
+        except (InvalidInput, KeyError, TypeError, ValueError) as error:
+            why = f"it has no {error}" if isinstance(error, KeyError) else error
+            warnings.warn(f"{', '.join(SHARED)} leave out the kernel of {path}: {why}", stacklevel=2)
+            continue
+        if named:
+            found[source.name] = Vendored(out, record)
     return found
 
 

@@ -248,6 +248,14 @@ def test_kernels_share_a_folder(tmp_path: Path) -> None:
         assert all(sha256((together / name).read_bytes()) == digest for name, digest in files.items())
 
 
+def test_a_kernel_whose_certificate_cannot_be_read_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    export_all([(NAIVE, RECORD), (FIXED, RECORD)], tmp_path)
+    (tmp_path / f"{NAIVE.name}.certificate.json").write_text('{"name": ')
+    with pytest.warns(UserWarning, match=f"leave out the kernel of .*{NAIVE.name}.certificate.json is not JSON"):
+        export(FIXED, RECORD, tmp_path)
+    assert NAIVE.name not in (tmp_path / "CMakeLists.txt").read_text()
+
+
 def test_kernels_that_write_one_file_are_refused(tmp_path: Path) -> None:
     for one, other in ((NAIVE, FIXED.renamed(NAIVE.name)), (NAIVE, FIXED.renamed(f"{NAIVE.name}_selftest"))):
         with pytest.raises(InvalidInput, match=r"two of the kernels write .* with --as NAME"):
