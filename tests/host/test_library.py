@@ -535,6 +535,21 @@ def test_without_a_gpu_a_search_tries_another_kernel_where_the_first_fails(
     assert asked == budgets
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"), [({}, "times are predicted"), ({"epilogue": "bias"}, "the epilogue .* is not cuBLASLt's")]
+)
+def test_where_cublaslt_stands_for_nothing_the_library_says_so(
+    fields: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = cast(Target, SimpleNamespace(gpu=None, arch="sm_90"))
+    maker = building._Maker(target, cast(Store, None), Options(fallback=True), Silent())
+    monkeypatch.setattr(building._Maker, "_tuned", lambda *_: [])
+    monkeypatch.setattr(building._Maker, "_clock", None)
+    monkeypatch.setattr(building, "choose", lambda *_, **__: None)
+    with pytest.warns(UserWarning, match=f"cuBLASLt serves no call of {product_of().name}: {words}"):
+        maker.choice(product_of(**fields))
+
+
 # Regret
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -136,8 +137,12 @@ class _Maker:
 
     def choice(self, product: Product) -> Choice:
         members: list[Contestant] = [*(self._taken(product) if product.kernels else self._tuned(product))]
-        if self.options.fallback and self.target.gpu is not None and why_no_fallback(product) is None:
-            members.append(CublasLt(product))
+        if self.options.fallback:
+            why = why_no_fallback(product) or ("times are predicted" if self.target.gpu is None else None)
+            if why is None:
+                members.append(CublasLt(product))
+            else:
+                warnings.warn(f"cuBLASLt serves no call of {product.name}: {why}", stacklevel=2)
         self.progress.about(f"{product.name}: rules for {plural(len(members), 'kernel')}")
         return choose(product, self.target.arch, members, self._clock, seed=self.options.seed)
 
