@@ -122,6 +122,9 @@ class ArrayLibrary(Mapping[str, ArrayProduct]):
     def __len__(self) -> int:
         return len(self._products)
 
+    def __repr__(self) -> str:
+        return f"<library of {', '.join(self)}>"
+
     def close(self) -> None:
         for product in self._products.values():
             product.close()

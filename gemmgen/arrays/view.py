@@ -74,7 +74,9 @@ def view_of(name: str, array: Any) -> ArrayView:
     if hasattr(array, "__dlpack__"):
         return _of_dlpack(name, array)
     kind = type(array).__name__
-    raise InvalidInput(f"{name} is a {kind}: an array has __cuda_array_interface__, __array_interface__ or __dlpack__")
+    raise InvalidInput(
+        f"{name} is no array, of type {kind}: one has __cuda_array_interface__, __array_interface__ or __dlpack__"
+    )
 
 
 def _of_torch(name: str, tensor: Any) -> ArrayView:

@@ -166,7 +166,7 @@ MISFITS: dict[str, tuple[Problem, Callable[[], tuple[Any, ...]], dict[str, Any],
     "unknown": (ANY, lambda: (A, W.T), {**GIVEN, "scale_a": A}, "takes no scale_a: it takes bias_n, residual"),
     "missing": (ANY, lambda: (A, W.T), {"bias_n": GIVEN["bias_n"]}, "reads residual: give residual="),
     "no old C": (PLAIN, lambda: (A.T.copy().T, W.T.copy()), {"beta": 1.0}, "beta = 1.0 reads C: give it as out="),
-    "no array": (ANY, lambda: (A, 1.5), GIVEN, "B is a float: an array has"),
+    "no array": (ANY, lambda: (A, 1.5), GIVEN, "B is no array, of type float: one has"),
     "dimensions": (ANY, lambda: (A[0], W.T), GIVEN, "A is 16: this kernel takes it as M x K"),
     "in place": (PLAIN, lambda: (S.T, S, S), {}, "out is A's array"),
     "read-only": (PLAIN, lambda: (S.T, W[:16, :16], frozen()), {}, "C is written, and its array is read-only"),
@@ -238,7 +238,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_librarys_rules_choose_among_its_kernels(library: Path) -> None:
     with gemmgen.load_library(library, device="emulator") as products:
         (name, dense), a, w = *products.items(), normal(9, 16), normal(24, 16)
-        assert name == "dense" and "3 kernels" in repr(dense)
+        assert name == "dense" and "3 kernels" in repr(dense) and repr(products) == "<library of dense>"
         wide, odd = normal(24, 20)[:, :16], normal(24, 17)[:, :16]
         large = [(np.empty((900, 512), np.float32), np.empty((900, 516), np.float32)[:, :512])]  # what tiles pay for
         chosen = [dense.kernel_for(x, y.T).source.problem for x, y in [(a, w), *large, (a, odd)]]
