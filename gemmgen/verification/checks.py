@@ -254,12 +254,19 @@ def tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands
 
 
 def elements_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> Mask:
-    """Which elements of C such a run changes, seen by what happens to poison."""
+    """Which elements of C such a run changes, seen by what happens to poison.
+
+    A byte of C may happen to be what was there: of such types a second run begins with other poison.
+    """
     case = replace(situation.case, beta=0.0)
     dtype = case.c.dtype
-    poison = np.full(operands.c.nbytes, POISON, np.uint8).view(dtype.numpy)
-    result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks, watch=False)
-    return case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
+
+    def changed(byte: int) -> Mask:
+        poison = np.full(operands.c.nbytes, byte, np.uint8).view(dtype.numpy)
+        result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks, watch=False)
+        return case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
+
+    return changed(POISON) | changed(POISON ^ 0xFF) if dtype.size == 1 else changed(POISON)
 
 
 def tiles_of(case: Case, launch: Launch, elements: npt.NDArray[np.int64]) -> list[Window]:
