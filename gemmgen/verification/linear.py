@@ -63,7 +63,8 @@ def rule_of(situation: Situation) -> Rule | None:
     if situation.data in EXACT_KINDS or types.scalar.is_integer:
         return Rule(alpha_of(case), case.beta)
     of_terms, of_largest, least = _roundings(situation)
-    numbers, scale = beyond(types, case.k, nonzero_terms(situation)), abs(alpha_of(case))
+    numbers = beyond(types, case.k, nonzero_terms(situation), denormal_field(situation))
+    scale = abs(alpha_of(case))
     return Rule(
         alpha_of(case),
         case.beta,
@@ -91,10 +92,19 @@ def nonzero_terms(situation: Situation) -> int:
     return min(k, SPARSE_PRODUCTS) if situation.data == "sparse" else k
 
 
+def denormal_field(situation: Situation) -> float:
+    """The largest product that the exponents of denormal data allow; 0 for other data. See `tensor_bound`."""
+    if situation.data != "denormal":
+        return 0.0
+    floats = [dtype for dtype in situation.case.problem.types.operands[:2] if not dtype.is_integer]
+    return max(2.0**dtype.min_exponent for dtype in floats)  # the elements of the other operand are 1 at most
+
+
 def off_beyond(situation: Situation, product: Doubles, size: Doubles, largest: Doubles) -> Doubles | float:
     """What tensor cores' sums may be off by besides."""
     case = situation.case
-    return tensor_bound(case.problem.types, case.k, nonzero_terms(situation), product, size, largest)
+    terms, field = nonzero_terms(situation), denormal_field(situation)
+    return tensor_bound(case.problem.types, case.k, terms, product, size, largest, field)
 
 
 def no_bound(values: Doubles) -> Doubles:

@@ -13,6 +13,9 @@ product at most, and sums are cut while they are small, but at the few steps of 
 counts to a multiple of 2^-133, so that a product of numbers of at most 1 is off by as much besides: it shows in no data
 with larger ones.
 
+Products are aligned by their factors' exponents, and a denormal's is that of the smallest normal number: where a factor
+is denormal, a step also cuts 2^-b of the largest product that such exponents allow, its `field`.
+
 T is at most sqrt(largest product * S), and S. That factors of tf32 are rounded to 11 bits changes a product by 2^-10 of
 it, and a sum by LAMBDA 2^-10 T, with errors that behave as independent.
 """
@@ -104,8 +107,8 @@ class Beyond:
     of_size_spread: float = 0.0
 
 
-def beyond(types: Types, k: int, terms: int) -> Beyond:
-    """Of a sum of `k` products, of which `terms` are not zero."""
+def beyond(types: Types, k: int, terms: int, field: float = 0.0) -> Beyond:
+    """Of a sum of `k` products, of which `terms` are not zero; `field` is of those with a denormal factor, or 0."""
     allowed = allowance(types)
     if allowed is None:
         return Beyond()
@@ -114,20 +117,22 @@ def beyond(types: Types, k: int, terms: int) -> Beyond:
     return Beyond(
         of_sum=times * allowed.of_sum,
         of_spread=times * allowed.of_spread,
-        least=steps * allowed.least,
+        least=steps * (allowed.least + allowed.of_sum * field),
         of_size=allowed.rounding,
         of_size_spread=LAMBDA * allowed.rounding,
     )
 
 
-def tensor_bound(types: Types, k: int, terms: int, total: Doubles, size: Doubles, largest: Doubles) -> Doubles | float:
-    """What a sum of `k` products, of which `terms` are not zero, may be off by besides.
+def tensor_bound(
+    types: Types, k: int, terms: int, total: Doubles, size: Doubles, largest: Doubles, field: float = 0.0
+) -> Doubles | float:
+    """What a sum of `k` products, of which `terms` are not zero, may be off by besides; `field` as in `beyond`.
 
     total, size, largest  the sum, that of the products' magnitudes, and the largest of these or more
     """
     if allowance(types) is None:
         return 0.0
-    numbers = beyond(types, k, terms)
+    numbers = beyond(types, k, terms, field)
     bound = numbers.of_sum * np.where(np.isfinite(total), np.abs(total), 0.0) + numbers.least
     if not needs_largest(types):
         return bound

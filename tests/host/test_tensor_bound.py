@@ -102,6 +102,18 @@ def test_a_missing_product_is_wrong(text: str, compute: str, instruction: str, a
     assert compare(what, computed(what, instruction, arch, missing=39)).mismatch is not None
 
 
+@pytest.mark.parametrize("text", ["f16,f16,f32", "bf16,bf16,f32"])
+def test_products_of_denormals_are_aligned_by_the_exponents_of_normal_numbers(text: str) -> None:
+    """Few products of denormals: what their alignment cuts is more than the sum's own bits. A fuzz run met it."""
+    types = Types.parse(text)
+    instruction = {"f16": "mma_m16n8k8_f16", "bf16": "mma_m16n8k16_bf16"}[types.a.label]
+    case = Problem(64, 64, 2, types=types).case()
+    for seed in range(8):
+        what = Situation(case, "denormal", seed)
+        comparison = compare(what, computed(what, instruction, "sm_90"))
+        assert comparison.mismatch is None, f"{what}: {comparison.mismatch}"
+
+
 def test_sums_of_one_sign_that_are_cut_at_each_step_are_right() -> None:
     """f32's own bound is too narrow for these."""
     mma, k = MMAS["mma_m16n8k16_f16"], 2**14
