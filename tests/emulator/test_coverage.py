@@ -14,6 +14,7 @@ from gemmgen.cli.verify import covered
 from gemmgen.kernel.families import MMA, NAIVE, SIMT, WGMMA
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Compute, Types
 from gemmgen.run.coverage import Near, Untaken
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.verification.data import make_operands
@@ -141,6 +142,10 @@ IMPOSSIBLE = {  # family, problem, axes, and the outcomes that the plan rules ou
         *({"STAGES": 3, "BK": 32}, {("read + 1 < STAGES", False)}),
     ),
     "four, mma": (MMA, Problem(64, 64, 128, types="bf16", layout="rc"), {"STAGES": 3, "BK": 32}, set()),
+    "promoted, wgmma": (
+        *(WGMMA, Problem(64, 16, 1024, types=Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), layout="rc")),
+        *({}, {("previous >= 0", False)}),
+    ),
 }
 
 

@@ -43,7 +43,7 @@ from gemmgen.kernel.families.wgmma_operands import (
 )
 from gemmgen.kernel.families.wgmma_view import WgmmaView, view_of
 from gemmgen.kernel.notes import block, shared_tiles
-from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
+from gemmgen.kernel.plan import Never, Plan, SumOrder, Tile, Work
 from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.dtype import DType
@@ -192,6 +192,10 @@ class WgmmaFamily(Family):
             return usual
         places = ((fragment_row(lane), column) for lane, (_, column) in enumerate(usual))
         return tuple((column, row) if swaps(one) else (row, column) for row, column in places)
+
+    def never(self, plan: Plan) -> Iterator[Never]:
+        if plan.k_tiles[0] >= 1:
+            yield Never("previous >= 0", False, "K has a k tile, whose products are under way behind the loop")
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         one, mma = cast(WgmmaConfig, plan.config), plan.mma
