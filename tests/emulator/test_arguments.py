@@ -34,7 +34,7 @@ def launch(parameters: str, body: str, arguments: list[Argument], shared_store: 
     arena = SharedArena()
     arena.fill(layout, case, operands, np.zeros(1, np.int64))
     executables = HostCompiler.find().executables(source, shared_store)
-    counters = Counters(executables.sites)
+    counters = Counters(executables.sites, text="", never=())
     server = Server(source, executables.watched, arena.file, counters.file, executables.confinement)
     number = [placed.name for placed in layout.placements].index("C")
     passed = (Argument.pointer(number), *arguments)
