@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gemmgen.kernel.notes import ORDER_WORDS
 from gemmgen.kernel.prepare import SUM_LANES, SUM_LINES, LineSums, Prepare, Step
 from gemmgen.kernel.source import Launch, Parameter, prepare_parameters
+from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import MatrixSizes
 
@@ -173,7 +174,7 @@ class PrepareText(_StepText):
     @property
     def pad(self) -> int:
         """Elements of a word of shared memory."""
-        return max(1, self.chunk // 4)
+        return max(1, WORD // self.prepare.of(self.problem).dtype.size)
 
     @property
     def tile_lines(self) -> int:

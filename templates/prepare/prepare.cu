@@ -7,7 +7,7 @@ struct alignas(16) Chunk {
 };
 
 //% for one in copies
-${ split(one) if one.piece else transpose(one) if one.transposes else copy(one) }
+${ transpose(one) if one.transposes else split(one) if one.piece else copy(one) }
 
 //% endfor
 //% for one in sums
@@ -87,9 +87,17 @@ ${ head(c) }
 /*# A block transposes tiles through shared memory: it reads along the operand's lines, and writes along the copy's. #*/
 //% macro transpose(one)
 //% set c = one
+//% if c.piece
+// ${ c.part } = ${ c.pieces } pieces of ${ c.operand }, a matrix each, one behind the other, ${ c.order_word }-major, with lines ${ c.ld } elements
+// apart: whole chunks of 16 bytes, with zeros behind a line's end.
+//% else
 // ${ c.part } = ${ c.operand }, ${ c.order_word }-major, with lines ${ c.ld } elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
+//% endif
 ${ head(c) }
+//% if c.piece
+    const long long apart = static_cast<long long>(lines) * chunks;  // from a piece to the next, in chunks
+//% endif
     __shared__ ${ c.ctype } transposed[${ c.tile_length }][${ c.tile_lines } + ${ c.pad }];  // a word more: columns lie in different banks
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int first_line = static_cast<int>(tile / across${ " % down" if c.batched }) * ${ c.tile_lines }, first = static_cast<int>(tile % across) * ${ c.tile_length };
@@ -106,11 +114,25 @@ ${ head(c) }
         for (int i = threadIdx.x; i < ${ c.tile_lines } * ${ c.tile_length // c.chunk }; i += ${ c.threads }) {
             const int line = i / ${ c.tile_length // c.chunk }, chunk = i % ${ c.tile_length // c.chunk };
             if (first_line + line >= lines || first / ${ c.chunk } + chunk >= chunks) continue;
+//% if c.piece
+            Chunk<${ c.piece }> split_up[${ c.pieces }];
+            #pragma unroll
+            for (int k = 0; k < ${ c.chunk }; ++k) {
+                const Pieces pieces = split(transposed[chunk * ${ c.chunk } + k][line]);
+                #pragma unroll
+                for (int p = 0; p < ${ c.pieces }; ++p) split_up[p].at[k] = pieces.at[p];
+            }
+            const long long to = ${ "%d * matrix * lines + first_line" | format(c.pieces) if c.batched else "first_line" } + line;
+            #pragma unroll
+            for (int p = 0; p < ${ c.pieces }; ++p)
+                reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part })[p * apart + to * chunks + first / ${ c.chunk } + chunk] = split_up[p];
+//% else
             Chunk<${ c.ctype }> copied;
             #pragma unroll
             for (int k = 0; k < ${ c.chunk }; ++k) copied.at[k] = transposed[chunk * ${ c.chunk } + k][line];
             const long long to = ${ "matrix * lines + first_line" if c.batched else "first_line" } + line;
             reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[to * chunks + first / ${ c.chunk } + chunk] = copied;
+//% endif
         }
         __syncthreads();  // and may be overwritten
     }

@@ -27,6 +27,8 @@ SCALED = "silu(scale_n * acc) * (scale_n2 * acc2)"
 KERNELS = [
     ("naive", {}, "geglu+bias", Problem(None, None, None, "f64", "cc", batch=None)),
     ("wgmma", {}, "swiglu", Problem(None, None, None, "bf16", "rr")),
+    ("wgmma", {"BN": 16}, "geglu", Problem(70, 37, 64, "f16", "rr", ld_align=8)),
+    ("wgmma", {}, "swiglu", Problem(70, 37, 50, layout="cr", batch=2, types=Types.parse("f32_bf16x6"))),
     ("wgmma", {"BK": 128, "CLUSTER": 2}, "swiglu+residual", Problem(70, 40, 150, "bf16", "rc", batch=2)),
     (
         "wgmma",

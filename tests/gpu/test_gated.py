@@ -45,6 +45,8 @@ def test_products_of_a_card_are_those_with_each_matrix(
         (Problem(None, None, None, "bf16", "rc", ld_align=8, epilogue="swiglu"), {}),
         (Problem(300, 520, 700, "bf16", "rr", epilogue="geglu+residual"), {"BN": 64, "CLUSTER": 2}),
         (Problem(260, 200, 136, "f16", "cr", batch=3, epilogue="swiglu"), {"BN": 96, "STAGES": 3}),
+        (Problem(None, None, 64, "f16", "rr", epilogue="geglu"), {"BN": 32}),  # N: any multiple, of 16 bytes or not
+        (Problem(None, None, 40, types=Types.parse("f32_bf16x6"), layout="cr", epilogue="swiglu"), {"BN": 16}),
         (
             Problem(130, 512, 1024, types=Types.parse("e4m3,e4m3,bf16_promoted"), layout="rc", epilogue=SCALED),
             {},

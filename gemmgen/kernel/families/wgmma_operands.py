@@ -68,6 +68,21 @@ def _unaligned(problem: Problem, side: Side) -> bool:
     return problem.vector_limit(side.ld) * problem.dtype_of(side.X).size % UNIT != 0
 
 
+def _second_unaligned(problem: Problem, side: Side) -> bool:
+    """Whether lines of two matrices, side by side, run across K, and the second's begin where no box of TMA can.
+
+    Seen on an H200 (2026-11-24, driver 580.159.04): TMA of a box that begins within 16 bytes of a line ends in "an
+    illegal instruction was encountered", whatever its swizzle; from multiples of 16 bytes it is right.
+    """
+    beside = side.x == "b" and problem.products > 1
+    return beside and not side.along_k and (problem.n is None or problem.n * _size(problem, side) % UNIT != 0)
+
+
+def _size(problem: Problem, side: Side) -> int:
+    """Bytes of an element that TMA brings: of a piece, where the operand is split."""
+    return problem.types.factors[side.x == "b"].size
+
+
 @lru_cache(maxsize=64)
 def copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
     """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
@@ -78,13 +93,12 @@ def copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
 
 def needed_copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
     """The same, also of matrices behind pointers, which no launch copies."""
-    if problem.types.compute.pieces:
-        return Prepare("A", problem.layout.a), Prepare("B", problem.layout.b)
     needed = []
     for side in sides(problem):
-        turns = problem.dtype_of(side.X).size != TRANSPOSED_BYTES and not side.along_k and side.x != feeds
-        if turns or _unaligned(problem, side):
-            order = problem.layout.a if side.x == "a" else problem.layout.b
+        order = problem.layout.a if side.x == "a" else problem.layout.b
+        across = not side.along_k and side.x != feeds
+        turns = across and (_size(problem, side) != TRANSPOSED_BYTES or _second_unaligned(problem, side))
+        if turns or _unaligned(problem, side) or problem.types.compute.pieces:
             needed.append(Prepare(side.X, OTHER[order] if turns else order))
     return tuple(needed)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import POISON, READS, UNWRITTEN, VALUE, Bug
+from gemmgen.verification.bugs.base import POISON, READS, UNWRITTEN, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import NAIVE_GATED, WGMMA_GATED, WGMMA_GATED_RR
 from gemmgen.verification.bugs.wgmma import BYTES, DEADLOCK, PATTERN, UNDER_WAY
+
+WITHIN_CHUNK = Diagnosis("crash", r"begins -?\d+ bytes into a line, no multiple of 16")
 
 GATED_BUGS = (
     Bug("gate and value change places", "gated", WGMMA_GATED, "sums, sums2, e)", "sums2, sums, e)", (VALUE,)),
@@ -22,6 +24,10 @@ GATED_BUGS = (
     Bug("boxes of the second matrix amid those of the first", "gated", WGMMA_GATED_RR,
         "shared.b[ring.stage] + BN * BK + at * BK", "shared.b[ring.stage] + BN + at * BK",
         (VALUE, POISON, UNWRITTEN, UNDER_WAY, PATTERN)),
+    Bug("the second matrix's boxes begin within 16 bytes", "gated", WGMMA_GATED_RR, "s.N + tile.n", "s.N + 4 + tile.n",
+        (WITHIN_CHUNK,)),
+    Bug("the first matrix's boxes begin before it", "gated", WGMMA_GATED_RR, "full, tile.n", "full, tile.n - 1",
+        (WITHIN_CHUNK,)),
     Bug("the bytes of one box of B", "gated", WGMMA_GATED_RR, "+ sizeof(shared.b[0]))", "+ sizeof(shared.b[0]) / 2)",
         (BYTES, UNDER_WAY, DEADLOCK)),
     Bug("the second matrix begins in the middle of a line", "gated", NAIVE_GATED, "s.ldb + s.N + n",

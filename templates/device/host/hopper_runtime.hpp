@@ -204,6 +204,9 @@ inline Box checked_box(const void* map, const void* shared, unsigned rank, const
     refuse("of a box of " + std::to_string(box.map.box_bytes()) + " bytes that leaves shared memory (" + place + ")");
   if (reinterpret_cast<uintptr_t>(box.map.address) % TMA_UNIT != 0)
     refuse("of a tensor whose address 16 does not divide (" + describe_address(box.map.address) + ")");
+  // An H200 ends the kernel with "an illegal instruction was encountered", in whatever swizzle (recorded, tests/gpu/test_gated.py).
+  if (const int64_t first = box.start[0] * int64_t(box.map.element_bytes); first % TMA_UNIT != 0)
+    refuse("of a box that begins " + std::to_string(first) + " bytes into a line, no multiple of 16");
   // Zeros, elsewhere; an H200 goes to the tensor's address for such a box, which in a map of all memory is 0.
   if (box.map.address == nullptr && box.outside()) refuse("of a box that lies wholly outside of a matrix behind a pointer");
   box.each_chunk([&](const unsigned char*, const unsigned char* tensor, unsigned bytes) {

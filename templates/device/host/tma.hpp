@@ -36,7 +36,8 @@ struct Box {
 
   // Calls `visit` with up to 16 bytes in shared memory, in the tensor, and their number, for all chunks of the box; those of
   // which nothing lies in the tensor have no address there. Loads end with a line of the tensor, to the element; stores write
-  // all 16 bytes of a chunk that begins in it, also behind the line's end (an H200 does).
+  // all 16 bytes of a chunk that begins in it, also behind the line's end (an H200 does). No chunk begins before a line's start
+  // and ends behind it: boxes begin at multiples of 16 bytes.
   template <typename Visit>
   void each_chunk(Visit visit) const {
     const uint32_t elements = TMA_UNIT / map.element_bytes;
@@ -46,18 +47,16 @@ struct Box {
           const uint32_t offset = (matrix * map.box[1] + row) * map.line_bytes() + first * map.element_bytes;
           const int64_t at = start[0] + first, size = int64_t(map.sizes[0]);
           const int64_t end = stores && at < size ? at + elements : std::min(at + int64_t(elements), size);
-          const bool inside = exists(1, row) && exists(2, matrix % map.box[2]) && exists(3, matrix / map.box[2]) && end > std::max<int64_t>(at, 0);
+          const bool inside = exists(1, row) && exists(2, matrix % map.box[2]) && exists(3, matrix / map.box[2]) && at >= 0 && at < end;
           if (!inside) {
             visit(place(offset), nullptr, TMA_UNIT);
             continue;
           }
-          const int64_t from = std::max<int64_t>(at, 0);  // a part of it may lie before the line's start
-          if (from > at) visit(place(offset), nullptr, unsigned(from - at) * map.element_bytes);
           unsigned char* const tensor = reinterpret_cast<unsigned char*>(
               reinterpret_cast<uintptr_t>(map.address) + uint64_t(start[3] + matrix / map.box[2]) * map.strides[2] +
               uint64_t(start[2] + matrix % map.box[2]) * map.strides[1] + uint64_t(start[1] + row) * map.strides[0] +
-              uint64_t(from) * map.element_bytes);
-          visit(place(offset) + (from - at) * map.element_bytes, tensor, unsigned(end - from) * map.element_bytes);
+              uint64_t(at) * map.element_bytes);
+          visit(place(offset), tensor, unsigned(end - at) * map.element_bytes);
           if (end < at + elements)
             visit(place(offset) + (end - at) * map.element_bytes, nullptr, unsigned(at + elements - end) * map.element_bytes);
         }
