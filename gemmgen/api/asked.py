@@ -7,8 +7,9 @@ from pathlib import Path
 
 from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, find_rung
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DeviceSpec
+from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
+from gemmgen.run.target import compile_target
 from gemmgen.support.errors import InvalidInput, require, whole
 
 Folder = str | os.PathLike[str]
@@ -23,18 +24,19 @@ def kernel_file(kernel: Kernel, spec: DeviceSpec, out: Path = DEFAULT_OUT) -> Ke
         return KernelFile(kernel)
     known = isinstance(kernel, KernelFile | str | os.PathLike)
     require(known, f"kernel = {kernel!r:.100} is none: give its name, a .cu file, or what generate or tune returned")
-    return kernel if isinstance(kernel, KernelFile) else find_kernel(os.fspath(kernel), out, spec.arch)
+    return kernel if isinstance(kernel, KernelFile) else find_kernel(os.fspath(kernel), out, spec)
 
 
 def rung_or_kernel(kernel: Kernel, out: Path) -> Kernel:
     """The kernel of the rung that is called so; else what is meant, of which a name is looked up in `out` first."""
     if not isinstance(kernel, str):
         return kernel
-    rung = find_rung(kernel, out)
+    card = compile_target("auto")[1]
+    rung = find_rung(kernel, out, card)
     if rung is not None:
         return rung
     try:
-        return find_kernel(kernel, out, ARCHS[DEFAULT_ARCH])
+        return find_kernel(kernel, out, card)
     except InvalidInput as error:
         raise InvalidInput(
             f"{error}; no rung there has this title: gemmgen study LADDER --out {out} leaves them"

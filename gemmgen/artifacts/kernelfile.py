@@ -10,12 +10,13 @@ import glob
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gemmgen.artifacts.cards import GALLERY, arch_of, card_folder, card_folders
 from gemmgen.artifacts.promises import only_promised, require_agreement
 from gemmgen.artifacts.wrapped import kernel_alone
 from gemmgen.kernel.config import axes_of_record
@@ -26,7 +27,7 @@ from gemmgen.kernel.render import render
 from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter, full_name_in
 from gemmgen.kernel.streamk import Stream
 from gemmgen.kernel.tensor_map import TensorMap
-from gemmgen.problem.device import DEFAULT_ARCH, Arch
+from gemmgen.problem.device import DEFAULT_ARCH, Arch, DeviceSpec
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -37,7 +38,6 @@ from gemmgen.support.brief import brief
 from gemmgen.support.errors import GemmgenError, InvalidInput, require, whole
 from gemmgen.support.files import write_atomic
 
-GALLERY = Path("generated")  # of a checkout, searched after the output folder
 SHOWN = 10  # names that a message lists
 
 
@@ -96,11 +96,11 @@ class KernelFile:
         return full_name_of(self.source) if self.path is None else str(self.path)
 
 
-def find_kernel(text: str, out: Path, arch: Arch) -> KernelFile:
+def find_kernel(text: str, out: Path, card: DeviceSpec) -> KernelFile:
     """The kernel that `text` means: a `.cu` file or its JSON, a name or the beginning of one, or a full name.
 
-    Names are looked up in `out`, in the current folder and in generated/, in the folder of `arch` before the others.
-    A full name is rendered for `arch`, whose limits the kernel must hold.
+    Names are looked up in `out`, in the current folder and in generated/: see `_places`.
+    A full name is rendered for the architecture of `card`, whose limits the kernel must hold.
     Raises InvalidInput where there is no such kernel, or several.
     """
     path = Path(text)
@@ -109,26 +109,39 @@ def find_kernel(text: str, out: Path, arch: Arch) -> KernelFile:
         require(path.is_file(), f"{text} stands for the kernel beside it, and there is no {path}")
     if path.suffix == ".cu" or path.is_file():
         return read_kernel(path)
-    found = _named(text, (out, Path(), GALLERY / arch.name)) or _named(text, sorted(GALLERY.glob("*/")))
+    found = next((it for folders in _places(out, card) if (it := _named(text, folders)) is not None), None)
     if found is not None:
         return read_kernel(found)
     try:
-        return KernelFile(render_full_name(text, arch))
+        return KernelFile(render_full_name(text, card.arch))
     except InvalidInput as error:
         places = f"no kernel in {out}, this folder or {GALLERY}/ has a name that begins so"
         raise InvalidInput(f"{error}; {places}") from error
 
 
-def find_rung(title: str, out: Path) -> KernelFile | None:
-    """The kernel of the rung of a ladder that is called `title`, in `out`, this folder or generated/; None: none is.
+def find_rung(title: str, out: Path, card: DeviceSpec) -> KernelFile | None:
+    """The kernel of the rung of a ladder that is called `title`; None: none is. Looks where `find_kernel` does.
 
     Raises InvalidInput where there are several, of ladders of several problems.
     """
-    folders = (out, Path(), *sorted(GALLERY.glob("*/")))
-    paths = [path for folder in folders for path in sorted(folder.glob("*.json")) if _is_rung(path, title)]
-    found = {path.stem: path for path in reversed(paths)}
-    require(len(found) <= 1, f"{title!r} is a rung of several ladders: {', '.join(sorted(found))}")
-    return read_kernel(next(iter(found.values())).with_suffix(".cu")) if found else None
+    for folders in _places(out, card):
+        paths = [path for folder in folders for path in sorted(folder.glob("*.json")) if _is_rung(path, title)]
+        found = {path.stem: path for path in reversed(paths)}
+        require(len(found) <= 1, f"{title!r} is a rung of several ladders: {', '.join(sorted(found))}")
+        if found:
+            return read_kernel(next(iter(found.values())).with_suffix(".cu"))
+    return None
+
+
+def _places(out: Path, card: DeviceSpec) -> tuple[Sequence[Path], ...]:
+    """Folders of kernels, those first that come before others.
+
+    In generated/ that of `card`, then that of the card which stands for its architecture, those of such cards of other
+    architectures, and all others.
+    """
+    own, its_arch = GALLERY / card_folder(card.arch.name, card), GALLERY / card.arch.name
+    first = [folder for folder in card_folders(GALLERY) if folder.name == arch_of(folder)]
+    return (out, Path(), own), (its_arch,), first, sorted(GALLERY.glob("*/"))
 
 
 def _is_rung(path: Path, title: str) -> bool:

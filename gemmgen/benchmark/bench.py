@@ -8,11 +8,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from gemmgen.artifacts.kernelfile import GALLERY, KernelFile, kernels_in, read_kernel, write_kernel, write_record
+from gemmgen.artifacts.cards import GALLERY, card_folder, card_folders
+from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, write_kernel, write_record
 from gemmgen.artifacts.records import Document, Origin, provenance, timing_document, verdict_document
 from gemmgen.benchmark.accuracy import Accuracy, measured
+from gemmgen.benchmark.scores import is_winner
+from gemmgen.kernel.again import config_today
+from gemmgen.kernel.families import Config, Family
 from gemmgen.kernel.model import representative
 from gemmgen.problem.case import Case
+from gemmgen.problem.device import DeviceSpec, short_name
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu import why_no_gpu
@@ -98,16 +103,21 @@ def require_gpu() -> None:
         raise GemmgenError(f"bench measures, and needs a GPU: {missing}")
 
 
-def measure(kernel: KernelFile, gpu: GpuExecutor, store: Store) -> BenchRow:
+def measure(kernel: KernelFile, target: Target, store: Store) -> BenchRow:
     """Verify `kernel` if its record does not say that it was, then time it beside cuBLASLt; updates NAME.json.
 
+    A record of another card's stays as it is, and shows nothing of this one.
     Raises CandidateFailed where it is wrong, does not run, or there is no cuBLASLt.
     """
-    verdict = None if verified_on_gpu(kernel) else _verified(kernel, gpu)
+    gpu = target.gpu
+    assert gpu is not None
+    elsewhere = of_another_card(kernel, target.spec)
+    verdict = _verified(kernel, gpu) if elsewhere or not verified_on_gpu(kernel) else None
     (row,) = compare([kernel], gpu, store)
     if isinstance(row, Failure):
         raise CandidateFailed(row)
-    _keep(row, verdict)
+    if not elsewhere:
+        _keep(row, verdict)
     return row
 
 
@@ -115,15 +125,13 @@ def measure_all(
     wanted: Sequence[Problem | KernelFile], target: Target, store: Store, out: Path, command: str, progress: Progress
 ) -> tuple[BenchRow, ...]:
     """`measure` each kernel, and for a problem the one that is `tuned`."""
-    gpu = target.gpu
-    assert gpu is not None
     kernels = [
         one if isinstance(one, KernelFile) else tuned(one, target, store, out, command, progress) for one in wanted
     ]
     progress.stage("bench", len(kernels))
     rows = []
     for kernel in kernels:
-        rows.append(measure(kernel, gpu, store))
+        rows.append(measure(kernel, target, store))
         progress.step("bench", None)
     return tuple(rows)
 
@@ -168,30 +176,50 @@ def _errors(
 
 
 def tuned(problem: Problem, target: Target, store: Store, out: Path, command: str, progress: Progress) -> KernelFile:
-    """The winner for `problem` that is on file, else one that is tuned now and written to `out`."""
-    known = winner_on_file(problem, target.arch, out)
+    """The winner for `problem` that is on file, else one that is tuned now and written to `out`.
+
+    The search starts with what other cards of the architecture have on file.
+    """
+    known = winner_on_file(problem, target.arch, target.spec, out)
     if known is not None:
         return known
-    best = tune(problem, target, store, progress=progress).winner
+    best = tune(problem, target, store, start=_start(problem, target), progress=progress).winner
     path, _ = write_kernel(best.source, provenance(best, Origin.of(target, command)), out)
     return read_kernel(path)
 
 
-def winner_on_file(problem: Problem, arch: str, out: Path) -> KernelFile | None:
-    """The fastest kernel for `problem` in `out` or generated/ARCH, measured on `arch` and not edited since."""
+def winner_on_file(problem: Problem, arch: str, card: DeviceSpec, out: Path) -> KernelFile | None:
+    """The fastest kernel for `problem` in `out` or the card's folder of generated/, measured on `card`, of `arch`.
+
+    One that was edited since is none.
+    """
     timed = [
-        (us, kernel)
-        for folder in (out, GALLERY / arch)
+        (float(time["us"]), kernel)
+        for folder in (out, GALLERY / card_folder(arch, card))
         for kernel in kernels_in(folder)
-        if kernel.source.problem == problem and not kernel.edited and (us := _measured_us(kernel, arch)) is not None
+        if kernel.source.problem == problem and (time := _time_on(kernel, arch, card)) is not None
     ]
     return min(timed, key=lambda pair: pair[0])[1] if timed else None
 
 
-def _measured_us(kernel: KernelFile, arch: str) -> float | None:
-    """The time in its record, if that was measured on `arch`."""
-    time = kernel.measured_time
-    return float(time["us"]) if time and kernel.record and kernel.record.get("arch") == arch else None
+def _time_on(kernel: KernelFile, arch: str, card: DeviceSpec) -> Mapping[str, Any] | None:
+    """The time in its record, if that was measured on `card`, of `arch`, and not edited since."""
+    here = kernel.arch == arch and not kernel.edited and not of_another_card(kernel, card)
+    return kernel.measured_time if here else None
+
+
+def _start(problem: Problem, target: Target) -> list[tuple[Family, Config]]:
+    """The configs for `problem` that cards of the architecture have on file."""
+    kernels = (kernel for folder in card_folders(GALLERY, target.arch) for kernel in kernels_in(folder))
+    found = (it.source for it in kernels if it.source.problem == problem and is_winner(it) and not it.edited)
+    configs = (config_today(source, target.spec.arch.limits) for source in found)
+    return list(dict.fromkeys(config for config in configs if config is not None))
+
+
+def of_another_card(kernel: KernelFile, card: DeviceSpec) -> bool:
+    """Whether what the record says of verdict and time is of a card by another name than `card` at hand."""
+    ran = kernel.measured_time is not None or verified_on_gpu(kernel)
+    return ran and short_name(str((kernel.record or {}).get("device"))) != card.name
 
 
 def benched(record: Mapping[str, Any], row: BenchRow) -> Document:

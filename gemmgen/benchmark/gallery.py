@@ -1,4 +1,4 @@
-"""generated/<arch>/: kernels kept in the repository, and the README.md and the plot of ratios made from their JSON.
+"""generated/: kernels kept in the repository, a folder for each card, and README.md and a plot made from their JSON.
 
 The texts must be what the templates render today: `check` says where they are not, `rerender` mends it. A
 measurement stays only while the machine code stays.
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gemmgen.artifacts.cards import arch_of, belongs, card_folders, card_of
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, write_kernel
 from gemmgen.artifacts.records import kernel_document
 from gemmgen.benchmark.predicted import is_predicted, predicted_page
@@ -21,11 +22,13 @@ from gemmgen.benchmark.scores import FAILED, line, link, number, page, read_fail
 from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import short_name
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.sass import same_machine_code
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
 from gemmgen.support.html import render_html
+from gemmgen.support.words import with_article
 
 # Of a kernel whose machine code changed: entries that become null, and those that go.
 DROPPED: dict[str, Any] = {"resources": None, "verification": None, "time": None}
@@ -43,16 +46,16 @@ class Disagreement:
 
 
 def folders(root: Path) -> list[Path]:
-    """The folders of `root` that hold kernels, by architecture.
+    """The folders of `root` that hold kernels, by architecture and card.
 
     Raises InvalidInput where there is no `root`, and GemmgenError where it has none of them.
     """
     if not root.is_dir():
         raise InvalidInput(f"{root} is no folder")
-    archs = [folder for folder in root.iterdir() if re.fullmatch(r"sm_[0-9]+[af]?", folder.name) and folder.is_dir()]
-    if not archs:
+    found = card_folders(root)
+    if not found:
         raise GemmgenError(f"{root} holds no folder of an architecture, such as sm_90")
-    return sorted(archs, key=lambda folder: int("".join(filter(str.isdecimal, folder.name))))
+    return found
 
 
 def check(root: Path) -> list[Disagreement]:
@@ -129,7 +132,7 @@ def readme(folder: Path) -> str:
     for kernel in kernels:
         if "rung" in _record(kernel):
             ladders[str(kernel.source.problem)].append(kernel)
-    lines = [f"# Kernels for {folder.name}", "", "Made from the JSON files beside it by `gemmgen gallery`.", ""]
+    lines = [f"# {_title(folder, kernels)}", "", "Made from the JSON files beside it by `gemmgen gallery`.", ""]
     scores = scores_in(folder)
     if compared := [score for score in scores if not is_predicted(score)]:
         if ratio_plot(compared) is not None:
@@ -143,6 +146,23 @@ def readme(folder: Path) -> str:
     for problem, rungs in ladders.items():
         lines += [f"## {problem}, one idea at a time", "", *_ladder(rungs), ""]
     return "\n".join(lines)
+
+
+def _title(folder: Path, kernels: Sequence[KernelFile]) -> str:
+    """ "Kernels for sm_90, measured on an H100"."""
+    arch, card = arch_of(folder), card_of(folder)
+    devices = _devices(kernels)
+    if devices:
+        names = [card.name] if card is not None else sorted({short_name(device) for device in devices})
+        return f"Kernels for {arch}, measured on {' and '.join(map(with_article, names))}"
+    if card is None or folder.name == arch:
+        return f"Kernels for {folder.name}"
+    return f"Kernels for {arch}, as predicted for {with_article(card.name)}"
+
+
+def _devices(kernels: Iterable[KernelFile]) -> set[str]:
+    """The cards that measured some of `kernels`, as records call them."""
+    return {str(_record(kernel)["device"]) for kernel in kernels if kernel.measured_time is not None}
 
 
 def _study(path: Path) -> str:
@@ -184,6 +204,7 @@ def _check_folder(folder: Path) -> Iterator[Disagreement]:
         if not path.with_suffix(".cu").exists():
             yield from _damage(path)
     yield from _dead_links(folder)
+    yield from _strangers(folder)
     for path, text in _pages(folder).items():
         if not path.is_file() or path.read_text() != text:
             yield Disagreement(path, "is not what the JSON files make: run `gemmgen gallery`")
@@ -195,6 +216,14 @@ def _dead_links(folder: Path) -> Iterator[Disagreement]:
         for name in re.findall(r"\]\((\w+\.cu)\)", path.read_text()):
             if not (folder / name).is_file():
                 yield Disagreement(path, f"links to {name}, which is not there")
+
+
+def _strangers(folder: Path) -> Iterator[Disagreement]:
+    """Kernels that a card measured whose folder is another: times of cards do not compare."""
+    for kernel in kernels_in(folder):
+        for device in _devices([kernel]):
+            if kernel.path is not None and not belongs(device, folder):
+                yield Disagreement(kernel.path, f"was measured on {device}, whose records have another folder")
 
 
 def _damage(path: Path) -> Iterator[Disagreement]:

@@ -34,7 +34,7 @@ def command(kernel: str, arch: str, out: Path, as_json: bool) -> None:
     auto is the architecture that its JSON names.
     """
     _, spec = compile_target(arch)
-    it = explain(find_kernel(kernel, out, spec.arch), arch=arch)
+    it = explain(find_kernel(kernel, out, spec), arch=arch)
     emit(as_json, lambda: _document(it), lambda console: show_explanation(console, it))
 
 

@@ -67,7 +67,7 @@ def command(
             f"--as {own_name} names one kernel, not {len(kernels)}: export each with a --as of its own"
         )
     _, spec = compile_target(arch)
-    found = [find_kernel(kernel, out, spec.arch).alone for kernel in kernels]
+    found = [find_kernel(kernel, out, spec).alone for kernel in kernels]
     with watch() as progress:
         exported = export_all(
             *(one if own_name is None else one.renamed(own_name) for one in found),

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from gemmgen.artifacts.kernelfile import GALLERY
+from gemmgen.artifacts.cards import GALLERY
 from gemmgen.benchmark.gallery import Disagreement, check, rerender, unreadable, write_readmes
 from gemmgen.cli.options import json_option
 from gemmgen.cli.output import DONE, FAILED, emit, stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from gemmgen.api import DEFAULT_OUT, report
-from gemmgen.artifacts.kernelfile import GALLERY
+from gemmgen.artifacts.cards import GALLERY
 from gemmgen.benchmark.report.page import Page
 from gemmgen.cli.options import json_option
 from gemmgen.cli.output import emit

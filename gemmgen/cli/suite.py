@@ -14,7 +14,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from gemmgen.artifacts.kernelfile import GALLERY, read_text, require_writable
+from gemmgen.artifacts.cards import GALLERY, card_folder
+from gemmgen.artifacts.kernelfile import read_text, require_writable
 from gemmgen.benchmark.gallery import write_readme
 from gemmgen.benchmark.scores import Summary, scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS, PREDICTED, select, suite
@@ -121,7 +122,7 @@ def command(
     require_writable(out)
     deadline = None if limit_seconds is None else time.monotonic() + limit_seconds
     plan = SuitePlan(problems, out, shlex.join(["gemmgen", *words]), budget, again, deadline, processes)
-    plans = [replace(plan, folder=out / compile_target(arch)[0], arch=arch) for arch in archs or ("auto",)]
+    plans = [replace(plan, folder=out / card_folder(*compile_target(arch)), arch=arch) for arch in archs or ("auto",)]
     ran = [_ran(one, chosen) for one in plans]
     documents = [one.document() for one in ran]
     emit(as_json, lambda: {"architectures": documents} if archs else documents[0], partial(_show, ran))

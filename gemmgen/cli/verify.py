@@ -147,7 +147,7 @@ def command(
     counts = target.gpu is None
     require(counts or not require_coverage, "--require-coverage: a GPU counts no branches; --device emulator does")
     with target.executor:
-        found = find_kernel(kernel, out, target.spec.arch)
+        found = find_kernel(kernel, out, target.spec)
         cuda = check_cuda(found.source, found.arch, target.executor.store) if target.gpu is None else None
         hidden = unseen(found.source, found.arch) if target.gpu is None else ()
         verdict = _verified(target, found.source, examples, seed, chosen, cuda, bits)

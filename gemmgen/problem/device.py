@@ -222,6 +222,7 @@ DEVICES: dict[str, DeviceSpec] = {
 }
 
 DEFAULT_ARCH = "sm_90"
+MEMORY_SLACK = 0.1  # of a data sheet's GB: drivers count GiB without what they keep, which comes to up to 7% more
 
 
 def least_ridge(dtype: DType) -> float:
@@ -240,6 +241,23 @@ def parse_arch(text: str) -> Arch:
 def device_for(arch: Arch) -> DeviceSpec:
     """The card that stands for `arch` where none is at hand."""
     return next(spec for spec in DEVICES.values() if spec.arch == arch)
+
+
+def known_card(card: DeviceSpec) -> DeviceSpec | None:
+    """Which of the known cards `card` is, at hand or of a data sheet; None: none of them.
+
+    Cards of one name differ: an H100 is one of SXM or of PCIe, with other SMs or another memory, and other times.
+    """
+    for known in DEVICES.values():
+        alike = known.sms == card.sms and abs(card.memory_gb / known.memory_gb - 1) <= MEMORY_SLACK
+        if alike and known.arch == card.arch and known.is_card(card.name):
+            return known
+    return None
+
+
+def short_name(reported: str) -> str:
+    """A card's name as tables have it, of the driver's."""
+    return reported.removeprefix("NVIDIA ").removeprefix("GeForce ")
 
 
 def device_named(name: str) -> DeviceSpec:

@@ -5,10 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
-from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DEVICES, DeviceSpec, device_for, device_named, parse_arch
+from gemmgen.problem.device import (
+    ARCHS,
+    DEFAULT_ARCH,
+    DEVICES,
+    DeviceSpec,
+    device_for,
+    device_named,
+    parse_arch,
+    short_name,
+)
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu import why_no_gpu
-from gemmgen.run.gpu.capability import arch_here
+from gemmgen.run.gpu.capability import arch_here, properties_here
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.support.errors import CandidateFailed, Failure, require
@@ -72,8 +81,14 @@ def open_card(device: str, store: Store) -> Target:
 
 
 def compile_target(arch: str) -> tuple[str, DeviceSpec]:
-    """("sm_90", the card whose limits and rates count) for `--arch` where nothing runs. Raises InvalidInput."""
-    name = arch_here() or DEFAULT_ARCH if arch == "auto" else arch
+    """("sm_90", the card whose limits and rates count) for `--arch` where nothing runs. Raises InvalidInput.
+
+    "auto" is the card at hand, and where there is none the one that stands for DEFAULT_ARCH.
+    """
+    here = arch_here() if arch == "auto" else None
+    if here is not None:
+        return here, spec_of(properties_here())
+    name = DEFAULT_ARCH if arch == "auto" else arch
     spec = spec_for(name)
     return _arch_name(name, spec.arch.name), spec
 
@@ -99,7 +114,7 @@ def spec_of(card: DeviceProperties) -> DeviceSpec:
     known = next(named, device_for(arch))
     return replace(
         known,
-        name=card.name.removeprefix("NVIDIA ").removeprefix("GeForce "),
+        name=short_name(card.name),
         arch=arch,
         sms=card.sms,
         clock_ghz=card.clock_mhz / 1000,

@@ -11,6 +11,11 @@ def plural(count: float, noun: str) -> str:
     return f"{number} {noun}" if count == 1 else f"{number} {noun}s"
 
 
+def with_article(name: str) -> str:
+    """ "an H200", "a B200": of a card, whose name begins with a letter that is spelt out."""
+    return f"{'an' if name[:1] in 'AEFHILMNORSX' else 'a'} {name}"
+
+
 def figure(value: float) -> str:
     """Four significant digits, no exponent: 20.45, 1374, 0.06211."""
     if not math.isfinite(value):

@@ -26,7 +26,7 @@ from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.naming import RESERVED, full_name_of, parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import CONFIG
-from gemmgen.problem.device import ARCHS
+from gemmgen.problem.device import device_named
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
@@ -37,7 +37,7 @@ SHAPE = "64x96x32"
 STUDY_COMMANDS = [f"study {name}" for name in (*STUDIES, "model", "arithmetic")]
 FULL = "gemm_f32_rr_64x96x32_naive_16x16"
 RENDERED = render(*parse_name(FULL)).name
-ARCH = ARCHS["sm_90"]
+CARD = device_named("H200")
 
 
 @pytest.fixture(autouse=True)
@@ -311,14 +311,14 @@ def test_export_of_an_edited_kernel_claims_nothing_of_the_original(run: Run, tmp
 
 def test_a_name_is_looked_up_then_rendered(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert find_kernel(FULL, out, ARCH).path is None
-    assert find_kernel(FULL, out, ARCH).reference == FULL, "a command that reads it again"
-    assert "_sm80_" in find_kernel(FULL, out, ARCHS["sm_80"]).source.name
+    assert find_kernel(FULL, out, CARD).path is None
+    assert find_kernel(FULL, out, CARD).reference == FULL, "a command that reads it again"
+    assert "_sm80_" in find_kernel(FULL, out, device_named("A100")).source.name
     source = api.generate(Problem(64, 96, 32), family="naive", out=out)
     (out / f"{RENDERED}.cu").write_text(source.text + "// by hand\n")
-    found = find_kernel(RENDERED, out, ARCH)
+    found = find_kernel(RENDERED, out, CARD)
     assert found.path == out / f"{RENDERED}.cu" and found.edited and found.source.text.endswith("// by hand\n")
-    assert find_kernel(str(found.path.with_suffix(".json")), tmp_path, ARCH) == found
+    assert find_kernel(str(found.path.with_suffix(".json")), tmp_path, CARD) == found
 
 
 def test_a_file_without_json_is_launched_by_its_header(tmp_path: Path) -> None:
@@ -352,22 +352,22 @@ def test_a_kernel_is_found_by_the_beginning_of_its_name(run: Run, tmp_path: Path
     for shape, out in (("64x96x32", "gemmgen-out"), ("65x96x32", "."), ("66x96x32", "generated/sm_90")):
         assert run("generate", shape, "--family", "naive", "--out", out)[0] == 0
     for shape in ("64", "65", "66"):
-        found = find_kernel(f"gemm_f32_rr_{shape}", Path("gemmgen-out"), ARCH)
+        found = find_kernel(f"gemm_f32_rr_{shape}", Path("gemmgen-out"), CARD)
         assert found.source.name.startswith(f"gemm_f32_rr_{shape}x96x32_sm90_")
     code, out, err = run("explain", "gemm_f32_rr")
     assert (
         code == 2 and out == "" and "'gemm_f32_rr' begins the names of 3 kernels:\n  gemm_f32_rr_64x96x32_sm90_" in err
     )
     assert run("generate", "64x96x32", "--set", "BM=64", "--as", "gemm_f32")[0] == 0
-    found = find_kernel("gemm_f32", Path("gemmgen-out"), ARCH)
+    found = find_kernel("gemm_f32", Path("gemmgen-out"), CARD)
     assert found.source.name == "gemm_f32", "a whole name is no beginning"
     for arch in ("sm_80", "sm_89"):  # of several architectures the one that is asked for, or at hand, comes first
         for shape in ("66x96x32", "67x96x32"):
             assert run("generate", shape, "--family", "naive", "--arch", arch, "--out", f"generated/{arch}")[0] == 0
-    assert find_kernel("gemm_f32_rr_66", Path("gemmgen-out"), ARCH).source.arch == ARCH.name
-    assert find_kernel("gemm_f32_rr_66", Path("gemmgen-out"), ARCHS["sm_89"]).source.arch == "sm_89"
+    assert find_kernel("gemm_f32_rr_66", Path("gemmgen-out"), CARD).source.arch == CARD.arch.name
+    assert find_kernel("gemm_f32_rr_66", Path("gemmgen-out"), device_named("RTX 4090")).source.arch == "sm_89"
     with pytest.raises(InvalidInput, match="'gemm_f32_rr_67' begins the names of 2 kernels"):
-        find_kernel("gemm_f32_rr_67", Path("gemmgen-out"), ARCH)
+        find_kernel("gemm_f32_rr_67", Path("gemmgen-out"), CARD)
     code, _, err = run("explain", "gemm_f64")
     assert code == 2 and "'gemm_f64' is not the full name of a gemmgen kernel" in err
 
@@ -684,10 +684,10 @@ def test_bench_takes_the_fastest_measured_winner_on_file(tmp_path: Path) -> None
         source = api.generate(problem, family="naive", BM=tile, out=tmp_path)
         path = tmp_path / f"{source.name}.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "time": {"kind": kind, "us": us}}))
-    found = bench.winner_on_file(problem, "sm_90", tmp_path)
+    found = bench.winner_on_file(problem, "sm_90", CARD, tmp_path)
     assert found is not None and found.source.config["BM"] == 16
-    assert bench.winner_on_file(problem, "sm_80", tmp_path) is None
-    assert bench.winner_on_file(Problem(1, 1, 1), "sm_90", tmp_path) is None
+    assert bench.winner_on_file(problem, "sm_80", CARD, tmp_path) is None
+    assert bench.winner_on_file(Problem(1, 1, 1), "sm_90", CARD, tmp_path) is None
 
 
 def test_a_grid_that_cuda_cannot_launch_is_wrong_usage(run: Run, tmp_path: Path) -> None:

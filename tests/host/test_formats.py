@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.kernelfile import GALLERY
+from gemmgen.artifacts.cards import GALLERY
 from gemmgen.benchmark.formats.cache import cache_document
 from gemmgen.benchmark.formats.importing import read_foreign, times_of
 from gemmgen.benchmark.formats.results import Result, Results, read_results, results_of

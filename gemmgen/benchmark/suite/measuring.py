@@ -20,9 +20,8 @@ from gemmgen.benchmark.suite.plan import (
     search_digest,
     searched_with,
 )
-from gemmgen.kernel.again import rendered_again
+from gemmgen.kernel.again import config_today, rendered_again
 from gemmgen.kernel.families import config_of, plan_of
-from gemmgen.kernel.families.base import check
 from gemmgen.kernel.model import predict
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compile_kernel
@@ -31,7 +30,7 @@ from gemmgen.run.target import Target
 from gemmgen.search.trial import Trial
 from gemmgen.search.tuner import tune
 from gemmgen.search.verifying import examples_for
-from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
+from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.support.files import Store
 from gemmgen.verification.host_memory import require_memory
 from gemmgen.verification.verifier import verify
@@ -72,9 +71,14 @@ def _on_file(problem: Problem, plan: SuitePlan, target: Target) -> KernelFile | 
 
 
 def _winner(problem: Problem, plan: SuitePlan, target: Target, store: Store) -> KernelFile:
-    """Search from those on file, hold the winner against them in one run, and keep the fastest that is right."""
+    """Search from those on file, hold the winner against them in one run, and keep the fastest that is right.
+
+    Where this card has measured none, those of other cards of its architecture are what it starts with.
+    """
     on_file = [kernel for kernel in plan.winners() if kernel.source.problem == problem]
+    borrowed = [] if any(kernel.measured_time for kernel in on_file) else plan.borrowed(problem)
     rivals = [rival for kernel in on_file if (rival := _rival(kernel, target)) is not None]
+    rivals += [KernelFile(rival.source) for kernel in borrowed if (rival := _rival(kernel, target)) is not None]
     new = _searched(problem, rivals, plan, target, store) if plan.budget else []
     contenders = list({kernel.source.name: kernel for kernel in (*rivals, *new)}.values())
     if not contenders:
@@ -90,7 +94,9 @@ def _winner(problem: Problem, plan: SuitePlan, target: Target, store: Store) -> 
         record = row.kernel.record or _record(row, plan, target, store)
         if record is not None:
             searched = {"code": search_digest(), "budget": max([plan.budget, *map(searched_with, on_file)])}
-            kernel = keep(row.kernel, {**benched(record, row), **({"suite": searched} if new else {})}, plan)
+            kernel = keep(
+                row.kernel, {**benched(record, row), **({"suite": searched} if new or borrowed else {})}, plan
+            )
             for loser in on_file:
                 if loser.source.name != kernel.source.name:
                     retire(loser)
@@ -110,12 +116,9 @@ def _searched(
 
 def _rival(kernel: KernelFile, target: Target) -> KernelFile | None:
     """What the kernel on file is today. Its record stands only if that is the text which passed."""
-    try:
-        family, config = config_of(kernel.source)
-        check(family, kernel.source.problem, config, target.spec.arch.limits)
-        source = rendered_again(kernel.source, kernel.arch)
-    except (InvalidInput, ZeroDivisionError):  # a config that this version refuses
+    if config_today(kernel.source, target.spec.arch.limits) is None:
         return None
+    source = rendered_again(kernel.source, kernel.arch)
     stands = source.text == kernel.source.text and verified_on_gpu(kernel)
     return KernelFile(source, kernel.record if stands else None)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import gemmgen.kernel
+from gemmgen.artifacts.cards import arch_of, card_folders
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, write_kernel, write_record
 from gemmgen.artifacts.records import Document, problem_document
 from gemmgen.benchmark.scores import failure_path, is_winner, write_failure
@@ -53,7 +55,7 @@ class ShapeOutcome:
 class SuitePlan:
     """What to run, and where the results lie.
 
-    folder    of kernels and records
+    folder    of kernels and records, those of one card
     budget    candidates of each search; 0 searches none, and benches what is on file
     again     redo what is on file
     deadline  of time.monotonic(): nothing starts later; None: no limit
@@ -78,6 +80,20 @@ class SuitePlan:
     def winners(self) -> list[KernelFile]:
         """Those of `on_file` that stand for their problems."""
         return [kernel for kernel in self.on_file() if is_winner(kernel)]
+
+    def borrowed(self, problem: Problem) -> list[KernelFile]:
+        """The winners for `problem` of other cards of the architecture, whose times and verdicts are of those alone."""
+        return self._beside.get(problem, [])
+
+    @cached_property
+    def _beside(self) -> dict[Problem, list[KernelFile]]:
+        """Read once: this run changes none of them."""
+        found: dict[Problem, list[KernelFile]] = defaultdict(list)
+        for folder in card_folders(self.folder.parent, arch_of(self.folder)):
+            for kernel in kernels_in(folder) if folder != self.folder else ():
+                if is_winner(kernel) and not kernel.edited:
+                    found[kernel.source.problem].append(kernel)
+        return dict(found)
 
     def on_file(self) -> list[KernelFile]:
         """The kernels for its problems, in their order, which nobody edited; rungs of ladders among them."""

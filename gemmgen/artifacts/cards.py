@@ -1,0 +1,64 @@
+"""generated/ by card: what the folder of one is called, whose a folder is, and which share an architecture.
+
+Cards of one architecture run the same kernels, in other times: records of an H100 and of an H200 stay apart.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gemmgen.problem.device import DEVICES, LIKE, DeviceSpec, device_for, known_card, short_name
+
+GALLERY = Path("generated")  # of a checkout, searched after the output folder
+FOLDER = re.compile(r"(?P<arch>sm_(?P<number>[0-9]+)[af]?)(?:_(?P<card>[a-z0-9_]+))?")
+
+
+def card_folder(arch: str, card: DeviceSpec) -> str:
+    """What the folder of `card`'s records is called, where kernels are compiled for its `arch`: "sm_90", "sm_90_h100".
+
+    The card that stands for an architecture has the folder without a card, so that it needs no other name where only
+    the architecture is named. A card that is not known goes by its whole name: no two have a folder in common.
+    """
+    known, own = known_card(card), _slug(card.name)
+    if known == device_for(card.arch):
+        return arch
+    if known is not None:
+        return f"{arch}_{_slug(known.name)}"
+    return f"{arch}_{own}_{card.sms}" if own in map(_slug, DEVICES) else f"{arch}_{own}"
+
+
+def card_folders(root: Path, arch: str | None = None) -> list[Path]:
+    """The folders of cards in `root`, of all architectures or of `arch`; by architecture, its own folder first."""
+    found = [
+        (int(match["number"]), folder.name, folder)
+        for folder in (root.iterdir() if root.is_dir() else ())
+        if (match := FOLDER.fullmatch(folder.name)) and folder.is_dir() and arch in (None, match["arch"])
+    ]
+    return [folder for _, _, folder in sorted(found)]
+
+
+def arch_of(folder: Path) -> str:
+    """The architecture of a card's folder; the name of one that is none."""
+    match = FOLDER.fullmatch(folder.name)
+    return match["arch"] if match else folder.name
+
+
+def card_of(folder: Path) -> DeviceSpec | None:
+    """The known card whose folder it is; None where it is another's."""
+    match = FOLDER.fullmatch(folder.name)
+    arch = "" if match is None else f"sm_{match['number']}"
+    cards = (spec for spec in DEVICES.values() if spec.arch.name == LIKE.get(arch, arch))
+    return next((spec for spec in cards if card_folder(arch_of(folder), spec) == folder.name), None)
+
+
+def belongs(device: str, folder: Path) -> bool:
+    """Whether `folder` is that of the card that the driver, or a record, calls `device`."""
+    known, match = card_of(folder), FOLDER.fullmatch(folder.name)
+    if known is not None or match is None:
+        return known is not None and known.is_card(device)
+    return re.fullmatch(rf"{_slug(short_name(device))}(_[0-9]+)?", match["card"] or "") is not None
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
