@@ -182,8 +182,8 @@ def verify(
 def explain(kernel: Kernel, *, arch: str = "auto") -> Explanation:
     """Why `kernel` is as it is and what to expect of it: tiles, traffic, roofline, occupancy, machine code.
 
-    arch  what to compile for: "sm_80", ..., a card's name, or "auto": the one that the kernel's JSON names, else
-          the GPU's, else sm_90
+    arch  what to compile for: "sm_80", ..., a card's name, or "auto": the one that the kernel's JSON names, on the card
+          that it names, else the GPU's, else sm_90
 
     Nothing is run. Raises InvalidInput where there is no such kernel, or its family and config are not known.
     """
@@ -195,7 +195,7 @@ def explain(kernel: Kernel, *, arch: str = "auto") -> Explanation:
         with reading(found.path.with_suffix(".json")):
             config_of(found.source)
             if arch == "auto" and "arch" in found.record:
-                name, spec = compile_target(str(found.record["arch"]))
+                name, spec = compile_target(found.arch)[0], found.card
     return explain_kernel(found, name, spec, Store())
 
 

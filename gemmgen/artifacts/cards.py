@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gemmgen.problem.device import DEVICES, LIKE, DeviceSpec, device_for, known_card, short_name
+from gemmgen.problem.device import DEVICES, LIKE, DeviceSpec, device_for, known_card, parse_arch, short_name
 
 GALLERY = Path("generated")  # of a checkout, searched after the output folder
 FOLDER = re.compile(r"(?P<arch>sm_(?P<number>[0-9]+)[af]?)(?:_(?P<card>[a-z0-9_]+))?")
@@ -50,6 +50,11 @@ def card_of(folder: Path) -> DeviceSpec | None:
     arch = "" if match is None else f"sm_{match['number']}"
     cards = (spec for spec in DEVICES.values() if spec.arch.name == LIKE.get(arch, arch))
     return next((spec for spec in cards if card_folder(arch_of(folder), spec) == folder.name), None)
+
+
+def recorded_card(arch: str, device: str) -> DeviceSpec:
+    """The known card that a record calls `device`, else the one that stands for its `arch`. Raises InvalidInput."""
+    return next((spec for spec in DEVICES.values() if spec.is_card(device)), None) or device_for(parse_arch(arch))
 
 
 def belongs(device: str, folder: Path) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmgen.artifacts.cards import GALLERY, arch_of, card_folder, card_folders
+from gemmgen.artifacts.cards import GALLERY, arch_of, card_folder, card_folders, recorded_card
 from gemmgen.artifacts.promises import only_promised, require_agreement
 from gemmgen.artifacts.wrapped import kernel_alone
 from gemmgen.kernel.config import axes_of_record
@@ -27,7 +27,7 @@ from gemmgen.kernel.render import render
 from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter, full_name_in
 from gemmgen.kernel.streamk import Stream
 from gemmgen.kernel.tensor_map import TensorMap
-from gemmgen.problem.device import DEFAULT_ARCH, Arch, DeviceSpec
+from gemmgen.problem.device import DEFAULT_ARCH, Arch, DeviceSpec, short_name
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -68,6 +68,17 @@ class KernelFile:
     def arch(self) -> str:
         """What the kernel was made for, as its record says."""
         return str((self.record or {}).get("arch", DEFAULT_ARCH))
+
+    @property
+    def card(self) -> DeviceSpec:
+        """The known card that its record names, else the one that stands for its architecture. Raises InvalidInput."""
+        return recorded_card(self.arch, str((self.record or {}).get("device")))
+
+    @property
+    def device(self) -> str:
+        """The card of its record, by the name that it reports: "H100 80GB HBM3"; else that of `card`."""
+        named = (self.record or {}).get("device")
+        return self.card.name if named is None else short_name(str(named))
 
     @property
     def alone(self) -> KernelFile:

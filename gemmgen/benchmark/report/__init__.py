@@ -6,5 +6,6 @@ roofline.py  rates over intensity, beneath what a card allows
 ladders.py   studies on file
 tiles.py     the tiles of a kernel, to scale
 pipeline.py  when its loads and stores are under way
+anchor.py    where a kernel is on the page
 page.py      collects all of it, and renders it
 """

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.kernelfile import KernelFile, problem_from, read_record, reading
+from gemmgen.benchmark.report.anchor import anchor
 from gemmgen.benchmark.report.scale import Frame
 from gemmgen.benchmark.study import STUDIES
+from gemmgen.problem.device import short_name
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.words import figure, percent
 
@@ -58,10 +60,11 @@ def _ladder(record: Mapping[str, Any], kernels: Sequence[KernelFile]) -> Ladder:
     problem, limit = problem_from(record["problem"]), float(record["limit"]["tflops"])
     known = STUDIES.get(record["study"])
     what = known.title if known else record["study"]
-    beside = {_title(kernel): kernel.source.name for kernel in kernels if kernel.source.problem == problem}
-    names = {kernel.source.name for kernel in kernels}
+    kernels = sorted(kernels, key=lambda kernel: kernel.device == short_name(record["device"]))  # of its card: the last
+    beside = {_title(kernel): anchor(kernel) for kernel in kernels if kernel.source.problem == problem}
+    named = {kernel.source.name: anchor(kernel) for kernel in kernels}
     rungs = tuple(
-        _rung(row, FRAME.y(i), limit, row["name"] if row["name"] in names else beside.get(row["label"]))
+        _rung(row, FRAME.y(i), limit, named.get(row["name"]) or beside.get(row["label"]))
         for i, row in enumerate(record["rows"])
     )
     return Ladder(

@@ -24,6 +24,7 @@ from gemmgen.benchmark.explained import (
     loop_rows,
     tile_rows,
 )
+from gemmgen.benchmark.report.anchor import anchor
 from gemmgen.benchmark.report.checks import Certified, certified, checks_of
 from gemmgen.benchmark.report.ladders import Ladder, ladders_in
 from gemmgen.benchmark.report.pipeline import Pipeline, pipeline, turns
@@ -34,9 +35,7 @@ from gemmgen.benchmark.scores import Score, Summary, is_winner, summaries
 from gemmgen.benchmark.shapes import group_of
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.device import DEVICES, DeviceSpec
 from gemmgen.run.compile import compile_many
-from gemmgen.run.target import compile_target
 from gemmgen.search.trial import Progress, Silent
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
@@ -62,6 +61,15 @@ class KernelCard:
     @property
     def name(self) -> str:
         return self.explanation.kernel.source.name
+
+    @property
+    def anchor(self) -> str:
+        return anchor(self.explanation.kernel)
+
+    @property
+    def card(self) -> str:
+        """Whose time it is."""
+        return self.explanation.kernel.device
 
     @property
     def problem(self) -> str:
@@ -116,13 +124,21 @@ class KernelCard:
 
 
 @dataclass(frozen=True)
+class CardResults:
+    """What kernels reach beside cuBLASLt on one card."""
+
+    card: str
+    ratios: RatioPlot
+    summaries: tuple[Summary, ...]
+
+
+@dataclass(frozen=True)
 class Page:
     """All that the page shows."""
 
     folders: tuple[str, ...]
     kernels: tuple[KernelCard, ...]
-    summaries: tuple[Summary, ...]
-    ratios: RatioPlot | None
+    results: tuple[CardResults, ...]
     rooflines: tuple[RooflinePlot, ...]
     ladders: tuple[Ladder, ...]
 
@@ -165,24 +181,23 @@ def collect(roots: Sequence[Path], base: Path, store: Store | None, progress: Pr
     for kernel in kernels:
         cards.append(_card(kernel, base, store))
         progress.step("explain", None)
-    scores = [card.score for card in cards if is_winner(card.explanation.kernel)]
     return Page(
         folders=tuple(map(str, roots)),
         kernels=tuple(cards),
-        summaries=tuple(one for one in summaries(scores) if one.rows),
-        ratios=ratio_plot(scores),
+        results=tuple(_results(cards)),
         rooflines=tuple(_rooflines([card.explanation for card in cards])),
         ladders=tuple(ladders_in([*_folders(roots)], kernels)),
     )
 
 
 def found_in(roots: Sequence[Path]) -> Iterator[KernelFile]:
-    """The kernels of `roots` and of the folders in them, exported ones too; of two of one name the first one."""
-    seen: set[str] = set()
+    """The kernels of `roots` and of the folders in them, exported ones too; of two of a name and card the first one."""
+    seen: set[tuple[str, str]] = set()
     for folder in _folders(roots):
         for kernel in chain(kernels_in(folder), _exported(folder)):
-            if kernel.source.name not in seen:
-                seen.add(kernel.source.name)
+            key = kernel.source.name, kernel.device
+            if key not in seen:
+                seen.add(key)
                 yield kernel
 
 
@@ -215,7 +230,7 @@ def _card(kernel: KernelFile, base: Path, store: Store | None) -> KernelCard:
     assert kernel.path is not None
     return KernelCard(
         score=Score(kernel.source.problem, kernel),
-        explanation=explain(kernel, kernel.arch, _device(kernel), store),
+        explanation=explain(kernel, kernel.arch, kernel.card, store),
         files=tuple((path.name, _link(path, base)) for path in _files(kernel.path) if path.is_file()),
         checks=checks_of(kernel),
         certified=certified(kernel),
@@ -231,10 +246,15 @@ def _link(path: Path, base: Path) -> str:
     return Path(os.path.relpath(path, base)).as_posix()
 
 
-def _device(kernel: KernelFile) -> DeviceSpec:
-    """The card that its JSON names, else the one that stands for its architecture."""
-    name = str((kernel.record or {}).get("device"))
-    return next((spec for spec in DEVICES.values() if spec.is_card(name)), None) or compile_target(kernel.arch)[1]
+def _results(kernels: Sequence[KernelCard]) -> Iterator[CardResults]:
+    """One for each card that measured some beside cuBLASLt."""
+    by_card: dict[str, list[Score]] = defaultdict(list)
+    for one in kernels:
+        if is_winner(one.explanation.kernel):
+            by_card[one.card].append(one.score)
+    for card, scores in by_card.items():
+        if plot := ratio_plot(scores):
+            yield CardResults(card, plot, tuple(one for one in summaries(scores) if one.rows))
 
 
 def _rooflines(kernels: Sequence[Explanation]) -> Iterator[RooflinePlot]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from textwrap import shorten
 
+from gemmgen.benchmark.report.anchor import anchor
 from gemmgen.benchmark.report.scale import Frame, LogScale, Tick
 from gemmgen.benchmark.scores import Score
 from gemmgen.benchmark.shapes import GROUPS, group_of
@@ -22,7 +23,7 @@ ROOM = 1.08  # of the axis beyond its outermost dots
 
 @dataclass(frozen=True)
 class Dot:
-    """A problem: where it stands, its ratio, its kernel's name, and what to say of it."""
+    """A problem: where it stands, its ratio, its kernel's anchor, and what to say of it."""
 
     x: float
     y: float
@@ -112,7 +113,7 @@ def _strip(label: str, scores: Sequence[Score], y: float, scale: LogScale) -> St
     ratios = [score.ratio or 1.0 for score in scores]
     places = _lanes([scale.at(ratio) for ratio in ratios])
     dots = tuple(
-        Dot(x, y + offset, ratio, score.kernel.source.name if score.kernel else "", f"{score.problem}: {ratio:.3f}x")
+        Dot(x, y + offset, ratio, anchor(score.kernel) if score.kernel else "", f"{score.problem}: {ratio:.3f}x")
         for (x, offset), ratio, score in zip(places, ratios, scores, strict=True)
     )
     mean = geometric_mean(ratios)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gemmgen.benchmark.explain import Explanation, peak
+from gemmgen.benchmark.report.anchor import anchor
 from gemmgen.benchmark.report.scale import LogScale, Tick
 from gemmgen.kernel.plan import Plan
 from gemmgen.problem.device import DeviceSpec
@@ -115,7 +116,7 @@ def _point(it: Explanation, rate: tuple[float, bool], x: LogScale, y: LogScale, 
     return Point(
         x.at(it.roofline.intensity),
         y.at(tflops),
-        it.kernel.source.name,
+        anchor(it.kernel),
         f"{problem}: {figure(tflops)} TFLOPS{how} at {figure(it.roofline.intensity)} FLOP/B",
         kinds.index(str(problem.types)),
         measured,
