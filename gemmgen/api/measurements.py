@@ -35,8 +35,8 @@ def bench(
     out      folder in which winners are looked up before generated/, and written if tuned now
     command  what the JSON of one that is tuned now says that it was made by
 
-    The result is added to the JSON of a kernel that has one. Raises InvalidInput (no such kernel), GemmgenError (no
-    GPU) or CandidateFailed (a kernel is wrong or does not run; there is no cuBLASLt).
+    The result is added to the JSON of a kernel that has one, unless that is of another card. Raises InvalidInput (no
+    such kernel), GemmgenError (no GPU) or CandidateFailed (a kernel is wrong or does not run; there is no cuBLASLt).
     """
     from gemmgen.benchmark.bench import measure_all, require_gpu
 

@@ -52,6 +52,11 @@ def card_of(folder: Path) -> DeviceSpec | None:
     return next((spec for spec in cards if card_folder(arch_of(folder), spec) == folder.name), None)
 
 
+def is_of_another(folder: Path, card: DeviceSpec) -> bool:
+    """Whether `folder` holds the records of a card, which is not `card`."""
+    return FOLDER.fullmatch(folder.name) is not None and folder.name != card_folder(arch_of(folder), card)
+
+
 def recorded_card(arch: str, device: str) -> DeviceSpec:
     """The known card that a record calls `device`, else the one that stands for its `arch`. Raises InvalidInput."""
     return next((spec for spec in DEVICES.values() if spec.is_card(device)), None) or device_for(parse_arch(arch))

@@ -130,6 +130,19 @@ def find_kernel(text: str, out: Path, card: DeviceSpec) -> KernelFile:
         raise InvalidInput(f"{error}; {places}") from error
 
 
+def others_named(text: str, found: KernelFile) -> list[Path]:
+    """The kernels of generated/ that `text`, a name or its beginning, could mean instead of `found`, on other cards.
+
+    Those of the same architecture and another text: the same kernel is on file for every card that it suits.
+    """
+    if "/" in text or found.path is None or found.path.parent.parent != GALLERY:
+        return []
+    beside = [it for it in card_folders(GALLERY, arch_of(found.path.parent)) if it != found.path.parent]
+    paths = [path for folder in beside for path in _beginning(text, folder)]
+    exact = [path for path in paths if path.stem == text]
+    return [path for path in exact or paths if path.read_text() != found.source.text]
+
+
 def find_rung(title: str, out: Path, card: DeviceSpec) -> KernelFile | None:
     """The kernel of the rung of a ladder that is called `title`; None: none is. Looks where `find_kernel` does.
 
@@ -166,7 +179,7 @@ def _named(text: str, folders: Iterable[Path]) -> Path | None:
         return None
     found: dict[str, Path] = {}  # of two folders that have the same name the first one counts
     for folder in folders:
-        for path in sorted(folder.glob(f"{glob.escape(text)}*.cu")):
+        for path in _beginning(text, folder):
             found.setdefault(path.stem, path)
     if text in found:
         return found[text]
@@ -174,6 +187,10 @@ def _named(text: str, folders: Iterable[Path]) -> Path | None:
     shown = "\n  ".join([*names[:SHOWN], *(["..."] if len(names) > SHOWN else [])])
     require(len(names) <= 1, f"{text!r} begins the names of {len(names)} kernels:\n  {shown}")
     return found[names[0]] if names else None
+
+
+def _beginning(text: str, folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"{glob.escape(text)}*.cu"))
 
 
 def render_full_name(name: str, arch: Arch) -> KernelSource:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from gemmgen.artifacts.cards import GALLERY, card_folder, card_folders
+from gemmgen.artifacts.cards import GALLERY, card_folder, card_folders, is_of_another
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, write_kernel, write_record
 from gemmgen.artifacts.records import Document, Origin, provenance, timing_document, verdict_document
 from gemmgen.benchmark.accuracy import Accuracy, measured
@@ -111,12 +111,12 @@ def measure(kernel: KernelFile, target: Target, store: Store) -> BenchRow:
     """
     gpu = target.gpu
     assert gpu is not None
-    elsewhere = of_another_card(kernel, target.spec)
-    verdict = _verified(kernel, gpu) if elsewhere or not verified_on_gpu(kernel) else None
+    foreign = of_another_card(kernel, target.spec)
+    verdict = _verified(kernel, gpu) if foreign or not verified_on_gpu(kernel) else None
     (row,) = compare([kernel], gpu, store)
     if isinstance(row, Failure):
         raise CandidateFailed(row)
-    if not elsewhere:
+    if not foreign and not (kernel.path and is_of_another(kernel.path.parent, target.spec)):
         _keep(row, verdict)
     return row
 

@@ -84,6 +84,7 @@ def _figures(it: Explanation) -> Mapping[str, str]:
     compiled = it.compiled
     return {
         "measured us": figure(measured["us"]) if measured else NONE,
+        "measured on": it.kernel.device if measured else NONE,
         "predicted us": figure(it.prediction.time_us),
         "bound by": it.prediction.bound,
         "threads a block": str(it.kernel.source.launch.threads),

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from gemmgen.api import bench
+from gemmgen.cli.named import tell_others
 from gemmgen.cli.options import ProblemOptions, json_option, out_option, problem_options, shape_of
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
@@ -26,13 +27,16 @@ from gemmgen.support.errors import InvalidInput
 def command(words: list[str], what: Sequence[str], options: ProblemOptions, out: Path, as_json: bool) -> None:
     """Time kernels against cuBLASLt, interleaved in one run. Needs a GPU.
 
-    For a SHAPE, the winner on file (--out, then generated/) or, where there is none, one that is tuned first.
+    For a SHAPE, the card's winner on file (--out, then generated/) or, where there is none, one that is tuned first.
     cuBLASLt is asked for all its heuristics and each is timed; its best is the baseline. That of batches of pointers is
-    cuBLAS's gemmBatched. Both stand beside the card's own measured limits. The result is added to the kernel's JSON.
+    cuBLAS's gemmBatched. Both stand beside the card's own measured limits. The result is added to the kernel's JSON,
+    unless that is of another card.
     """
     wanted = [options.problem(shape_of(text)) if is_shape(text) else text for text in what]
     with watch() as progress:
         rows = bench(*wanted, out=out, command=shlex.join(["gemmgen", *words]), progress=progress)
+    for text, row in zip(what, rows, strict=True):
+        tell_others(text, row.kernel)
     emit(as_json, lambda: {"results": [row.document() for row in rows]}, lambda console: show_bench(console, rows))
 
 

@@ -10,6 +10,7 @@ import click
 
 from gemmgen.api import diff
 from gemmgen.benchmark.difference import CONTEXT, Difference
+from gemmgen.cli.named import tell_others
 from gemmgen.cli.options import Whole, arch_option, json_option, out_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.reports.diff import show_difference
@@ -32,6 +33,8 @@ def command(a: str, b: str, context: int, arch: str, out: Path, as_json: bool) -
     tiles'.
     """
     found = diff(a, b, out=out, arch=arch, context=context)
+    for text, it in ((a, found.a), (b, found.b)):
+        tell_others(text, it.kernel)
     emit(as_json, lambda: _document(found), lambda console: show_difference(console, found))
 
 

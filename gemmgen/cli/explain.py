@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from gemmgen.api import explain
-from gemmgen.artifacts.kernelfile import find_kernel
 from gemmgen.artifacts.records import compiled_document, failure_document, kernel_document, prediction_document
 from gemmgen.benchmark.explain import Explanation, LoopUse
+from gemmgen.cli.named import named
 from gemmgen.cli.options import arch_option, json_option, out_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.reports.explain import show_explanation
@@ -34,7 +34,7 @@ def command(kernel: str, arch: str, out: Path, as_json: bool) -> None:
     auto is the architecture that its JSON names.
     """
     _, spec = compile_target(arch)
-    it = explain(find_kernel(kernel, out, spec), arch=arch)
+    it = explain(named(kernel, out, spec), arch=arch)
     emit(as_json, lambda: _document(it), lambda console: show_explanation(console, it))
 
 

@@ -12,8 +12,9 @@ from rich.console import Console
 from gemmgen.api import export_all
 from gemmgen.artifacts.certificate import examples_to_certify
 from gemmgen.artifacts.exporting import Exported
-from gemmgen.artifacts.kernelfile import KernelFile, find_kernel
+from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.artifacts.records import Document, kernel_document, verdict_document
+from gemmgen.cli.named import named
 from gemmgen.cli.options import Whole, arch_option, as_option, device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
@@ -67,7 +68,7 @@ def command(
             f"--as {own_name} names one kernel, not {len(kernels)}: export each with a --as of its own"
         )
     _, spec = compile_target(arch)
-    found = [find_kernel(kernel, out, spec).alone for kernel in kernels]
+    found = [named(kernel, out, spec).alone for kernel in kernels]
     with watch() as progress:
         exported = export_all(
             *(one if own_name is None else one.renamed(own_name) for one in found),

@@ -54,7 +54,7 @@ def parse_part(text: str) -> Part:
     "archs",
     multiple=True,
     metavar="ARCH",
-    help="Predict for sm_NN or a card's name, which need not be at hand; repeatable.",
+    help="Predict for sm_NN or a card's name, which need not be at hand, or emulate what it has on file; repeatable.",
 )
 @click.option(
     "--budget",
@@ -72,7 +72,7 @@ def parse_part(text: str) -> Part:
     type=click.Path(path_type=Path),
     default=GALLERY,
     show_default=True,
-    help="Folder whose <arch> holds winners, records and README.md.",
+    help="Folder whose <arch>, or <arch>_<card>, holds winners, records and README.md.",
 )
 @json_option
 @click.pass_context
@@ -105,17 +105,22 @@ def command(
 
     On several cards run a process for each, with its own --part and CUDA_VISIBLE_DEVICES. On one card, too, several
     are faster than one: they take turns on it, and one compiles and verifies while another measures. From several
-    machines copy the files into one folder and run `gemmgen gallery`.
+    machines copy the files into the folder of their card and run `gemmgen gallery`.
 
-    With --arch nothing is measured: records and README.md say "predicted", and a winner that was measured stays.
-    Shapes are then bf16 and s8 at 512x512x512 and 4096x4096x4096, where neither --group nor --shapes says others.
+    Each card has a folder: <arch> is that of the card which stands for its architecture (the H200 for sm_90), others
+    have <arch>_<card>. Where a card has nothing on file for a shape, measure starts with what others of its
+    architecture have: with --budget 0 it verifies and times these.
+
+    With --arch nothing is measured: records and README.md say "predicted", and a winner that was measured stays. The
+    shapes are bf16 and s8 at 512x512x512 and 4096x4096x4096, where neither --group nor --shapes says others. What a
+    card has on file that is not at hand is judged by --step emulate --arch CARD.
 
     A FILE of shapes has one on each line, with options as `gemmgen tune` takes them: 16x16x16 --batch 4096 --layout rc.
     A # begins a comment.
     """
-    problems = select(_shapes(shapes, groups, archs), groups, only, part)
     words: list[str] = ctx.obj
-    chosen = _chosen(steps, ELSEWHERE if archs else HERE)
+    chosen = _chosen(steps, HERE if not archs else ELSEWHERE if steps else ("predict",))
+    problems = select(_shapes(shapes, groups, "predict" in chosen), groups, only, part)
     if budget is None:
         budget = PREDICTED_BUDGET if archs else BUDGET
     require(budget > 0 or not archs, "--budget 0 benches what is on file; with --arch nothing is benched")
@@ -163,11 +168,11 @@ def _ran(plan: SuitePlan, steps: Sequence[Step]) -> Ran:
     return Ran(plan, outcomes, summaries(scores_in(plan.folder)), readme)
 
 
-def _shapes(own: Path | None, groups: Sequence[str], archs: Sequence[str]) -> Sequence[Problem]:
+def _shapes(own: Path | None, groups: Sequence[str], predicted: bool) -> Sequence[Problem]:
     """Those that are chosen among."""
     if own is not None:
         return read_shapes(own)
-    return PREDICTED if archs and not groups else suite()
+    return PREDICTED if predicted and not groups else suite()
 
 
 def read_shapes(path: Path) -> list[Problem]:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from gemmgen.api import DEFAULT_OUT, explain
-from gemmgen.artifacts.kernelfile import KernelFile, find_kernel
+from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.artifacts.recheck import (
     Recheck,
     open_certified,
@@ -24,6 +24,7 @@ from gemmgen.artifacts.recheck import (
 from gemmgen.artifacts.records import cuda_document, kernel_document, verdict_document
 from gemmgen.artifacts.unseen import unseen
 from gemmgen.benchmark.explain import Explanation
+from gemmgen.cli.named import named
 from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import DONE, FAILED, NOT_JUDGED, emit
 from gemmgen.cli.progress import counter
@@ -147,7 +148,7 @@ def command(
     counts = target.gpu is None
     require(counts or not require_coverage, "--require-coverage: a GPU counts no branches; --device emulator does")
     with target.executor:
-        found = find_kernel(kernel, out, target.spec)
+        found = named(kernel, out, target.spec)
         cuda = check_cuda(found.source, found.arch, target.executor.store) if target.gpu is None else None
         hidden = unseen(found.source, found.arch) if target.gpu is None else ()
         verdict = _verified(target, found.source, examples, seed, chosen, cuda, bits)

@@ -266,7 +266,7 @@ def test_studies_on_file_lead_to_their_kernels(gallery: tuple[Path, Page]) -> No
     (ladder,) = [one for one in page.ladders if one.title.startswith("1024x1024x1024 f32 rr on H200, one idea")]
     assert len(page.ladders) == len(list((REPOSITORY / "generated").glob("*/study_*.json")))
     assert [rung.label for rung in ladder.rungs if rung.kernel is None] == ["cuBLAS"]
-    titles = {card.name: card.explanation.kernel.record or {} for card in page.kernels}
+    titles = {card.anchor: card.explanation.kernel.record or {} for card in page.kernels}
     assert all(titles[rung.kernel]["rung"]["title"] == rung.label for rung in ladder.rungs if rung.kernel)
     assert all(0 < rung.length <= ladder.frame.right - ladder.frame.left for rung in ladder.rungs)
 

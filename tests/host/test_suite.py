@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 from gemmgen import api
+from gemmgen.artifacts.cards import card_folder
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel
 from gemmgen.artifacts.records import verdict_document
 from gemmgen.benchmark.accuracy import Accuracy
 from gemmgen.benchmark.bench import BenchRow
 from gemmgen.benchmark.gallery import check, readme, write_readme
 from gemmgen.benchmark.scores import scores_in, summaries
-from gemmgen.benchmark.shapes import GROUPS
+from gemmgen.benchmark.shapes import GROUPS, PREDICTED
 from gemmgen.benchmark.suite import judging, measuring, plan, steps
 from gemmgen.benchmark.suite.judging import Check, check_all
 from gemmgen.benchmark.suite.measuring import measure_all
@@ -31,10 +32,12 @@ from gemmgen.kernel.families import NAIVE, Config, Family
 from gemmgen.kernel.model import predict, representative
 from gemmgen.kernel.render import render_plan
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.device import device_named
+from gemmgen.problem.device import DeviceSpec, device_named
 from gemmgen.problem.gemm import Problem
+from gemmgen.run import target
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.limits import MeasuredLimits
+from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.timing import Baseline, Timing
 from gemmgen.search.trial import Trial
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
@@ -45,6 +48,7 @@ from gemmgen.verification.sanitizers.tool import TIMEOUT, TOOLS, SanitizerResult
 from gemmgen.verification.verifier import Verdict
 
 SPEC = device_named("H200")
+H100 = replace(device_named("H100"), name="H100 80GB HBM3", memory_gb=85.5)  # as its driver reports it
 LIMITS = MeasuredLimits("NVIDIA H200", 66.0, 33.0, 4400.0, 3800.0, "2026-11-21")
 PROBLEM, OTHER = Problem(256, 256, 256), Problem(128, 256, 64)
 WRONG = Failure("wrong", "C[0][0] is off", "verifier")
@@ -71,12 +75,19 @@ class Card:
         self.fails: GemmgenError | None = None
         self.serves = True  # whether cuBLASLt has a kernel
         self.accuracy: Accuracy | None = None
+        self.limits = LIMITS
         gpu = SimpleNamespace(properties=SimpleNamespace(name=LIMITS.card))
         executor: Any = nullcontext()
         executor.name, executor.description = "gpu", "NVIDIA H200 (sm_90)"
         self.target: Any = SimpleNamespace(gpu=gpu, executor=executor, spec=SPEC, arch="sm_90")
         monkeypatch.setattr(measuring, "tune", self._tune)
         monkeypatch.setattr(measuring, "compare", self._compare)
+
+    def exchange(self, spec: DeviceSpec) -> None:
+        """From now on it is the card that `spec` describes, which has a folder of its own."""
+        self.limits = replace(LIMITS, card=f"NVIDIA {spec.name}")
+        self.target.spec, self.target.gpu.properties.name = spec, self.limits.card
+        self.plan = replace(self.plan, folder=self.plan.folder.parent / card_folder("sm_90", spec))
 
     def run(self, **changes: Any) -> list[ShapeOutcome]:
         outcomes: list[ShapeOutcome] = []
@@ -102,7 +113,7 @@ class Card:
         def row(kernel: KernelFile) -> BenchRow:
             ours = Timing((self.times[kernel.source.config["BM"]],), {})
             case, moving = representative(kernel.source.problem), Timing((4.5,), {})
-            return BenchRow(kernel, case, "NVIDIA H200", ours, baseline, LIMITS, moving, self.accuracy)
+            return BenchRow(kernel, case, self.limits.card, ours, baseline, self.limits, moving, self.accuracy)
 
         return [row(kernel) for kernel in kernels]
 
@@ -242,6 +253,115 @@ def test_what_cublaslt_has_no_kernel_for_is_a_row_without_a_ratio(card: Card) ->
 
 def test_nothing_starts_after_the_deadline(card: Card) -> None:
     assert card.run(deadline=time.monotonic() - 1) == [] and card.searches == 0
+
+
+# Another card of the architecture
+
+
+@pytest.fixture
+def second(card: Card, monkeypatch: pytest.MonkeyPatch) -> Card:
+    """An H100, after an H200 has found tile 8 for PROBLEM: the emulator and the sanitizers have passed it there."""
+    card.run()
+    path = next(card.plan.folder.glob("*.json"))
+    emulated = {"executor": "emulator", "passed": True, "examples": 20, "sampled": 0}
+    watched = [{"tool": "memcheck", "passed": True, "sampled": False}]
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "emulator": emulated, "sanitizers": watched}))
+    monkeypatch.setattr(measuring, "verify", lambda *_, **__: Verdict("gpu", 7, 0, 0.2))
+    monkeypatch.setattr(measuring, "compile_kernel", lambda source, *_: trial_of(source.problem, 8).compiled)
+    card.exchange(H100)
+    card.times[8] = 8.0
+    return card
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("gemm_*")}
+
+
+def test_a_new_card_times_what_others_of_its_architecture_have_on_file(second: Card) -> None:
+    theirs = contents(second.plan.folder.with_name("sm_90"))
+    (outcome,) = second.run(budget=0)
+    assert (outcome.state, outcome.ratio, second.searches) == ("done", 10 / 8, 1)
+    assert second.plan.folder.name == "sm_90_h100" and second.tiles == {8}
+    (record,) = (kernel.record or {} for kernel in kernels_in(second.plan.folder))
+    assert record["verification"]["examples"] == 7 and record["time"]["us"] == 8.0, "of this card"
+    assert record["device"] == record["bench"]["limits"]["card"] == "NVIDIA H100 80GB HBM3"
+    assert not {"emulator", "sanitizers"} & record.keys()
+    assert contents(second.plan.folder.with_name("sm_90")) == theirs
+    assert [one.state for one in second.run(budget=0)] == ["on file"], "the same command goes on where it was"
+    assert second.run(budget=4)[0].state == "done" and second.searches == 2, "of a search there was nothing"
+
+
+def test_a_search_on_a_new_card_starts_with_winners_of_others_and_retires_none(second: Card) -> None:
+    theirs = contents(second.plan.folder.with_name("sm_90"))
+    second.tile = 16
+    second.run()
+    assert second.start == [8] and second.tiles == {16}, "4 us beat 8"
+    second.tile = 32
+    second.run(again=True)
+    assert second.start == [16], "once it has winners of its own, it starts with these"
+    assert second.tiles == {16} and contents(second.plan.folder.with_name("sm_90")) == theirs
+
+
+def test_what_is_wrong_on_a_new_card_is_no_row_of_it(second: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = contents(second.plan.folder.with_name("sm_90"))
+    monkeypatch.setattr(measuring, "verify", lambda *_, **__: Verdict("gpu", 3, 0, 9.0, WRONG))
+    (outcome,) = second.run(budget=0)
+    assert outcome.state == "failed" and second.tiles == set()
+    assert contents(second.plan.folder.with_name("sm_90")) == theirs
+
+
+def test_a_card_of_another_architecture_starts_with_none_of_them(second: Card) -> None:
+    second.plan = replace(second.plan, folder=second.plan.folder.with_name("sm_80"))
+    (outcome,) = second.run(budget=0)
+    assert outcome.reason is not None and "is on file, and a budget of 0 searches for none" in outcome.reason
+
+
+def test_the_command_measures_into_the_folder_of_the_card_at_hand(
+    second: Card, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = second.plan.folder.parent
+    write_readme(root / "sm_90")
+    theirs = (root / "sm_90" / "README.md").read_text()
+    here = DeviceProperties(second.limits.card, "sm_90", "580.1", 132, 85_520_809_984, 50, 1980.0, 0, 0, 0, 0)
+    monkeypatch.setattr(target, "arch_here", lambda: here.arch)
+    monkeypatch.setattr(target, "properties_here", lambda: here)
+    monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
+    monkeypatch.setattr(steps, "open_target", lambda *_: second.target)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "mine").write_text("256x256x256\n")
+    words = ["suite", "--shapes", str(tmp_path / "mine"), "--out", str(root), "--budget", "0"]
+    assert main([*words, "--step", "measure"]) == 0
+    assert f"{second.plan.folder}/README.md" in capsys.readouterr().out
+    text = (second.plan.folder / "README.md").read_text()
+    assert text.startswith("# Kernels for sm_90, measured on an H100\n")
+    assert "NVIDIA H200" not in text and "NVIDIA H100 80GB HBM3, " in text
+    assert (root / "sm_90" / "README.md").read_text() == theirs
+    assert theirs.startswith("# Kernels for sm_90, measured on an H200\n") and "H100" not in theirs
+    assert check(root) == []
+    for path in contents(root / "sm_90"):
+        shutil.copy(root / "sm_90" / path, second.plan.folder)
+    assert any("was measured on NVIDIA H200, whose records have another folder" in one.reason for one in check(root))
+
+
+@pytest.mark.parametrize(("arch", "folder"), [("H100", "sm_90_h100"), ("H200", "sm_90"), ("sm_90", "sm_90")])
+def test_what_a_card_has_on_file_is_emulated_without_one(
+    arch: str, folder: str, second: Card, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second.run(budget=0)
+    ran: list[tuple[str, str, int, int]] = []
+
+    def run_step(step: str, plan: SuitePlan, *_: Any) -> None:
+        ran.append((step, plan.folder.name, len(plan.problems), len(plan.judged_by("emulate"))))
+
+    monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
+    monkeypatch.setattr("gemmgen.cli.suite.run_step", run_step)
+    words = ["suite", "--arch", arch, "--out", str(second.plan.folder.parent)]
+    monkeypatch.setattr("gemmgen.cli.suite.suite", lambda: (PROBLEM,))
+    assert main([*words, "--step", "emulate"]) == 0
+    assert main(words) == 0
+    assert ran == [("emulate", folder, 1, 1), ("predict", folder, len(PREDICTED), 0)]
+    capsys.readouterr()
 
 
 # What the groups reach

@@ -16,7 +16,7 @@ from gemmgen.support.files import Store
 from gemmgen.verification.sanitizers.tool import why_no_sanitizer
 
 HERE: tuple[Step, ...] = ("measure", "sanitize", "emulate")  # of the card at hand
-ELSEWHERE: tuple[Step, ...] = ("predict",)  # of an architecture that is named
+ELSEWHERE: tuple[Step, ...] = ("predict", "emulate")  # of an architecture or card that is named
 
 
 def missing_for(step: Step) -> str | None:
