@@ -46,15 +46,12 @@ def arch_of(folder: Path) -> str:
 
 def card_of(folder: Path) -> DeviceSpec | None:
     """The known card whose folder it is; None where it is another's."""
-    match = FOLDER.fullmatch(folder.name)
-    arch = "" if match is None else f"sm_{match['number']}"
-    cards = (spec for spec in DEVICES.values() if spec.arch.name == LIKE.get(arch, arch))
-    return next((spec for spec in cards if card_folder(arch_of(folder), spec) == folder.name), None)
+    return next((spec for spec in DEVICES.values() if _is_of(folder, spec)), None)
 
 
 def is_of_another(folder: Path, card: DeviceSpec) -> bool:
     """Whether `folder` holds the records of a card, which is not `card`."""
-    return FOLDER.fullmatch(folder.name) is not None and folder.name != card_folder(arch_of(folder), card)
+    return FOLDER.fullmatch(folder.name) is not None and not _is_of(folder, card)
 
 
 def recorded_card(arch: str, device: str) -> DeviceSpec:
@@ -68,6 +65,12 @@ def belongs(device: str, folder: Path) -> bool:
     if known is not None or match is None:
         return known is not None and known.is_card(device)
     return re.fullmatch(rf"{_slug(short_name(device))}(_[0-9]+)?", match["card"] or "") is not None
+
+
+def _is_of(folder: Path, card: DeviceSpec) -> bool:
+    arch = arch_of(folder)
+    alike = re.sub("[af]$", "", arch)
+    return LIKE.get(alike, alike) == card.arch.name and folder.name == card_folder(arch, card)
 
 
 def _slug(name: str) -> str:
