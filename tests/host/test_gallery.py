@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from gemmgen import api
-from gemmgen.benchmark.gallery import check, folders, rerender, write_readmes
+from gemmgen.benchmark.gallery import check, folders, readme, rerender, write_readmes
 from gemmgen.benchmark.scores import scores_in
 from gemmgen.cli import main
 from gemmgen.kernel.source import KernelSource
@@ -74,10 +74,42 @@ def test_studies_name_kernels_as_they_are_called_after_a_change_of_templates(gal
     assert f"links to {former}.cu, which is not there" in [one.reason for one in check(gallery)]
 
 
-def test_folders_go_by_architecture(tmp_path: Path) -> None:
-    for name in ("sm_100", "sm_90", "notes"):
+def test_folders_go_by_architecture_and_card(tmp_path: Path) -> None:
+    for name in ("sm_100", "sm_90", "sm_90_h100", "notes"):
         (tmp_path / name).mkdir()
-    assert [folder.name for folder in folders(tmp_path)] == ["sm_90", "sm_100"]
+    assert [folder.name for folder in folders(tmp_path)] == ["sm_90", "sm_90_h100", "sm_100"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "device", "predicted", "measured"),
+    [
+        ("sm_90", "NVIDIA H200", "Kernels for sm_90", "Kernels for sm_90, measured on an H200"),
+        (
+            "sm_90_h100",
+            "NVIDIA H100 80GB HBM3",
+            "Kernels for sm_90, as predicted for an H100",
+            "Kernels for sm_90, measured on an H100",
+        ),
+        (
+            "sm_90_gh200_480gb",
+            "NVIDIA GH200 480GB",
+            "Kernels for sm_90_gh200_480gb",
+            "Kernels for sm_90, measured on a GH200 480GB",
+        ),
+    ],
+)
+def test_a_page_names_its_card(folder: str, device: str, predicted: str, measured: str, tmp_path: Path) -> None:
+    source = api.generate(Problem(64, 96, 32), family="naive", out=tmp_path / folder)
+    assert readme(tmp_path / folder).partition("\n")[0] == f"# {predicted}"
+    path = tmp_path / folder / f"{source.name}.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "device": device, "time": {**record["time"], "kind": "measured"}}))
+    assert readme(tmp_path / folder).partition("\n")[0] == f"# {measured}"
+    write_readmes(tmp_path)
+    assert check(tmp_path) == []
+    path.write_text(json.dumps({**json.loads(path.read_text()), "device": "NVIDIA H300"}))
+    write_readmes(tmp_path)
+    assert [one.reason for one in check(tmp_path)] == ["was measured on NVIDIA H300, whose records have another folder"]
 
 
 def test_the_plot_of_ratios_shows_the_worst_rows_and_how_they_were_measured() -> None:
