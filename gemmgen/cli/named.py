@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, others_named
+from gemmgen.artifacts.kernelfile import SHOWN, KernelFile, find_kernel, others_named
 from gemmgen.cli.output import stderr
 from gemmgen.problem.device import DeviceSpec
 
@@ -20,7 +20,7 @@ def tell_others(text: str, found: KernelFile) -> None:
     """Say which kernel `text` was taken for where it may mean others, too."""
     others = others_named(text, found)
     if others:
-        which = ", ".join(map(str, others))
+        which = ", ".join([*map(str, others[:SHOWN]), *(["..."] if len(others) > SHOWN else [])])
         stderr().print(
             f"{text} is taken for {found.path}; of another card: {which}. A file's path names it", soft_wrap=True
         )
