@@ -13,11 +13,12 @@ from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, wr
 from gemmgen.artifacts.records import Document, Origin, provenance, timing_document, verdict_document
 from gemmgen.benchmark.accuracy import Accuracy, measured
 from gemmgen.benchmark.scores import is_winner
-from gemmgen.kernel.again import config_today
-from gemmgen.kernel.families import Config, Family
+from gemmgen.kernel.families import Config, Family, config_of
+from gemmgen.kernel.families.base import check
 from gemmgen.kernel.model import representative
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
-from gemmgen.problem.device import DeviceSpec, short_name
+from gemmgen.problem.device import DeviceSpec, Limits, short_name
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu import why_no_gpu
@@ -31,7 +32,7 @@ from gemmgen.search.tuner import tune
 from gemmgen.search.verifying import examples_for
 from gemmgen.support.brief import brief
 from gemmgen.support.clock import now
-from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
+from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import Verdict, verify
 
@@ -214,6 +215,16 @@ def _start(problem: Problem, target: Target) -> list[tuple[Family, Config]]:
     found = (it.source for it in kernels if it.source.problem == problem and is_winner(it) and not it.edited)
     configs = (config_today(source, target.spec.arch.limits) for source in found)
     return list(dict.fromkeys(config for config in configs if config is not None))
+
+
+def config_today(source: KernelSource, limits: Limits) -> tuple[Family, Config] | None:
+    """Family and config of a kernel; None where this version does not know them, or refuses them within `limits`."""
+    try:
+        family, config = config_of(source)
+        check(family, source.problem, config, limits)
+    except (InvalidInput, ZeroDivisionError):  # a divisor that a constraint would have refused
+        return None
+    return family, config
 
 
 def of_another_card(kernel: KernelFile, card: DeviceSpec) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from gemmgen.kernel.families import Config, Family, config_of, plan_of
-from gemmgen.kernel.families.base import check
+from gemmgen.kernel.families import config_of, plan_of
 from gemmgen.kernel.plan import Never
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.device import DEFAULT_ARCH, Limits
+from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import InvalidInput
 
@@ -21,23 +20,13 @@ def rendered_again(source: KernelSource, arch: str = DEFAULT_ARCH, problem: Prob
     return again if source.own_name is None else again.renamed(source.own_name)
 
 
-def config_today(source: KernelSource, limits: Limits) -> tuple[Family, Config] | None:
-    """Family and config of a kernel; None where this version does not know them, or refuses them within `limits`."""
-    try:
-        family, config = config_of(source)
-        check(family, source.problem, config, limits)
-    except (InvalidInput, ZeroDivisionError):  # a divisor that a constraint would have refused
-        return None
-    return family, config
-
-
 def rendered_or_none(
     source: KernelSource, arch: str = DEFAULT_ARCH, problem: Problem | None = None
 ) -> KernelSource | None:
     """The same; None for a config that this version does not know, or refuses."""
     try:
         return rendered_again(source, arch, problem)
-    except (InvalidInput, ZeroDivisionError):  # as above
+    except (InvalidInput, ZeroDivisionError):  # a divisor that a constraint would have refused
         return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.artifacts.records import Document, Origin, provenance
-from gemmgen.benchmark.bench import BenchRow, benched, compare, verified_on_gpu
+from gemmgen.benchmark.bench import BenchRow, benched, compare, config_today, verified_on_gpu
 from gemmgen.benchmark.suite.plan import (
     ROW_FAILS,
     ShapeOutcome,
@@ -20,7 +20,7 @@ from gemmgen.benchmark.suite.plan import (
     search_digest,
     searched_with,
 )
-from gemmgen.kernel.again import config_today, rendered_again
+from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.families import config_of, plan_of
 from gemmgen.kernel.model import predict
 from gemmgen.problem.gemm import Problem
