@@ -46,36 +46,35 @@ def measure_all(plan: SuitePlan, target: Target, store: Store, on_done: Callable
 
 def _measured(problem: Problem, plan: SuitePlan, target: Target, store: Store) -> ShapeOutcome:
     started = time.monotonic()
-    known = None if plan.again else _on_file(problem, plan, target)
+    on_file = [kernel for kernel in plan.winners() if kernel.source.problem == problem]
+    known = None if plan.again else _stands(on_file, plan, target)
     if known is not None:
         return outcome_of("measure", known, "on file", started)
     try:
         require_memory(problem)
-        kernel = _winner(problem, plan, target, store)
+        kernel = _winner(problem, on_file, plan, target, store)
     except ROW_FAILS as error:
         return failed("measure", problem, error, plan, target.executor.description, started)
     return found("measure", kernel, plan, started)
 
 
-def _on_file(problem: Problem, plan: SuitePlan, target: Target) -> KernelFile | None:
+def _stands(on_file: Sequence[KernelFile], plan: SuitePlan, target: Target) -> KernelFile | None:
     """The winner that this card and this code found with a budget that is no smaller."""
-    for kernel in plan.winners():
+    for kernel in on_file:
         bench = (kernel.record or {}).get("bench") or {}
-        if (
-            kernel.source.problem == problem
-            and searched_with(kernel) >= plan.budget
-            and bench.get("limits", {}).get("card") == _gpu(target).properties.name
-        ):
+        here = bench.get("limits", {}).get("card") == _gpu(target).properties.name
+        if here and searched_with(kernel) >= plan.budget:
             return kernel
     return None
 
 
-def _winner(problem: Problem, plan: SuitePlan, target: Target, store: Store) -> KernelFile:
+def _winner(
+    problem: Problem, on_file: Sequence[KernelFile], plan: SuitePlan, target: Target, store: Store
+) -> KernelFile:
     """Search from those on file, hold the winner against them in one run, and keep the fastest that is right.
 
     Where this card has measured none, those of other cards of its architecture are what it starts with.
     """
-    on_file = [kernel for kernel in plan.winners() if kernel.source.problem == problem]
     borrowed = [] if any(kernel.measured_time for kernel in on_file) else plan.borrowed(problem)
     rivals = [rival for kernel in on_file if (rival := _rival(kernel, target)) is not None]
     rivals += [KernelFile(rival.source) for kernel in borrowed if (rival := _rival(kernel, target)) is not None]
@@ -94,9 +93,8 @@ def _winner(problem: Problem, plan: SuitePlan, target: Target, store: Store) -> 
         record = row.kernel.record or _record(row, plan, target, store)
         if record is not None:
             searched = {"code": search_digest(), "budget": max([plan.budget, *map(searched_with, on_file)])}
-            kernel = keep(
-                row.kernel, {**benched(record, row), **({"suite": searched} if new or borrowed else {})}, plan
-            )
+            entry = {"suite": searched} if new or borrowed else {}
+            kernel = keep(row.kernel, {**benched(record, row), **entry}, plan)
             for loser in on_file:
                 if loser.source.name != kernel.source.name:
                     retire(loser)
