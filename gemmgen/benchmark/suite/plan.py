@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -17,7 +18,7 @@ from gemmgen.artifacts.records import Document, problem_document
 from gemmgen.benchmark.scores import failure_path, is_winner, write_failure
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.clock import now
-from gemmgen.support.errors import GemmgenError
+from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import code_digest, content_key
 from gemmgen.support.paths import TEMPLATES
 
@@ -98,13 +99,26 @@ class SuitePlan:
     def on_file(self) -> list[KernelFile]:
         """The kernels for its problems, in their order, which nobody edited; rungs of ladders among them."""
         place = {problem: index for index, problem in enumerate(self.problems)}
-        found = [kernel for kernel in kernels_in(self.folder) if not kernel.edited]
+        found = [kernel for kernel in _kernels_now(self.folder) if not kernel.edited]
         known = [kernel for kernel in found if kernel.source.problem in place]
         return sorted(known, key=lambda kernel: place[kernel.source.problem])
 
     def judged_by(self, step: Step) -> list[KernelFile]:
         """What `step`, which is no measurement, has to judge: the emulator counts coverage of rungs, too."""
         return self.on_file() if step == "emulate" else self.winners()
+
+
+def _kernels_now(folder: Path) -> Iterator[KernelFile]:
+    """`kernels_in`, for every problem anew: other processes write there, too. Only what they changed is read again."""
+    for path in sorted(folder.glob("*.cu")):
+        with suppress(OSError, InvalidInput):
+            stats = (path.stat(), path.with_suffix(".json").stat())  # none without a record
+            yield _read(path, tuple((it.st_ino, it.st_mtime_ns, it.st_size) for it in stats))
+
+
+@cache
+def _read(path: Path, _: tuple[tuple[int, int, int], ...]) -> KernelFile:
+    return read_kernel(path)
 
 
 def outcome_of(step: Step, kernel: KernelFile, state: State, started: float, reason: str | None = None) -> ShapeOutcome:
