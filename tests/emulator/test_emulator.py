@@ -171,6 +171,17 @@ def test_right_result(emulator: Executor, body: str, launch: Launch) -> None:
             np.testing.assert_array_equal(loaded.run(case, operands, seed=seed), expected(case, operands))
 
 
+def test_a_symbol_of_no_bytes_is_no_shared_array(emulator: EmulatorExecutor) -> None:
+    """Linkers mark where .data ends, which may be where shared arrays begin."""
+    source = kernel(TILED, TILES)
+    mark = '__attribute__((used, section("gemmgen_shared"))) unsigned char mark[0];\n'
+    case = ANY_SHAPE.case(16, 24, 32)
+    operands = data(case)
+    for text in (mark + source.text, source.text + mark):
+        loaded = emulator.load(replace(source, text=text))
+        np.testing.assert_array_equal(loaded.run(case, operands, seed=0), expected(case, operands))
+
+
 def test_beta_reads_c_and_operands_stay(emulator: EmulatorExecutor) -> None:
     case = ANY_SHAPE.case(9, 10, 11, ldc=12, beta=3.0)
     operands, before = data(case), data(case)

@@ -54,7 +54,8 @@ inline Variable held(Variable variable) {
   return variable;
 }
 
-// The variables whose addresses lie from `first` to `last` (exclusive), by address.
+// The variables whose addresses lie from `first` to `last` (exclusive), by address. Symbols of no bytes are marks of the
+// linker, such as where its section .data ends.
 inline std::vector<Variable> variables_between(const unsigned char* first, const unsigned char* last) {
   std::vector<Variable> found;
   if (first == last) return found;
@@ -74,7 +75,7 @@ inline std::vector<Variable> variables_between(const unsigned char* first, const
       const char* const name = names + symbols[s].st_name;
       if (ELF64_ST_TYPE(symbols[s].st_info) == STT_FILE) file = name;  // of the local symbols that follow
       if (ELF64_ST_BIND(symbols[s].st_info) != STB_LOCAL) file.clear();
-      if (ELF64_ST_TYPE(symbols[s].st_info) == STT_OBJECT && start >= first && start < last)
+      if (ELF64_ST_TYPE(symbols[s].st_info) == STT_OBJECT && symbols[s].st_size > 0 && start >= first && start < last)
         found.push_back({name_of_symbol(name), file, start, symbols[s].st_size});
     }
   }
