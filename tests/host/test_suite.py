@@ -292,6 +292,16 @@ def test_a_new_card_times_what_others_of_its_architecture_have_on_file(second: C
     assert second.run(budget=4)[0].state == "done" and second.searches == 2, "of a search there was nothing"
 
 
+def test_the_emulators_verdict_on_a_text_is_that_of_every_card(second: Card) -> None:
+    second.run(budget=0)
+    unasked = replace(emulated(lambda source: pytest.fail("asked again")), shared="emulator")
+    assert judged(unasked, second.plan) == [(PROBLEM, "on file", None)]
+    (record,) = (kernel.record or {} for kernel in kernels_in(second.plan.folder))
+    assert record["emulator"]["examples"] == 20 and "sanitizers" not in record, "these ran on the other card"
+    asked = replace(emulated(lambda source: Verdict("emulator", 5, 0, 0.1)), shared="emulator")
+    assert judged(asked, replace(second.plan, again=True)) == [(PROBLEM, "done", None)]
+
+
 def test_a_search_on_a_new_card_starts_with_winners_of_others_and_retires_none(second: Card) -> None:
     theirs = contents(second.plan.folder.with_name("sm_90"))
     second.tile = 16

@@ -38,6 +38,7 @@ class Check:
     done     whether a record says that the kernel passed
     failure  of an answer
     entries  of the record, with an answer
+    shared   the entry that is of the text alone, so that the record which another card has of that text has it, too
     """
 
     step: Step
@@ -46,6 +47,7 @@ class Check:
     done: Callable[[Document], bool]
     failure: Callable[[Any], Failure | None]
     entries: Callable[[Document, Any], Document]
+    shared: str | None = None
 
 
 class Watcher:
@@ -91,6 +93,7 @@ def emulator_check(store: Store, processes: int | None = None) -> Check:
         lambda record: (verdict := record.get("emulator") or {}).get("passed") is True and "coverage" in verdict,
         lambda verdict: verdict.failure,
         entries,
+        shared="emulator",
     )
 
 
@@ -98,6 +101,7 @@ def check_all(check: Check, plan: SuitePlan, on_done: Callable[[ShapeOutcome], N
     """Judge each kernel on file that is not judged yet; an answer goes into the kernel's record as it comes."""
     kernels = plan.judged_by(check.step)
     judged = [] if plan.again else [kernel for kernel in kernels if check.done(dict(kernel.record or {}))]
+    judged += [] if plan.again else [one for one in kernels if one not in judged and _taken(check, plan, one)]
     for kernel in judged:
         on_done(outcome_of(check.step, kernel, "on file", time.monotonic()))
     left = [kernel for kernel in kernels if kernel not in judged]
@@ -120,6 +124,16 @@ def check_all(check: Check, plan: SuitePlan, on_done: Callable[[ShapeOutcome], N
 
     with crew(check.lanes(left)) as lanes:
         spread(lanes, left, ask, lambda kernel, outcome: None if outcome is None else on_done(outcome))
+
+
+def _taken(check: Check, plan: SuitePlan, kernel: KernelFile) -> bool:
+    """Whether another card's record of the text has the answer, which goes into this one."""
+    entry = check.shared
+    twin = next((one for one in plan.twins(kernel) if check.done(one)), None) if entry is not None else None
+    if entry is None or twin is None:
+        return False
+    _update(kernel, lambda record: {**record, entry: twin[entry]})
+    return True
 
 
 def _update(kernel: KernelFile, change: Callable[[Document], Document]) -> None:

@@ -96,6 +96,16 @@ class SuitePlan:
                     found[kernel.source.problem].append(kernel)
         return dict(found)
 
+    def twins(self, kernel: KernelFile) -> Iterator[Document]:
+        """The records that other cards of the architecture have of the same text: names end in its digest."""
+        for folder in card_folders(self.folder.parent, arch_of(self.folder)):
+            path = folder / f"{kernel.source.name}.cu"
+            if folder != self.folder and path.is_file():
+                with suppress(InvalidInput):
+                    twin = read_kernel(path)
+                    if twin.source.text == kernel.source.text and not twin.edited:
+                        yield dict(twin.record or {})
+
     def on_file(self) -> list[KernelFile]:
         """The kernels for its problems, in their order, which nobody edited; rungs of ladders among them."""
         place = {problem: index for index, problem in enumerate(self.problems)}
