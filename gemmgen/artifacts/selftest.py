@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
+from math import sqrt
 
 from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.selftest_sizes import selftest_shapes
@@ -18,6 +19,8 @@ from gemmgen.verification.tensor_bound import LAMBDA, Allowance, allowance
 
 BUDGET_BITS = 30  # multiply-adds of a check's reference, as a power of two: a second or two of the host
 CONVERTED_BUDGET_BITS = 28  # likewise of 16-bit and 8-bit floats
+SPARSE_TERMS = 8
+SCALARS = ((1, 0), (3, -2))  # alpha, beta
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,23 @@ class SelfTest:
     @property
     def shape_fields(self) -> tuple[str, ...]:
         """Sizes and leading dimensions of a shape."""
-        return ("M", "N", "K", *self.out.problem.line_sizes, "batch")
+        return ("M", "N", "K", *self.out.problem.line_sizes, *(("batch",) if self.out.batched else ()))
 
     @property
     def shape_strides(self) -> tuple[str, ...]:
         """And its strides."""
-        return tuple(self.out.problem.stride_sizes)
+        return tuple(self.out.problem.stride_sizes) if self.out.batched else ()
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Of a check the launcher's arguments that are no addresses."""
+        return (*self.shape_fields, *self.shape_strides, "alpha", "beta")
+
+    @property
+    def stored(self) -> list[tuple[str, list[str]]]:
+        """The tensors in their order, those of one element type together where they are neighbours."""
+        element = self.out.element.__getitem__
+        return [(one, [*names]) for one, names in groupby(self.out.tensors, key=element)]
 
     @property
     def sums(self) -> DType:
@@ -109,7 +123,10 @@ class SelfTest:
     @property
     def samples(self) -> bool:
         """Whether a shape is so large that the reference computes some rows of it."""
-        return any(case.batch * case.m * case.n * max(1, case.k) > 2**self.budget_bits for case in self.shapes)
+        return any(self._is_large(case) for case in self.shapes)
+
+    def _is_large(self, case: Case) -> bool:
+        return bool(case.batch * case.m * case.n * max(1, case.k) > 2**self.budget_bits)
 
     @property
     def sums_all(self) -> bool:
@@ -121,6 +138,30 @@ class SelfTest:
     def sparse(self) -> bool:
         """Whether A of large exact shapes is sparse: that gives every element a reference, where no sums of rows do."""
         return self.samples and not self.sums_all and not self.scalar.is_integer
+
+    @property
+    def terms(self) -> int:
+        """Products that make an element of C where A is sparse."""
+        return min(SPARSE_TERMS, max(1, *(case.k for case in self.shapes)))
+
+    @property
+    def always_sparse(self) -> bool:
+        """Whether A of all exact checks is."""
+        return self.sparse and all(case.k >= self.terms and self._is_large(case) for case in self.shapes)
+
+    @property
+    def reach(self) -> int | None:
+        """The largest integer of A and B in exact checks, where it is one in all of them; None where it depends."""
+        if not self.always_sparse:
+            return None
+        most = (2**self.exact_bits / (alpha * self.terms + abs(beta)) for alpha, beta in SCALARS)
+        in_range = (self._largest / (2 * alpha * sqrt(self.terms + 1)) for alpha, _ in SCALARS)
+        squares = [*most, *(in_range if self.narrow_range else ())]
+        return self.largest_integer if min(squares) >= self.largest_integer**2 else None
+
+    @property
+    def scalars(self) -> tuple[tuple[int, int], ...]:
+        return SCALARS
 
     @property
     def exact_bits(self) -> int:
@@ -186,10 +227,3 @@ class SelfTest:
     def draws_uniform(self) -> bool:
         """Whether it draws from [-1, 1)."""
         return bool(self.drawn & {"value", "before", "factor", "ranged_factor"})
-
-    @property
-    def kinds(self) -> Iterator[str]:
-        """Of data: where everything wraps around, any data is exact."""
-        if not self.scalar.is_integer:
-            yield "exact"
-        yield "random"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +20,8 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.problem.nodes import Call, unparse
 from gemmgen.problem.sizes import SIZE_LIMIT
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
 
 @dataclass(frozen=True)
 class Signature(Built):
@@ -32,6 +35,18 @@ class Signature(Built):
         """
         plain = Launch(self.source.launch.threads, self.source.launch.grid)
         return (*(self._argument(parameter) for parameter in parameters(self.problem, plain)), *WORKSPACE)
+
+    def declared(
+        self, arguments: Iterable[Argument], *, before: str = "", behind: str = "", unused: bool = False
+    ) -> str:
+        """A list of parameters on lines of their own, with others `before` and `behind`.
+
+        unused  the workspace has no name: a definition that does not use it
+        """
+        own = (f"{one.ctype} {one.text}" if not (unused and one.is_workspace) else one.ctype for one in arguments)
+        parts = [part.replace(" ", NO_BREAK) for part in (before, *own, behind) if part]
+        lines = textwrap.wrap(", ".join(parts), 114, break_long_words=False, break_on_hyphens=False)
+        return textwrap.indent("\n".join(lines), "    ").replace(NO_BREAK, " ")
 
     def _argument(self, parameter: Parameter) -> Argument:
         """The kernel's own structs are what CUDA's headers call otherwise: the same bits."""

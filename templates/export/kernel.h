@@ -133,10 +133,11 @@ size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "
 //% if out.alignments or out.parts
  *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above${ "; what arrays hold is not checked" if out.pointers }
 //% endif
- *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
-//% if out.shared_bytes
- *                                     a device whose blocks have no ${ out.shared_bytes } bytes of shared memory
-//% endif
+//% set no_grid = ["a grid of more than 2^31 - 1 blocks"] if out.tile_sizes else []
+//% set no_memory = ["a device whose blocks have no %d bytes of shared memory" | format(out.shared_bytes)] if out.shared_bytes else []
+//% for reason in no_grid + no_memory
+ *     ${ "cudaErrorInvalidConfiguration" if loop.first else " " * 29 }   ${ reason }
+//% endfor
  *     cudaErrorNoKernelImageForDevice a device ${ "that is no sm_%s" | format(out.capability | join) if out.feature else "that is older than sm_%s" | format(out.capability | join) if out.maps.encoded else "for which %s.cu was not compiled" | format(out.name) }
 //% if out.maps.encoded
  *     cudaErrorCallRequiresNewerDriver  a driver older than CUDA 12.0
@@ -145,10 +146,7 @@ size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "
  *                                     work that ran before has failed
  */
 cudaError_t ${ out.name }_launch(
-//% for p in out.arguments
-    ${ p.ctype } ${ p.text },
-//% endfor
-    cudaStream_t stream);
+${ out.declared(out.arguments, behind="cudaStream_t stream") });
 
 /* Why the last of these calls on this thread refused its arguments or the device: "lda = 100 is less than 128".
  * Empty where it did not. */
@@ -175,22 +173,20 @@ typedef struct ${ out.name }_plan {
 
 /* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
 cudaError_t ${ out.name }_make_plan(
-    ${ out.name }_plan* plan,
-//% for p in out.arguments
-    ${ p.ctype } ${ p.text }${ ");" if loop.last else "," }
-/*% endfor %*/
+${ out.declared(out.arguments, before=out.name ~ "_plan* plan") });
 
 /* Launch as planned, on `stream`; returns before it has run. */
 cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t stream);
 
-/* The same in parts. Both prepare, then any number of launches run as long as nobody else writes to the workspace; where
- * elements of A, or B, change, its part is prepared again. So weights are copied once, whatever kernel of the problem this is.
- *
 //% set made_of_b = [out.made_of["B"] ~ " to the workspace's start, where plans of any M find it"] if out.made_of["B"] else []
 //% set done_for_b = made_of_b + (["sets counters to zero, as each launch that ends leaves them"] if out.adds_up else [])
 //% if not out.made_of["A"] and not done_for_b
- * Here neither does anything: the kernel reads A and B as they lie.
+/* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
+ * lie: preparing them does nothing.
 //% else
+/* The same in parts. Both prepare, then any number of launches run as long as nobody else writes to the workspace; where
+ * elements of A, or B, change, its part is prepared again. So weights are copied once, whatever kernel of the problem this is.
+ *
  * prepare_a  ${ out.made_of["A"] or "does nothing: the kernel reads A as it lies" }
  * prepare_b  ${ done_for_b | join(", and ") or "does nothing: the kernel reads B as it lies" }
 //% endif
@@ -211,15 +207,9 @@ cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* plan, cudaStrea
 #define ${ out.name }_PACKS_B 1
 size_t ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "int ", 1) | join(", ") or "void" });
 cudaError_t ${ out.name }_pack_b(
-//% for p in out.packing
-    ${ p.ctype } ${ p.text },
-//% endfor
-    void* packed, cudaStream_t stream);
+${ out.declared(out.packing, behind="void* packed, cudaStream_t stream") });
 cudaError_t ${ out.name }_make_packed_plan(
-    ${ out.name }_plan* plan,
-//% for p in out.by_packed
-    ${ p.ctype } ${ p.text }${ ");" if loop.last else "," }
-/*% endfor %*/
+${ out.declared(out.by_packed, before=out.name ~ "_plan* plan") });
 /*% endif %*/
 
 #ifdef __cplusplus

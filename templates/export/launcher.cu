@@ -36,8 +36,10 @@ cudaError_t check(const char* name, const void* address, unsigned align)
 
 /*% endif %*/
 std::size_t tiles_of(std::size_t size, std::size_t tile) { return (size + tile - 1) / tile; }
+/*% if out.adds_up %*/
 
 std::size_t tiles_of_c(${ out.tile_sizes | map("replace", "", "int ", 1) | join(", ") }) { return ${ out.tiles }; }
+/*% endif %*/
 /*% if out.copies %*/
 
 // Elements from one line of a copy to the next: whole chunks of 16 bytes.
@@ -127,10 +129,7 @@ cudaError_t ${ out.name }_run(const Plan* plan, cudaStream_t stream) { return ${
 /*% endif %*/
 
 cudaError_t ${ out.name }_launch(
-//% for p in out.arguments
-    ${ p.ctype } ${ p.text },
-//% endfor
-    cudaStream_t stream)
+${ out.declared(out.arguments, behind="cudaStream_t stream") })
 {
     Plan plan;
     const cudaError_t status = ${ out.name }_make_plan(&plan, ${ out.arguments | map(attribute="text") | join(", ") });

@@ -12,7 +12,9 @@
 /*% endif %*/
 
 #include <algorithm>
+//% if out.tile_sizes
 #include <climits>
+//% endif
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -6,9 +6,6 @@
 //   random  any integers: sums and what becomes of them wrap around at 32 bits, so C must match bit for bit
 //% else
 //   exact   small integers: every product and sum is representable, so ${ "C must match bit for bit" if types.c == test.scalar else "C is their sum, rounded once" }
-//% if test.sparse
-//           (of large shapes A is sparse: a host then has the time for every element)
-//% endif
 //   random  uniform in [-1, 1)${ ", and any integers," if types.a.is_integer or types.b.is_integer } against ${ test.wide } arithmetic, with a bound for each element's error
 //% endif
 //
@@ -20,7 +17,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +25,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace {
@@ -57,14 +52,7 @@ int main()
         std::puts("no GPU: skipped");
         return 77;  // as CTest is told
     }
-    for (const Shape& shape : SHAPES)
-        for (Data data : {${ test.kinds | map("replace", "", "Data::", 1) | join(", ") }})
-            for (Scalars scalars : SCALARS) {
-//% if test.into_range and test.ranged == "alpha"
-                if (data == Data::random) scalars.alpha *= into_range(shape.K);
-//% endif
-                passed &= passes({shape, data, scalars});
-            }
+//% include "export/selftest/checks.cu"
     std::puts(passed ? "PASS  all" : "FAIL");
     return passed ? 0 : 1;
 }

@@ -2,15 +2,10 @@
 //% set major, minor = out.capability
 //% if out.packed
 static cudaError_t plan_of(
+${ out.declared(out.arguments, before="Plan* plan", behind="const void* packed") })
 //% else
 cudaError_t ${ out.name }_make_plan(
-//% endif
-    Plan* plan,
-//% for p in out.arguments
-    ${ p.ctype }${ " " ~ p.text if out.parts or not p.is_workspace }${ ")" if loop.last and not out.packed else "," }
-//% endfor
-//% if out.packed
-    const void* packed)
+${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 //% endif
 {
     const cudaError_t begun = begin(plan);
@@ -100,9 +95,11 @@ cudaError_t ${ out.name }_make_plan(
 //% if out.stream
     const std::size_t blocks = tiles_of(${ out.tiles_of_c }, ${ out.stream }) * ${ out.stream };  // whole waves, of which those of the last one share its tiles
 //% else
-    const std::size_t blocks = ${ "%d * " | format(out.blocks_per_tile) if out.blocks_per_tile > 1 }${ out.tiles_of_c };
+    const std::size_t blocks = ${ "%d * " | format(out.blocks_per_tile) if out.blocks_per_tile > 1 }${ out.tiles_of_c if out.adds_up else out.tiles };
 //% endif
+//% if out.tile_sizes
     if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
+/*% endif %*/
 
 //% if out.asks_device
     int device = 0, major = 0, minor = 0${ ", sms = 0" if out.persistent };

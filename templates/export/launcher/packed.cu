@@ -11,10 +11,7 @@ ${ size if size in out.packed_sizes else "0" }${ ", " if not loop.last }
 }
 
 cudaError_t ${ out.name }_pack_b(
-//% for p in out.packing
-    ${ p.ctype } ${ p.text },
-//% endfor
-    void* packed, cudaStream_t stream)
+${ out.declared(out.packing, behind="void* packed, cudaStream_t stream") })
 {
     reason[0] = '\0';
 //% for size in out.packed_sizes
@@ -41,19 +38,13 @@ ${ size if size in out.packed_sizes else "0" }${ ", " if not loop.last }
 }
 
 cudaError_t ${ out.name }_make_plan(
-    Plan* plan,
-//% for p in out.arguments
-    ${ p.ctype } ${ p.text }${ ")" if loop.last else "," }
-//% endfor
+${ out.declared(out.arguments, before="Plan* plan") })
 {
     return plan_of(plan, ${ out.arguments | map(attribute="text") | join(", ") }, nullptr);
 }
 
 cudaError_t ${ out.name }_make_packed_plan(
-    Plan* plan,
-//% for p in out.by_packed
-    ${ p.ctype } ${ p.text }${ ")" if loop.last else "," }
-//% endfor
+${ out.declared(out.by_packed, before="Plan* plan") })
 {
     cudaError_t status = begin(plan);
     if (status == cudaSuccess) status = check("packed", packed, ${ out.workspace_align });

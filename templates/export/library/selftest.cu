@@ -10,7 +10,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +18,6 @@
 #include <memory>
 #include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace {
@@ -75,14 +73,7 @@ namespace test_${ p.name } {
 bool passes_all()
 {
     bool passed = reaches_rules();
-    for (const Shape& shape : SHAPES)
-        for (Data data : {${ test.kinds | map("replace", "", "Data::", 1) | join(", ") }})
-            for (Scalars scalars : SCALARS) {
-//% if test.into_range and test.ranged == "alpha"
-                if (data == Data::random) scalars.alpha *= into_range(shape.K);
-//% endif
-                passed &= passes({shape, data, scalars});
-            }
+//% include "export/selftest/checks.cu"
     std::printf("%s  ${ p.name }\n", passed ? "PASS" : "FAIL");
     return passed;
 }

@@ -2,13 +2,15 @@
 //% include "export/selftest/pointers.cu"
 const char* ${ out.name }_refusal() { return ${ lib.name }_refusal(); }
 
-cudaError_t launch(const Shape& s, const Pointers& tensors, Scalars scalars)
+cudaError_t launch(const Check& s, const Pointers& tensors)
 {
-    [[maybe_unused]] const auto& [${ (test.shape_fields + test.shape_strides) | join(", ") }] = s;
-    [[maybe_unused]] const auto& [alpha, beta] = scalars;
     const auto& [${ out.located.values() | join(", ") }] = tensors;
-    const std::size_t workspace_bytes = ${ out.name }_workspace_bytes(${ out.runtime_sizes | join(", ") });
+    const std::size_t workspace_bytes = ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "s.", 1) | join(", ") });
     void* const workspace = workspace_of(workspace_bytes);
-    return ${ out.name }(${ p.arguments | map(attribute="text") | join(", ") }, workspace, workspace_bytes, nullptr);
+    return ${ out.name }(
+//%- for one in p.arguments
+${ "s." if one.text in test.numbers }${ one.text }${ ", " }
+//%- endfor
+workspace, workspace_bytes, nullptr);
 }
 

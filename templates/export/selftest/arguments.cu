@@ -1,13 +1,16 @@
 /*# The launcher's answers to arguments that it must refuse, or that need no launch. #*/
+//% set check = ", 1, 0" if test.scalar.is_integer else ", true, 1, 0"
+const char* const SOMEWHERE = reinterpret_cast<const char*>(4096);  // an address that nothing is read from
+
 // The launcher's answer to arguments that it must refuse, or that need no launch: no memory is touched.
 //% if out.parts
-bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted, Address workspace = {4096}, std::size_t bytes = SIZE_MAX)
+bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted, Address workspace = {SOMEWHERE}, std::size_t bytes = SIZE_MAX)
 {
-    const cudaError_t status = launch(s, tensors, {1, 0}, workspace, bytes);
+    const cudaError_t status = launch({s${ check }}, tensors, workspace, bytes);
 //% else
 bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted)
 {
-    const cudaError_t status = launch(s, tensors, {1, 0});
+    const cudaError_t status = launch({s${ check }}, tensors);
 //% endif
     std::printf("%s  %s: %s\n", status == wanted ? "PASS" : "FAIL", what.c_str(), cudaGetErrorName(status));
     return status == wanted;
@@ -16,27 +19,30 @@ bool answers(const std::string& what, const Shape& s, const Pointers& tensors, c
 bool checks_its_arguments()
 {
     const Shape good = SHAPES[0];
-    const std::pair<std::string, unsigned> aligned[] = {
+    const struct {
+        std::string name;
+        unsigned align;
+    } aligned[] = {
 //%- for name in out.located.values()
 {"${ name }", ${ out.aligns[name] }}${ ", " if not loop.last }
 //%- endfor
 };
     Pointers tensors;
-    tensors.fill({4096});  // which nothing is read from
+    tensors.fill({SOMEWHERE});
     bool passed = true;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const auto& [name, align] = aligned[i];
         Pointers odd = tensors;
-        odd[i] = {0};
+        odd[i] = {nullptr};
         passed &= answers(name + " null", good, odd, cudaErrorInvalidValue);
-        odd[i] = {4096 + align / 2};
+        odd[i] = {SOMEWHERE + align / 2};
         if (align > 1) passed &= answers(name + " misaligned", good, odd, cudaErrorMisalignedAddress);
     }
 //% if out.parts
 //% set needed = "%s_workspace_bytes(%s)" | format(out.name, out.runtime_sizes | map("replace", "", "good.", 1) | join(", "))
-    passed &= answers("workspace null", good, tensors, cudaErrorInvalidValue, {0});
-    passed &= answers("workspace misaligned", good, tensors, cudaErrorMisalignedAddress, {4096 + 16});
-    passed &= answers("workspace too small", good, tensors, cudaErrorInvalidValue, {4096}, ${ needed } - 1);
+    passed &= answers("workspace null", good, tensors, cudaErrorInvalidValue, {nullptr});
+    passed &= answers("workspace misaligned", good, tensors, cudaErrorMisalignedAddress, {SOMEWHERE + 16});
+    passed &= answers("workspace too small", good, tensors, cudaErrorInvalidValue, {SOMEWHERE}, ${ needed } - 1);
 //% endif
 //% if out.runtime_names
     const auto with = [&](auto Shape::*field, long long value) {

@@ -1,31 +1,33 @@
 /*# The launcher, called with the arguments that it takes of a check. #*/
 //% include "export/selftest/pointers.cu"
-//% set arguments = out.arguments | map(attribute="text") | join(", ")
-cudaError_t launch(const Shape& s, const Pointers& tensors, Scalars scalars${ ", void* workspace, std::size_t workspace_bytes" if out.parts }${ ", void* packed = nullptr" if out.packed })
+//% macro passed(arguments)
+//%- for one in arguments
+${ "s." if one.text in test.numbers }${ one.text if out.parts or not one.is_workspace else "0" if loop.last else "nullptr" }${ ", " if not loop.last }
+//%- endfor
+//%- endmacro
+cudaError_t launch(const Check& s, const Pointers& tensors${ ", Address workspace, std::size_t workspace_bytes" if out.parts })
 {
-    [[maybe_unused]] const auto& [${ (test.shape_fields + test.shape_strides) | join(", ") }] = s;
-    [[maybe_unused]] const auto& [alpha, beta] = scalars;
     const auto& [${ out.located.values() | join(", ") }] = tensors;
-//% if not out.parts
-    constexpr void* workspace = nullptr;
-    constexpr std::size_t workspace_bytes = 0;
-//% endif
 //% if out.packed
-    if (packed != nullptr) {  // weights apart
+    if (s.beta != 0) {  // the weight apart, and a workspace of no more than what is left
+        const Address packed = workspace;
+        const std::size_t packed_bytes = ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "s.", 1) | join(", ") });
+        workspace = {static_cast<const char*>(packed) + packed_bytes};
+        workspace_bytes -= packed_bytes;
         ${ out.name }_plan plan;
-        cudaError_t status = ${ out.name }_pack_b(${ out.packing | map(attribute="text") | join(", ") }, packed, nullptr);
-        if (status == cudaSuccess) status = ${ out.name }_make_packed_plan(&plan, ${ out.by_packed | map(attribute="text") | join(", ") });
+        cudaError_t status = ${ out.name }_pack_b(${ passed(out.packing) }, packed, nullptr);
+        if (status == cudaSuccess) status = ${ out.name }_make_packed_plan(&plan, ${ passed(out.by_packed) });
         return status == cudaSuccess ? ${ out.name }_run(&plan, nullptr) : status;
     }
 //% endif
 //% if out.parts or out.maps.encoded
-    if (beta == 0) {  // C is not read: a plan that runs again writes the same
-        ${ out.name }_plan plan;
-        cudaError_t status = ${ out.name }_make_plan(&plan, ${ arguments });
-        if (status == cudaSuccess) status = ${ out.name }_run(&plan, nullptr);
-        return status == cudaSuccess ? ${ out.name }_run_prepared(&plan, nullptr) : status;
-    }
+    cudaError_t status = ${ out.name }_launch(${ passed(out.arguments) }, nullptr);
+    if (status != cudaSuccess || s.beta != 0) return status;
+    ${ out.name }_plan plan;  // C is not read: what runs again writes the same
+    status = ${ out.name }_make_plan(&plan, ${ passed(out.arguments) });
+    return status == cudaSuccess ? ${ out.name }_run_prepared(&plan, nullptr) : status;
+//% else
+    return ${ out.name }_launch(${ passed(out.arguments) }, nullptr);
 //% endif
-    return ${ out.name }_launch(${ arguments }, nullptr);
 }
 

@@ -1,4 +1,5 @@
 /*# Random numbers, and matrices with bands around them: on the host, and copied to the device. #*/
+//% set int_p, p = ("int p, ", "p, ") if out.batched else ("", "")
 // The same numbers on every machine: the library's own distributions differ.
 struct Random {
     std::mt19937_64 bits;
@@ -19,6 +20,15 @@ void must(const char* what, cudaError_t status)
     std::exit(1);
 }
 
+// A copy in device memory.
+std::shared_ptr<void> on_device(const void* data, std::size_t bytes)
+{
+    void* memory = nullptr;
+    must("cudaMalloc", cudaMalloc(&memory, bytes));
+    must("copy to the device", cudaMemcpy(memory, data, bytes, cudaMemcpyHostToDevice));
+    return {memory, cudaFree};
+}
+
 // Matrices of rows x cols as they lie in memory: band, lines with padding between them, band.
 template <typename Element>
 struct Storage {
@@ -30,29 +40,26 @@ struct Storage {
     std::shared_ptr<void> device;
 
     template <typename Value>
-    Storage(int batch, int rows, int cols, Place at, Value value${ ", int filler = 0xff" if out.amaxes })
-        : at(at), elements(2 * BAND + (rows > 0 && cols > 0 ? ${ "std::max(at(0, rows - 1, cols - 1), at(batch - 1, rows - 1, cols - 1))" if out.pointers else "at(batch - 1, rows - 1, cols - 1)" } + 1 : 0))
+    Storage(${ "int batch, " if out.batched }int rows, int cols, Place at, Value value${ ", int filler = 0xff" if out.amaxes })
+        : at(at), elements(2 * BAND + (rows > 0 && cols > 0 ? ${ "std::max(at(0, rows - 1, cols - 1), at(batch - 1, rows - 1, cols - 1))" if out.pointers else "at(%srows - 1, cols - 1)" | format("batch - 1, " if out.batched else "") } + 1 : 0))
     {
         std::memset(static_cast<void*>(elements.data()), ${ "filler" if out.amaxes else "0xff" }, bytes());  // 0xff: NaN, of integers -1
+//% if out.batched
         for (int p = 0; p < batch; ++p)
             for (int row = 0; row < rows; ++row)
                 for (int col = 0; col < cols; ++col) elements[BAND + at(p, row, col)] = encode<Element>(value());
+//% else
+        for (int row = 0; row < rows; ++row)
+            for (int col = 0; col < cols; ++col) elements[BAND + at(row, col)] = encode<Element>(value());
+//% endif
+        device = on_device(elements.data(), bytes());
     }
 
-    Element operator()(int p, int row, int col) const { return elements[BAND + at(p, row, col)]; }
+    Element operator()(${ int_p }int row, int col) const { return elements[BAND + at(${ p }row, col)]; }
     std::size_t bytes() const { return elements.size() * sizeof(Element); }
+    Element* first() const { return static_cast<Element*>(device.get()) + BAND; }  // on the device
 
-    // Where the first element of a copy on the device is.
-    Element* to_device()
-    {
-        void* memory = nullptr;
-        must("cudaMalloc", cudaMalloc(&memory, bytes()));
-        device.reset(memory, cudaFree);
-        must("copy to the device", cudaMemcpy(memory, elements.data(), bytes(), cudaMemcpyHostToDevice));
-        return static_cast<Element*>(memory) + BAND;
-    }
-
-    // What that copy holds now.
+    // What the device holds now.
     Storage from_device() const
     {
         Storage now = *this;
@@ -62,38 +69,13 @@ struct Storage {
 };
 
 //% if out.pointers
-// The same of an array of pointers to the matrices of a copy.
+// Pointers to the matrices of a copy, on the device, too.
 template <typename Element>
-struct DevicePointers {
-    std::shared_ptr<void> device;
-
-    DevicePointers(Storage<Element>& matrices, int batch)
-    {
-        Element* const first = matrices.to_device();
-        std::vector<Element*> pointers;
-        for (int p = 0; p < batch; ++p) pointers.push_back(first + matrices.at(p, 0, 0));
-        const std::size_t bytes = pointers.size() * sizeof(Element*);
-        void* memory = nullptr;
-        must("cudaMalloc", cudaMalloc(&memory, bytes));
-        device.reset(memory, cudaFree);
-        must("copy to the device", cudaMemcpy(memory, pointers.data(), bytes, cudaMemcpyHostToDevice));
-    }
-};
-
-//% endif
-//% if out.parts
-// Device memory that grows with the shapes, and is full of ones: a launch sets up what it needs there.
-void* workspace_of(std::size_t bytes)
+std::shared_ptr<void> pointers_to(const Storage<Element>& matrices, int batch)
 {
-    static void* memory = nullptr;
-    static std::size_t reserved = 0;
-    if (bytes > reserved) {
-        cudaFree(memory);
-        must("cudaMalloc", cudaMalloc(&memory, bytes));
-        reserved = bytes;
-    }
-    must("cudaMemsetAsync", cudaMemsetAsync(memory, 0xff, bytes, nullptr));
-    return memory;
+    std::vector<Element*> pointers;
+    for (int p = 0; p < batch; ++p) pointers.push_back(matrices.first() + matrices.at(p, 0, 0));
+    return on_device(pointers.data(), pointers.size() * sizeof(Element*));
 }
 
 //% endif

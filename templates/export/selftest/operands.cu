@@ -2,25 +2,25 @@
 //% set exact = not test.scalar.is_integer
 // What the tensors hold before a launch.
 struct Operands {
-//% for name in out.tensors
-    Storage<${ out.element[name] }> ${ name };
+//% for element, names in test.stored
+    Storage<${ element }> ${ names | join(", ") };
 //% endfor
 };
 
-//% if exact
+//% if exact and not test.reach
 constexpr double LARGEST_EXACT = 1LL << ${ test.exact_bits };  // below it sums of integers are exact, in whatever order
 
 // Of exact data the largest integer of A and B: |alpha K reach^2| + |beta reach| stays below LARGEST_EXACT. For K beyond
 // that a sum of random signs is near sqrt(K), far below it.${ " So most results stay in the range of C's elements, too." if test.narrow_range }
-int reach_of(const Check& check)
+int reach_of(const Check& s)
 {
-    const double K = ${ "terms_of(check)" if test.sparse else "check.shape.K" }, scale = std::fabs(double(check.scalars.alpha));
-    const double most = LARGEST_EXACT / (scale * std::max(1.0, K) + std::fabs(double(check.scalars.beta)));
+    const double K = ${ "terms_of(s)" if test.sparse else "s.K" };
+    const double most = LARGEST_EXACT / (s.alpha * std::max(1.0, K) + std::fabs(s.beta));
 //% if test.narrow_range
-    const double in_range = ${ test.narrow_range } / (2 * scale * std::sqrt(K + 1));
-    return int(std::min(${ test.largest_integer }.0, std::max(1.0, std::sqrt(std::min(most, in_range)))));
+    const double in_range = ${ test.narrow_range } / (2 * s.alpha * std::sqrt(K + 1));
+    return int(std::clamp(std::sqrt(std::min(most, in_range)), 1.0, ${ test.largest_integer }.0));
 //% else
-    return int(std::min(${ test.largest_integer }.0, std::max(1.0, std::sqrt(most))));
+    return int(std::clamp(std::sqrt(most), 1.0, ${ test.largest_integer }.0));
 //% endif
 }
 
@@ -32,13 +32,12 @@ ${ out.element.scalar } into_range(int K) { return std::exp2(std::round(std::log
 
 //% endif
 //% set columns = "2 * s.N" if out.problem.products > 1 else "s.N"
-Operands make_operands(const Check& check)
+Operands make_operands(const Check& s)
 {
-    const Shape& s = check.shape;
     Random random = {std::mt19937_64(s.M * 3u + s.N * 5u + s.K * 7u)};
 //% if exact
-    const bool exact = check.data == Data::exact;
-    const int reach = reach_of(check);
+    const bool exact = s.exact;
+    const int reach = ${ "%d;  // of A's and B's integers: sums of %d products are exact then, in whatever order" | format(test.reach, test.terms) if test.reach else "reach_of(s);" }
 //% endif
 //% if "value" in test.drawn or "before" in test.drawn
     const auto value = [&] { return exact ? random.integer(reach) : random.uniform(); };
@@ -53,10 +52,10 @@ Operands make_operands(const Check& check)
     const auto value_s32 = [&] { return std::int32_t(std::uint32_t(random.bits())); };
 //% endif
 //% if test.sparse
-    const auto sparse = [&, terms = terms_of(check)] { return random.below(s.K) < terms ? ${ test.draws.A }() : 0; };
+    const auto sparse = [&, terms = terms_of(s)] { return random.below(s.K) < terms ? ${ test.draws.A }() : 0; };
 //% endif
 //% if "before" in test.drawn
-    const auto before = [&] { return check.scalars.beta == 0 ? NAN : value(); };
+    const auto before = [&] { return s.beta == 0 ? NAN : value(); };
 //% endif
 //% if "unwritten" in test.drawn
     const auto unwritten = [&] { return NAN; };
@@ -77,16 +76,17 @@ Operands make_operands(const Check& check)
     // 0 lies around largest magnitudes: what raises it shows, and NaN cannot be raised.
 //% endif
 //% macro matrix(stride, row, column)
-{${ "(s.batch - 1) * %s, -%s" | format(stride, stride) if out.pointers else stride }, ${ row }, ${ column }}
+{${ "(s.batch - 1) * %s, -%s, " | format(stride, stride) if out.pointers else stride ~ ", " if out.batched }${ row }, ${ column }}
 //%- endmacro
-    return {{s.batch, s.M, s.K, ${ matrix("s.stride_a", "s.lda", 1) if out.layout.a == "r" else matrix("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
-            {s.batch, s.K, ${ columns }, ${ matrix("s.stride_b", "s.ldb", 1) if out.layout.b == "r" else matrix("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
-            {s.batch, s.M, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
+//% set batch = "s.batch, " if out.batched
+    return {{${ batch }s.M, s.K, ${ matrix("s.stride_a", "s.lda", 1) if out.layout.a == "r" else matrix("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
+            {${ batch }s.K, ${ columns }, ${ matrix("s.stride_b", "s.ldb", 1) if out.layout.b == "r" else matrix("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
+            {${ batch }s.M, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
 //%- for x in out.epilogue.operands
 ,
 //% set rows, columns = "s.M" if "m" in x.along else "1", "s.N" if "n" in x.along else "1"
 //% set product = "s.%s" | format(x.stride if x.is_matrix else x.size) if x.is_matrix or x.is_amax else "0"
-            {${ "s.batch" if x.is_matrix or x.is_amax else "1" }, ${ rows }, ${ columns }, {${ "0, " if out.pointers }${ product }, ${ "s." ~ x.ld if x.is_matrix else 1 if "m" in x.along else 0 }, ${ 1 if "n" in x.along else 0 }}, ${ test.draws[x.name] }${ ", 0" if x.is_amax }}
+            {${ ("s.batch, " if x.is_matrix or x.is_amax else "1, ") if out.batched }${ rows }, ${ columns }, {${ "0, " if out.pointers }${ product ~ ", " if out.batched }${ "s." ~ x.ld if x.is_matrix else 1 if "m" in x.along else 0 }, ${ 1 if "n" in x.along else 0 }}, ${ test.draws[x.name] }${ ", 0" if x.is_amax }}
 //%- endfor
 };
 }

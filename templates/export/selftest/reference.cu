@@ -1,27 +1,18 @@
 /*# The right answer for a row of C, and what a kernel may be off by. #*/
 //% set integers, sums, t = test.sums.is_integer, test.epilogue.sums, test.tensor
 //% set spread = t and (t.of_spread or t.rounding)
+//% set int_p, p, batched = ("int p, ", "p, ", true) if out.batched else ("", "", false)
+//% set several = test.outputs | length > 1
+//% set Row, C = ("Row", "expected.C") if several else ("std::vector<%s>" | format(test.value), "expected")
+//% if several
 // What a row of each output should hold${ "; column_amax what it makes of the columns'" if "column_amax" in test.outputs }.
 struct Row {
-//% for output in test.outputs
-    std::vector<${ test.value }> ${ output };
-//% endfor
+    std::vector<${ test.value }> ${ test.outputs | join(", ") };
 };
 
+//% endif
 //% if not integers
 constexpr double LAMBDA = ${ test.bound_lambda };  // standard deviations that the error of a sum may reach
-
-//% endif
-//% if t
-// What the sums of tensor cores, which cut terms and sums where CUDA cores round them, may be off by besides.
-double cut_off(const Shape& s, double sum${ ", double magnitude, double largest" if spread })
-{
-    const double steps = std::ceil(${ "std::min(double(s.K), %s)" | format(t.most | float) if t.most else "double(s.K)" } / ${ t.products });
-//% if spread
-    const double spread = std::min(magnitude, std::sqrt(largest * magnitude));
-//% endif
-    return ${ "std::sqrt(steps)" if t.root else "steps" } * ${ "(%r * std::fabs(sum) + %r * spread)" | format(t.of_sum, t.of_spread) if t.of_spread else "%r * std::fabs(sum)" | format(t.of_sum) }${ " + steps * %r" | format(t.least) if t.least }${ " + std::min(%r * magnitude, LAMBDA * %r * spread)" | format(t.rounding, t.rounding) if t.rounding };
-}
 
 //% endif
 //% if "column_sum" in sums
@@ -30,13 +21,13 @@ struct ColumnSums {
     std::vector<${ test.wide }> sum${ ", magnitude" if not integers };
 };
 
-ColumnSums column_sums(const Operands& x, const Shape& s, int p)
+ColumnSums column_sums(const Operands& x, const Check& s${ ", int p" if batched })
 {
     ColumnSums columns = {std::vector<${ test.wide }>(s.N)${ ", std::vector<%s>(s.N)" | format(test.wide) if not integers }};
 //% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
     ${ "    " * loop.index0 }for (int ${ line } = 0; ${ line } < s.${ end }; ++${ line })${ " {" if loop.last }
 //% endfor
-            const ${ test.wide } b = decode(x.B(p, k, n));
+            const ${ test.wide } b = decode(x.B(${ p }k, n));
             columns.sum[n] += b;
 //% if not integers
             columns.magnitude[n] += std::fabs(b);
@@ -47,12 +38,11 @@ ColumnSums column_sums(const Operands& x, const Shape& s, int p)
 
 //% endif
 //% set columns = "2 * s.N" if out.problem.products > 1 else "s.N"
-// Row m of product p, in ${ test.wide } arithmetic${ ", which holds sums of integers exactly until they wrap around" if integers }.
-Row reference_row(const Check& check, const Operands& x, ${ "const ColumnSums& columns, " if "column_sum" in sums }int p, int m)
+// Row m${ " of product p" if batched }, in ${ test.wide } arithmetic${ ", which holds sums of integers exactly until they wrap around" if integers }.
+${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& columns, " if "column_sum" in sums }${ int_p }int m)
 {
-    const Shape& s = check.shape;
     std::vector<${ test.wide }> row_of_a(s.K), sum(${ columns })${ ", magnitude(%s)" | format(columns) if not integers }${ ", largest(%s)" | format(columns) if spread };
-    for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A(p, m, k));
+    for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A(${ p }m, k));
 //% if test.sparse
     std::vector<int> depths;  // at which A is not 0
     for (int k = 0; k < s.K; ++k)
@@ -65,7 +55,7 @@ Row reference_row(const Check& check, const Operands& x, ${ "const ColumnSums& c
 //% for line, end in ([("k", "s.K"), ("n", columns)] if out.layout.b == "r" else [("n", columns), ("k", "s.K")])
     ${ "    " * loop.index0 }for (${ "int k : depths" if line == "k" and test.sparse else "int %s = 0; %s < %s; ++%s" | format(line, line, end, line) })${ " {" if loop.last }
 //% endfor
-            const ${ test.wide } product = row_of_a[k] * decode(x.B(p, k, n));
+            const ${ test.wide } product = row_of_a[k] * decode(x.B(${ p }k, n));
             sum[n] += product;
 //% if not integers
             magnitude[n] += std::fabs(product);
@@ -77,28 +67,40 @@ Row reference_row(const Check& check, const Operands& x, ${ "const ColumnSums& c
 
 //% if not integers
     // Rounding errors add up like a random walk (Higham and Mary, 2019): of K products.
-    const double random_walk = check.data == Data::exact ? 0.0 : ${ "SHARES * " if test.scalar.label == "f64" }LAMBDA * std::sqrt(double(s.K)) * UNIT_ROUNDOFF;
+    const double random_walk = s.exact ? 0 : ${ "SHARES * " if test.scalar.label == "f64" }LAMBDA * std::sqrt(s.K) * UNIT_ROUNDOFF;
 //% endif
+//% if t
+    // Tensor cores, which cut terms and sums where CUDA cores round them, may be off by more.
+    const double steps = std::ceil(${ "std::min(double(s.K), %s)" | format(t.most | float) if t.most else "double(s.K)" } / ${ t.products });
+    const auto cut_off = [&](int n) -> double {
+        if (s.exact) return 0;
+//% if spread
+        const double spread = std::min(magnitude[n], std::sqrt(largest[n] * magnitude[n]));
+//% endif
+//% set of_sum = "%r * std::fabs(sum[n])" | format(t.of_sum)
+        return ${ "std::sqrt(steps)" if t.root else "steps" } * ${ "(%s + %r * spread)" | format(of_sum, t.of_spread) if t.of_spread else of_sum }${ " + steps * %r" | format(t.least) if t.least }${ " + std::min(%r * magnitude[n], LAMBDA * %r * spread)" | format(t.rounding, t.rounding) if t.rounding };
+    };
+//% endif
+//% if several
     Row expected = {
 //%- for output in test.outputs
 std::vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "Integer(0)" if test.scalar.is_integer else "Bounded{0, 0}" })${ ", " if not loop.last }
 //%- endfor
 };
+//% else
+    ${ Row } expected(s.N${ ", Integer(0)" if test.scalar.is_integer });
+//% endif
     for (int n = 0; n < s.N; ++n) {
 //% for acc, at in [("acc", "n"), ("acc2", "s.N + n")][:out.problem.products]
 //% if integers
         const Integer ${ acc }(sum[${ at }]);
 //% else
-//% if t
-        const double ${ "beyond" if loop.first else "beyond2" } = check.data == Data::exact ? 0.0 : cut_off(s, sum[${ at }]${ ", magnitude[%s], largest[%s]" | format(at, at) if spread });
-        const Bounded ${ acc } = {sum[${ at }], random_walk * magnitude[${ at }] + ${ "beyond" if loop.first else "beyond2" }};
-//% else
-        const Bounded ${ acc } = {sum[${ at }], random_walk * double(magnitude[${ at }])};
-//% endif
+        const Bounded ${ acc } = {sum[${ at }], random_walk * ${ "magnitude[%s]" | format(at) if test.wide == "double" else "double(magnitude[%s])" | format(at) }${ " + cut_off(%s)" | format(at) if t }};
 //% endif
 //% endfor
+//% set old = "s.beta == 0 ? 0 : decode(x.C(%sm, n))" | format(p)
 //% if test.linear
-        expected.C[n] = linear(check, acc, check.scalars.beta == 0 ? 0 : decode(x.C(p, m, n)));
+        ${ C }[n] = linear(s, acc, ${ old });
 //% else
 //% for name in sums
 //% set value, magnitude = {"row_sum": ("row", "row_magnitude"), "column_sum": ("columns.sum[n]", "columns.magnitude[n]")}[name]
@@ -112,14 +114,14 @@ std::vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "In
         const ${ "Integer K(s.K)" if integers else "Bounded K = {%s(s.K), 0}" | format(test.wide) };
 //% endif
 //% for name in test.epilogue.scalars
-        const ${ "Integer %s(check.scalars.%s)" | format(name, name) if test.scalar.is_integer else "Bounded %s = {check.scalars.%s, 0}" | format(name, name) };
+        const ${ "Integer %s(s.%s)" | format(name, name) if test.scalar.is_integer else "Bounded %s = {s.%s, 0}" | format(name, name) };
 //% endfor
 //% if test.epilogue.reads_c
-        const ${ test.wide } old = check.scalars.beta == 0 ? 0 : decode(x.C(p, m, n));
+        const ${ test.wide } old = ${ old };
         const ${ "Integer C(old)" if test.scalar.is_integer else "Bounded C = {old, 0}" };
 //% endif
 //% for v in out.epilogue.operands if not v.written
-//% set element = "decode(x.%s(p, m, n))" | format(v.name)
+//% set element = "decode(x.%s(%sm, n))" | format(v.name, p)
         const ${ "Integer %s(%s)" | format(v.name, element) if integers and (v.summed or test.scalar.is_integer) else "Bounded %s = {%s, 0}" | format(v.name, element) };
 //% endfor
 //% for output in test.outputs if output != "C"
@@ -130,7 +132,7 @@ std::vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "In
         const auto ${ output } = [&](${ test.value } x) { return expected.${ output }[n] = x; };
 //% endif
 //% endfor
-        expected.C[n] = ${ test.reference.result };
+        ${ C }[n] = ${ test.reference.result };
 //% endif
     }
     return expected;

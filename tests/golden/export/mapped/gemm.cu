@@ -41,8 +41,6 @@ cudaError_t begin(const void* plan)
 
 std::size_t tiles_of(std::size_t size, std::size_t tile) { return (size + tile - 1) / tile; }
 
-std::size_t tiles_of_c(int M, int N) { return tiles_of(M, 16) * tiles_of(N, 16); }
-
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
 // The driver's function, found by the runtime: nothing links with libcuda.
@@ -98,21 +96,8 @@ std::size_t gemm_workspace_bytes(int, int, int) { return 0; }
 const char* gemm_refusal(void) { return reason; }
 
 cudaError_t gemm_make_plan(
-    Plan* plan,
-    const __nv_bfloat16* A,
-    const __nv_bfloat16* B,
-    __nv_bfloat16* C,
-    const float* bias_n,
-    int M,
-    int N,
-    int K,
-    int lda,
-    int ldb,
-    int ldc,
-    float alpha,
-    float beta,
-    void*,
-    size_t)
+    Plan* plan, const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, const float* bias_n, int M, int N,
+    int K, int lda, int ldb, int ldc, float alpha, float beta, void*, size_t)
 {
     const cudaError_t begun = begin(plan);
     if (begun != cudaSuccess) return begun;
@@ -151,7 +136,7 @@ cudaError_t gemm_make_plan(
         if (reinterpret_cast<std::uintptr_t>(address) % align != 0)
             return refuse(cudaErrorMisalignedAddress, "%s = %p is no multiple of %u bytes", name, address, align);
     }
-    const std::size_t blocks = tiles_of_c(M, N);
+    const std::size_t blocks = tiles_of(M, 16) * tiles_of(N, 16);
     if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
 
     int device = 0, major = 0, minor = 0, sms = 0;
@@ -204,21 +189,8 @@ cudaError_t gemm_run_prepared(const Plan* plan, cudaStream_t stream)
 cudaError_t gemm_run(const Plan* plan, cudaStream_t stream) { return gemm_run_prepared(plan, stream); }
 
 cudaError_t gemm_launch(
-    const __nv_bfloat16* A,
-    const __nv_bfloat16* B,
-    __nv_bfloat16* C,
-    const float* bias_n,
-    int M,
-    int N,
-    int K,
-    int lda,
-    int ldb,
-    int ldc,
-    float alpha,
-    float beta,
-    void* workspace,
-    size_t workspace_bytes,
-    cudaStream_t stream)
+    const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, const float* bias_n, int M, int N, int K,
+    int lda, int ldb, int ldc, float alpha, float beta, void* workspace, size_t workspace_bytes, cudaStream_t stream)
 {
     Plan plan;
     const cudaError_t status = gemm_make_plan(&plan, A, B, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, workspace, workspace_bytes);

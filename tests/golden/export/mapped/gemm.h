@@ -55,21 +55,8 @@ size_t gemm_workspace_bytes(int M, int N, int K);
  *                                     work that ran before has failed
  */
 cudaError_t gemm_launch(
-    const __nv_bfloat16* A,
-    const __nv_bfloat16* B,
-    __nv_bfloat16* C,
-    const float* bias_n,
-    int M,
-    int N,
-    int K,
-    int lda,
-    int ldb,
-    int ldc,
-    float alpha,
-    float beta,
-    void* workspace,
-    size_t workspace_bytes,
-    cudaStream_t stream);
+    const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, const float* bias_n, int M, int N, int K,
+    int lda, int ldb, int ldc, float alpha, float beta, void* workspace, size_t workspace_bytes, cudaStream_t stream);
 
 /* Why the last of these calls on this thread refused its arguments or the device: "lda = 100 is less than 128".
  * Empty where it did not. */
@@ -96,29 +83,14 @@ typedef struct gemm_plan {
 
 /* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
 cudaError_t gemm_make_plan(
-    gemm_plan* plan,
-    const __nv_bfloat16* A,
-    const __nv_bfloat16* B,
-    __nv_bfloat16* C,
-    const float* bias_n,
-    int M,
-    int N,
-    int K,
-    int lda,
-    int ldb,
-    int ldc,
-    float alpha,
-    float beta,
-    void* workspace,
-    size_t workspace_bytes);
+    gemm_plan* plan, const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, const float* bias_n, int M,
+    int N, int K, int lda, int ldb, int ldc, float alpha, float beta, void* workspace, size_t workspace_bytes);
 
 /* Launch as planned, on `stream`; returns before it has run. */
 cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream);
 
-/* The same in parts. Both prepare, then any number of launches run as long as nobody else writes to the workspace; where
- * elements of A, or B, change, its part is prepared again. So weights are copied once, whatever kernel of the problem this is.
- *
- * Here neither does anything: the kernel reads A and B as they lie.
+/* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
+ * lie: preparing them does nothing.
  */
 cudaError_t gemm_prepare_a(const gemm_plan* plan, cudaStream_t stream);
 cudaError_t gemm_prepare_b(const gemm_plan* plan, cudaStream_t stream);

@@ -36,8 +36,6 @@ cudaError_t begin(const void* plan)
 
 std::size_t tiles_of(std::size_t size, std::size_t tile) { return (size + tile - 1) / tile; }
 
-std::size_t tiles_of_c(int M, int N) { return tiles_of(M, 16) * tiles_of(N, 16); }
-
 }  // namespace
 
 extern "C" {
@@ -47,25 +45,9 @@ std::size_t gemm_workspace_bytes(int, int, int) { return 0; }
 const char* gemm_refusal(void) { return reason; }
 
 cudaError_t gemm_make_plan(
-    Plan* plan,
-    const uint8_t* A,
-    const int8_t* B,
-    __nv_bfloat16* C,
-    const float* scale_n,
-    const int32_t* zero_a,
-    const float* residual,
-    float* aux,
-    int M,
-    int N,
-    int K,
-    int lda,
-    int ldb,
-    int ldc,
-    int ld_residual,
-    float alpha,
-    float beta,
-    void*,
-    size_t)
+    Plan* plan, const uint8_t* A, const int8_t* B, __nv_bfloat16* C, const float* scale_n, const int32_t* zero_a,
+    const float* residual, float* aux, int M, int N, int K, int lda, int ldb, int ldc, int ld_residual, float alpha,
+    float beta, void*, size_t)
 {
     const cudaError_t begun = begin(plan);
     if (begun != cudaSuccess) return begun;
@@ -105,7 +87,7 @@ cudaError_t gemm_make_plan(
         if (reinterpret_cast<std::uintptr_t>(address) % align != 0)
             return refuse(cudaErrorMisalignedAddress, "%s = %p is no multiple of %u bytes", name, address, align);
     }
-    const std::size_t blocks = tiles_of_c(M, N);
+    const std::size_t blocks = tiles_of(M, 16) * tiles_of(N, 16);
     if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
 
     Plan made = {A, B, C, scale_n, zero_a, residual, aux, M, N, K, lda, ldb, ldc, ld_residual, alpha, beta, static_cast<unsigned>(blocks)};
@@ -134,25 +116,9 @@ cudaError_t gemm_run_prepared(const Plan* plan, cudaStream_t stream)
 cudaError_t gemm_run(const Plan* plan, cudaStream_t stream) { return gemm_run_prepared(plan, stream); }
 
 cudaError_t gemm_launch(
-    const uint8_t* A,
-    const int8_t* B,
-    __nv_bfloat16* C,
-    const float* scale_n,
-    const int32_t* zero_a,
-    const float* residual,
-    float* aux,
-    int M,
-    int N,
-    int K,
-    int lda,
-    int ldb,
-    int ldc,
-    int ld_residual,
-    float alpha,
-    float beta,
-    void* workspace,
-    size_t workspace_bytes,
-    cudaStream_t stream)
+    const uint8_t* A, const int8_t* B, __nv_bfloat16* C, const float* scale_n, const int32_t* zero_a,
+    const float* residual, float* aux, int M, int N, int K, int lda, int ldb, int ldc, int ld_residual, float alpha,
+    float beta, void* workspace, size_t workspace_bytes, cudaStream_t stream)
 {
     Plan plan;
     const cudaError_t status = gemm_make_plan(&plan, A, B, C, scale_n, zero_a, residual, aux, M, N, K, lda, ldb, ldc, ld_residual, alpha, beta, workspace, workspace_bytes);
