@@ -213,6 +213,29 @@ def test_launches_without_a_launcher_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("plan", "its launcher has another use for it"),  # a parameter's name
+        ("refuse", "its launcher has another use for it"),
+        ("cudaMemsetAsync", None),  # of kernels that share tiles alone
+        ("math", "math.h would hide a header"),
+        ("cuda_bf16", "cuda_bf16.h would hide a header"),
+        ("test", "CMake has a target"),
+        ("null", None),  # a word of a message
+        ("launches", None),  # and of a comment
+    ],
+)
+def test_names_that_the_files_around_a_kernel_use_are_refused(name: str, why: str | None, tmp_path: Path) -> None:
+    source = SAMPLES["plain"].renamed(name)
+    if why is None:
+        assert export(source, {"arch": "sm_90"}, tmp_path)
+        return
+    with pytest.raises(InvalidInput, match=f"'{name}' cannot name an exported kernel: {why}"):
+        export(source, {"arch": "sm_90"}, tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
     ("types", "k", "reach"),
     [
         ("bf16", 4096, 8),
