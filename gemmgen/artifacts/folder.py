@@ -13,6 +13,7 @@ from typing import Any
 from gemmgen.artifacts.certificate import certificate_name, certificate_of
 from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.kernelfile import read_record, read_text, source_from_record
+from gemmgen.artifacts.names import taken_by
 from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.artifacts.together import write_together
 from gemmgen.artifacts.torchop import TorchOperator
@@ -24,14 +25,6 @@ from gemmgen.support.files import sha256
 from gemmgen.support.jsontext import json_text
 
 SHARED = ("CMakeLists.txt", "README.md")  # of all kernels of a folder
-_HEADERS = (  # C's and CUDA's, which a NAME.h would hide from what looks for them in its folder
-    "assert complex ctype errno fenv features float inttypes iso646 limits locale math memory setjmp signal stdalign",
-    "stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string strings tgmath threads time uchar unistd",
-    "wchar wctype cuda crt cublas cublasLt device_types driver_types host_config host_defines library_types",
-    "surface_types texture_types vector_functions vector_types",
-)
-HEADERS = frozenset(" ".join(_HEADERS).split())
-TARGETS = frozenset(("all", "clean", "help", "install", "package", "package_source", "test"))  # of CMake itself
 
 
 def own_files(kernel: str) -> tuple[str, ...]:
@@ -68,14 +61,9 @@ def require_exportable(source: KernelSource) -> None:
     """Raise InvalidInput for a kernel that `export` has no launcher for, or by whose name there can be none."""
     special = _special(source)
     require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
-    uses = {
-        f"{source.name}.h would hide a header of C's or CUDA's": source.name in HEADERS
-        or source.name.startswith("cuda_"),
-        "CMake has a target of its own by this name": source.name in TARGETS,
-        "its launcher has another use for it": source.name in _words_around(source),
-    }
-    for use, found in uses.items():
-        require(not found, f"{source.name!r} cannot name an exported kernel: {use}. --as NAME gives it another")
+    around = "its launcher has another use for it" if source.name in _words_around(source) else None
+    use = taken_by(source.name) or around
+    require(use is None, f"{source.name!r} cannot name an exported kernel: {use}. --as NAME gives it another")
 
 
 def _words_around(source: KernelSource) -> set[str]:

@@ -82,6 +82,9 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
         ({"epilogue": "glue"}, "product linear: .*glue"),
         ({"tune": ["16x?x4096"]}, "product linear: tune = 16x[?]x4096: a kernel is tuned for numbers"),
         ({"batch": 0}, "product linear: batch = 0"),
+        ({"tune": "16x16x16"}, r"product linear: tune = '16x16x16': write a list, as \[\"64x4096x4096\"\]"),
+        ({"kernels": "mine.cu"}, r"product linear: kernels = 'mine.cu': write a list, as \[\"NAME.cu\"\]"),
+        ({"kernels": 3}, "product linear: kernels = 3: write a list"),
     ],
 )
 def test_a_product_that_means_nothing_is_refused(fields: dict[str, Any], words: str) -> None:
@@ -97,8 +100,20 @@ def test_a_product_that_means_nothing_is_refused(fields: dict[str, Any], words: 
         ({"product": [LINEAR, LINEAR]}, "two products are called linear"),
         ({"architectures": ["sm_42"], "product": [LINEAR]}, "unknown arch 'sm_42'"),
         ({"architectures": ["sm_90", "sm_90a"], "product": [LINEAR]}, "sm_90, sm_90a: one stands twice"),
-        ({"products": [LINEAR]}, "SPEC: unknown products: known are name, architectures, product"),
+        ({"products": [LINEAR]}, "the library: unknown products: known are name, architectures, product"),
         ({"product": [{"types": "f32"}]}, "product 1: no M, N, K: write a size"),
+        ({"product": [3]}, r"product = 3: write \[\[product\]\] above each"),
+        (
+            {"product": [{**LINEAR, "name": "gemm"}]},
+            "no product can be called gemm: the header has mylib_gemm of its own",
+        ),
+        ({"product": [{**LINEAR, "name": "h"}]}, "no product can be called h"),
+        (
+            {"product": [LINEAR, {**LINEAR, "name": "linear_workspace_bytes"}]},
+            "no product can be called linear_workspace_bytes: the header has mylib_linear_workspace_bytes of its own",
+        ),
+        ({"name": "test", "product": [LINEAR]}, "'test' cannot name the library: CMake has a target of its own"),
+        ({"name": "math", "product": [LINEAR]}, "'math' cannot name the library: math.h would hide a header"),
     ],
 )
 def test_a_library_that_means_nothing_is_refused(library: dict[str, Any], words: str) -> None:

@@ -155,15 +155,27 @@ def estimated(
     """Estimates of kernels, fitted to their `times` at `points`: finite ones, in microseconds."""
     nodes = NODES[min(3, max(2, sum(not one.listed for one in ranges)))]
     m, n, k = (Axis.of(one, nodes) for one in ranges)
+    return fitted((m, n, k), tilings, points, times, sms, batch)
+
+
+def fitted(
+    axes: tuple[Axis, Axis, Axis],
+    tilings: Sequence[Tiling],
+    points: Sequence[Sizes],
+    times: Sequence[Sequence[float]] | Numbers,
+    sms: int,
+    batch: int = 1,
+) -> Estimates:
+    """The same with factors along these `axes`."""
     measured = np.array(times, np.float64)
     weights = np.exp(-RIVALS * (measured / measured.min(axis=1, keepdims=True) - 1)) + LEAST_WEIGHT
-    near = _nearness((m, n, k), points)
+    near = _nearness(axes, points)
     columns = zip(tilings, measured.T, weights.T, strict=True)
     kernels = (
         _fitted(tiling, np.array([terms(tiling, sms, point, batch) for point in points], np.float64), near, *column)
         for tiling, *column in columns
     )
-    return Estimates(sms, (m, n, k), tuple(kernels))
+    return Estimates(sms, axes, tuple(kernels))
 
 
 def _fitted(tiling: Tiling, counts: Numbers, near: Numbers, times: Numbers, weights: Numbers) -> Estimate:

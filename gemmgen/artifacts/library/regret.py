@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from gemmgen.artifacts.library.clocks import Measured
-from gemmgen.artifacts.library.estimates import estimated
+from gemmgen.artifacts.library.estimates import fitted
 from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Needs
 from gemmgen.artifacts.library.record import choices_from
@@ -131,7 +131,7 @@ def _decided(choice: Choice, rules: Sequence[Rule], known: Sequence[Point], aske
         tilings = [one.tiling for one in compared.estimates.kernels]
         ours = [[point.times_us[one] for one in compared.kernels] for point in known]
         batch, sms = choice.product.batch or 1, compared.estimates.sms
-        made = estimated(choice.product.ranges, tilings, sizes, ours, sms, batch)
+        made = fitted(compared.estimates.axes, tilings, sizes, ours, sms, batch)
         picked = [compared.kernels[made.best(point.sizes, batch)] for point in asked]
     else:
         found = regions(sizes, times)

@@ -347,4 +347,6 @@ def _timed(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs) 
     for numbers, some in served.items():
         rows = clock.times([choice.members[one] for one in numbers], some, given)
         for sizes, row in zip(some, rows, strict=True):
+            if not math.isfinite(min(row)):
+                continue  # no kernel could be timed
             yield Drawn(given, sizes, row[numbers.index(choice.chosen(sizes, given))], min(row))

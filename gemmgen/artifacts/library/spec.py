@@ -29,6 +29,7 @@ from typing import Any
 
 from gemmgen.artifacts.kernelfile import read_text
 from gemmgen.artifacts.library.sizes import LARGE, SMALL, SizeRange
+from gemmgen.artifacts.names import taken_by
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -157,10 +158,16 @@ class Spec:
 
     def __post_init__(self) -> None:
         _require_name("the library", self.name)
+        use = taken_by(self.name)
+        require(use is None, f"{self.name!r} cannot name the library: {use}")
         require(bool(self.products), f"{self.name} has no [[product]]")
         names = [product.name for product in self.products]
         twice = sorted({name for name in names if names.count(name) > 1})
         require(not twice, f"two products are called {', '.join(twice)}: give each a name of its own")
+        taken = {*OWN_NAMES, *(f"{name}_workspace_bytes" for name in names)}
+        clashing = [name for name in names if name in taken]
+        own = ", ".join(f"{self.name}_{name}" for name in clashing)
+        require(not clashing, f"no product can be called {', '.join(clashing)}: the header has {own} of its own")
         for arch in self.architectures:
             parse_arch(arch)
         bare = [arch.rstrip("af") for arch in self.architectures]
@@ -190,7 +197,7 @@ def read_spec(path: Path, arch: str) -> Spec:
 
 def spec_from(document: Mapping[str, Any], arch: str, folder: Path) -> Spec:
     """The library that `document` describes; its files are looked up from `folder` on. Raises InvalidInput."""
-    _require_known("SPEC", document, ("name", "architectures", "product"))
+    _require_known("the library", document, ("name", "architectures", "product"))
     products, architectures = document.get("product", []), document.get("architectures", [arch])
     require(isinstance(products, list), f"product = {products!r}: write [[product]] above each")
     require(isinstance(architectures, list), f'architectures = {architectures!r}: write a list, as ["sm_90"]')
@@ -201,12 +208,14 @@ def spec_from(document: Mapping[str, Any], arch: str, folder: Path) -> Spec:
     )
 
 
+# What the header declares behind the library's name, besides products; its guard is NAME_H.
+OWN_NAMES = ("args", "gemm", "h", "kernel", "product", "refusal", "status_text", "workspace_bytes")
 KEYS = ("name", "types", "compute", "layout", "M", "N", "K", "epilogue", "batch", "pointers", "kernels", "tune")
 
 
 def _product(number: int, fields: Mapping[str, Any], folder: Path) -> Product:
-    where = f"product {fields.get('name', number)}"
     require(isinstance(fields, Mapping), f"product = {fields!r}: write [[product]] above each")
+    where = f"product {fields.get('name', number)}"
     _require_known(where, fields, KEYS)
     try:
         return _product_of(fields, folder)
@@ -233,8 +242,8 @@ def _product_of(fields: Mapping[str, Any], folder: Path) -> Product:
         epilogue=parse_epilogue(_text("epilogue", fields.get("epilogue", str(LINEAR)))),
         batch=_batch(fields.get("batch", 1), pointers),
         pointers=pointers,
-        kernels=tuple(folder / _text("kernels", one) for one in fields.get("kernels", [])),
-        tune=tuple(_shape(one) for one in fields.get("tune", [])),
+        kernels=tuple(folder / _text("kernels", one) for one in _list("kernels", fields, "NAME.cu")),
+        tune=tuple(_shape(one) for one in _list("tune", fields, "64x4096x4096")),
     )
 
 
@@ -249,6 +258,13 @@ def _shape(value: object) -> tuple[int, int, int]:
     m, n, k = parse_shape(_text("tune", value))
     require(m is not None and n is not None and k is not None, f"tune = {value}: a kernel is tuned for numbers")
     return m or 0, n or 0, k or 0
+
+
+def _list(name: str, fields: Mapping[str, Any], example: str) -> list[Any]:
+    """That of `name`, or none."""
+    found = fields.get(name, [])
+    require(isinstance(found, list), f'{name} = {found!r}: write a list, as ["{example}"]')
+    return list(found)
 
 
 def _text(name: str, value: object) -> str:
