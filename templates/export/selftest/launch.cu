@@ -5,7 +5,8 @@
 ${ "s." if one.text in test.numbers }${ one.text if out.parts or not one.is_workspace else "0" if loop.last else "nullptr" }${ ", " if not loop.last }
 //%- endfor
 //%- endmacro
-cudaError_t launch(const Check& s, const Pointers& tensors${ ", Address workspace, std::size_t workspace_bytes" if out.parts })
+//% set reads = out.parts or out.maps.encoded or out.arguments | map(attribute="text") | select("in", test.numbers) | list
+cudaError_t launch(${ "[[maybe_unused]] " if not reads }const Check& s, const Pointers& tensors${ ", Address workspace, std::size_t workspace_bytes" if out.parts })
 {
     const auto& [${ out.located.values() | join(", ") }] = tensors;
 //% if out.packed
