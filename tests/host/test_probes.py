@@ -101,7 +101,7 @@ def test_all_else_stays_as_it_is(path: Path) -> None:
     assert made.sites and made.text.count("\n") == text.count("\n")
     numbers = [int(number) for number in re.findall(r"::gemmgen::\w+<(\d+)", made.text)]
     assert sorted(numbers) == [*range(len(made.sites))]
-    bare = re.sub(r" ::gemmgen::reached<\d+>\(\);", "", made.text)
+    bare = re.sub(r" ::gemmgen::(?:reached<\d+>\(\)|unset\(\w+\));", "", made.text)
     bare = re.sub(r" ::gemmgen::(?:taken<\d+>|compared<\d+, \d>)\(", "(", bare)
     left = [token.text for token in tokens_of(text)][::-1]
     for token in tokens_of(bare):
@@ -110,6 +110,26 @@ def test_all_else_stays_as_it_is(path: Path) -> None:
         else:
             assert token.text in ("(", ")"), f"`{token.text}` in the place of `{left[-1]}`"
     assert not left
+
+
+UNSET = {  # statements, and the variables that they declare and leave without a value
+    "float a[D][T + 1], b;": ["a", "b"],
+    "Vec<Pair<T, 4>, N> old;": ["old"],
+    "unsigned char x; unsigned y; long long z[2];": ["x", "y", "z"],
+    "typename Some<T>::Type word; ns::Type other; float* p;": ["word", "other", "p"],
+    "if (m) { half2 h; } for (int i = 0; i < T; ++i) { float f[T]; }": ["h", "f"],
+    "{ int i; }": ["i"],
+    "__shared__ float s[T]; static int n; extern int e; bool b; constexpr int c = 1;": [],
+    "float a = 1.0f, b[2] = {}; Vec<4> v{m}; Type t(m); auto& r = m; const int k = 2;": [],
+    "struct S { int a; float b[2]; }; using V = float[4]; typedef int I;": [],
+    'return; a[i] = b; a * b + c; f(a, b); ++i; goto end; asm volatile("a b" : "=r"(m));': [],
+}
+
+
+@pytest.mark.parametrize("text", UNSET)
+def test_variables_without_a_value(text: str) -> None:
+    made = probed(f"struct M {{\n    int m;\n}};\nint g;\nvoid f(int m)\n{{\n{text}\n}}").text
+    assert re.findall(r" ::gemmgen::unset\((\w+)\);", made) == UNSET[text]
 
 
 def test_operators_have_numbers() -> None:

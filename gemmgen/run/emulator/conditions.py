@@ -65,6 +65,28 @@ WORDS_OF_CONSTANTS = frozenset(
         "false",
     ]
 )
+# A statement with one of these declares no variable of a thread, or gives it a value.
+NEVER_UNSET = frozenset(
+    [
+        *("return", "goto", "throw", "delete", "new", "using", "typedef", "struct", "class", "union", "enum", "friend"),
+        *(
+            "static",
+            "extern",
+            "thread_local",
+            "constexpr",
+            "const",
+            "auto",
+            "void",
+            "bool",
+            "operator",
+            "=",
+            "&",
+            "asm",
+        ),
+        *("__shared__", "__device__", "__constant__"),
+    ]
+)
+BEFORE_TYPE = frozenset(("volatile", "typename", "unsigned", "signed", "long", "short", "int", "char"))
 STARTS_BLOCK = frozenset((")", "else", "do", "const", "noexcept", "mutable"))
 
 
@@ -86,6 +108,7 @@ class _Reader:
     tokens: Tokens
     constants: set[str] = field(default_factory=set)
     certain: set[int] = field(default_factory=set)  # where the bodies of loops over constants begin
+    bodies: list[bool] = field(default_factory=list)  # of the braces that are open: whether statements run there
 
     def statements(self) -> None:
         """All of `tokens`."""
@@ -94,16 +117,23 @@ class _Reader:
             token = self.tokens[at]
             if token.text == "{":
                 previous = self.tokens[at - 1].text if at else ""
-                is_code = previous in STARTS_BLOCK and at not in self.certain and not self._declares_no_code(at)
-                open_blocks.append(self.writer.block(token) if is_code else None)
+                starts = previous in STARTS_BLOCK and not self._declares_no_code(at)
+                self.bodies.append(previous in STARTS_BLOCK or (self._runs and previous in (";", "{", "}")))
+                open_blocks.append(self.writer.block(token) if starts and at not in self.certain else None)
                 at += 1
             elif token.text == "}":
+                self.bodies = self.bodies[:-1]
                 number = open_blocks.pop() if open_blocks else None
                 if number is not None:
                     self.writer.block_ends(number, token)
                 at += 1
             else:
                 at = self._statement(at)
+
+    @property
+    def _runs(self) -> bool:
+        """Whether this is amid statements: no members of a struct."""
+        return bool(self.bodies) and self.bodies[-1]
 
     def _declares_no_code(self, at: int) -> bool:
         """Whether the parentheses before the brace at `at` are an attribute's, or those of a switch."""
@@ -125,6 +155,9 @@ class _Reader:
             return self._head(at)
         end = self._end(at)
         self._simple(self.tokens[at:end])
+        if self._runs and self._text(end) == ";":
+            for name in _declared_unset(self.tokens[at:end]):
+                self.writer.unset(name, self.tokens[end])
         return end
 
     def _label(self, at: int) -> int:
@@ -327,6 +360,45 @@ def _before_assignment(tokens: Tokens) -> Tokens:
 def _after_assignment(tokens: Tokens) -> Tokens:
     at = find(tokens, ("=",))
     return [] if at is None else tokens[at + 1 :]
+
+
+def _declared_unset(tokens: Tokens) -> list[str]:
+    """The variables that a statement declares and gives no value: `Vec<float, 4> old, a[2][TM]`."""
+    words = [token.text for token in tokens]
+    if not words or not NAME.fullmatch(words[0]) or not NEVER_UNSET.isdisjoint(words):
+        return []
+    first, *others = split(tokens, (",",))
+    start = _type_end(first)
+    names = [_name_declared(first[start:]), *map(_name_declared, others)] if start else []
+    return [name for name in names if name is not None] if None not in names else []
+
+
+def _type_end(tokens: Tokens) -> int:
+    """Behind the type that a declaration begins with."""
+    at = 0
+    while at < len(tokens) and tokens[at].text in BEFORE_TYPE:
+        at += 1
+    if at == 0 or tokens[at - 1].text in ("volatile", "typename"):
+        at += 1
+    while at < len(tokens) and tokens[at].text in ("<", "::", "*"):
+        if tokens[at].text == "<":
+            end = closing_angle(tokens, at)
+            if end is None:
+                return 0
+            at = end + 1
+        else:
+            at += 2 if tokens[at].text == "::" else 1
+    return at
+
+
+def _name_declared(tokens: Tokens) -> str | None:
+    """That of `a` or `a[2][TM]`; None for anything else."""
+    if not tokens or not NAME.fullmatch(tokens[0].text):
+        return None
+    at = 1
+    while at < len(tokens) and tokens[at].text == "[":
+        at = behind(tokens, at)
+    return tokens[0].text if at == len(tokens) else None
 
 
 def _names_assigned(tokens: Tokens) -> set[str]:

@@ -81,6 +81,10 @@ class Probes:
         self._opening.setdefault(opening.end, []).append(f" ::gemmgen::reached<{len(self.sites) - 1}>();")
         return len(self.sites) - 1
 
+    def unset(self, name: str, semicolon: Token) -> None:
+        """What is behind the declaration of a variable that has no value yet: one by which a use of it shows."""
+        self._opening.setdefault(semicolon.end, []).append(f" ::gemmgen::unset({name});")
+
     def block_ends(self, number: int, closing: Token) -> None:
         self.sites[number] = Block(self.sites[number].line, self._line(closing.start))
 

@@ -138,6 +138,35 @@ __attribute__((always_inline)) constexpr bool compared(const A& a, const B& b) {
   return outcome;
 }
 
+// What a variable holds that was given no value. The compiler's own pattern (compiler.py) is a number, of which nothing is
+// left once it is multiplied by a beta of 0: a float is NaN here. Element by element, so that registers stay registers.
+template <typename T>
+struct Unset {
+  struct Bytes {
+    unsigned char at[sizeof(T)];
+  };
+  static constexpr Bytes bytes() {
+    Bytes made = {};
+    for (auto& one : made.at) one = 0xFF;
+    return made;
+  }
+  static constexpr T value = __builtin_bit_cast(T, bytes());
+};
+
+template <typename T>
+__attribute__((always_inline)) inline void unset(T& variable) {
+  if constexpr (__is_trivially_copyable(T) && __is_trivially_constructible(T)) variable = Unset<T>::value;
+}
+
+template <typename T, size_t COUNT>
+__attribute__((always_inline)) inline void unset(T (&variable)[COUNT]) {
+#pragma GCC unroll 64
+  for (size_t i = 0; i < COUNT; ++i) unset(variable[i]);
+}
+
+inline void unset(int&) {}  // the compiler's is further from all that there is
+inline void unset(bool&) {}
+
 template <unsigned SITE, long long VALUE>
 struct Label {};
 
