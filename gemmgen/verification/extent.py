@@ -15,8 +15,9 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import MatrixSizes
 from gemmgen.verification.situation import Situation
 
-FAR_LD = 2**31 - 2**17  # whole pages; the third line is beyond 2^32 elements
-FAR_STRIDE = 2**32 + 2**17  # whole pages; its lower half is short
+# Whole pages; `_odd` adds what floats of 24 bits lose, too.
+FAR_LD = 2**31 - 2**17  # the third line is beyond 2^32 elements
+FAR_STRIDE = 2**32 + 2**17  # its lower half is short
 MOST_BYTES = 2**44  # that an operand spans: some of them fit the addresses of a process
 MOST_FLOPS, MOST_ELEMENTS = 5e8, 2**25  # of such a situation, where fixed sizes are large: a second
 MOST_LINES = 4096  # of an operand: each is a mapping of its own
@@ -64,7 +65,12 @@ def _far_ld(one: MatrixSizes, case: Case) -> int:
     if not 0 < matrix.lines <= MOST_LINES:
         return 0
     page = mmap.PAGESIZE
-    return min(FAR_LD, MOST_BYTES // (matrix.lines * one.dtype.size) // page * page)
+    return min(FAR_LD, MOST_BYTES // (matrix.lines * one.dtype.size) // page * page) + _odd(case.problem)
+
+
+def _odd(problem: Problem) -> int:
+    """What distances have beside whole pages: the least that they have to be a multiple of."""
+    return problem.ld_align
 
 
 def _matrices_apart(source: KernelSource) -> Apart | None:
@@ -76,7 +82,7 @@ def _matrices_apart(source: KernelSource) -> Apart | None:
     if not far or dense.batch == 1:
         return None
     case = problem.case(**sizes, **{one.stride: _paged(dense, one, "span") for one in far}, beta=BETA)
-    apart = problem.case(**sizes, **{one.stride: FAR_STRIDE for one in far}, beta=BETA)
+    apart = problem.case(**sizes, **{one.stride: FAR_STRIDE + _odd(problem) for one in far}, beta=BETA)
     return Situation(case, "exact", seed=0), apart
 
 
@@ -86,11 +92,11 @@ def _free(problem: Problem, sizes: dict[str, int]) -> dict[str, int]:
 
 
 def _paged(case: Case, one: MatrixSizes, what: str) -> int:
-    """The least distance, in elements, at which `what` of each matrix has pages of its own.
+    """A distance, in elements, at which `what` of each matrix has pages of its own, as far into a page as FAR_LD's.
 
     C and what an epilogue writes beside it share their distances, and may be of other types.
     """
     smallest = min(other.dtype.size for other in case.problem.matrices if other.ld == one.ld)
     elements: int = getattr(case.tensors[one.name], what)
     page = mmap.PAGESIZE // smallest
-    return -(-(elements + WIDEST_ACCESS // smallest) // page) * page
+    return (-(-(elements + WIDEST_ACCESS // smallest) // page) + 1) * page + _odd(case.problem)

@@ -92,7 +92,7 @@ def test_what_no_machine_has_room_for_is_not_judged(emulator: EmulatorExecutor) 
     situation, apart = MATRICES
     kernel = emulator.load(SOURCE)
     with pytest.raises(CandidateFailed, match=r"has no room for the .* bytes that C spans") as caught:
-        check_apart(kernel, situation, replace(apart, stride_c=2**44), DomainTally())
+        check_apart(kernel, situation, replace(apart, stride_c=2**44 + PROBLEM.ld_align), DomainTally())
     assert caught.value.failure.kind == "unjudged"
     wanted = make_operands(situation).c.shape
     assert kernel.run(situation.case, make_operands(situation)).shape == wanted, "the next launch runs"

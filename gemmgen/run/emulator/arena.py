@@ -121,8 +121,10 @@ class Placement:
         ld, stride = (self.element_bytes * step for step in (filed.ld, filed.stride or filed.lines * filed.ld))
         far = [self.element_bytes * step for step, count in ((one.ld, lines), (one.stride, matrices)) if count > 1]
         near = [step for step, count in ((ld, lines), (stride, matrices)) if count > 1]
-        for step in (*far, *near):
-            require(step % mmap.PAGESIZE == 0, f"{self.name}: {step} bytes are no whole pages")
+        for there, here in zip(far, near, strict=True):
+            require(
+                (there - here) % mmap.PAGESIZE == 0, f"{self.name}: {there} and {here} bytes differ by parts of pages"
+            )
         return matrices, lines, ld, stride
 
     def _geometry(self) -> tuple[int, ...]:

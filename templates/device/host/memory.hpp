@@ -162,8 +162,8 @@ inline Region map_operand(const std::string& name, int file, off_t offset, std::
 // A file's pieces where the kernel sees them: one for each line of each matrix.
 struct Pieces {
   std::size_t matrices, lines;
-  std::size_t stride, ld;            // bytes between them for the kernel, whole pages,
-  std::size_t file_stride, file_ld;  // and in the file
+  std::size_t stride, ld;            // bytes between them for the kernel,
+  std::size_t file_stride, file_ld;  // and in the file: less by whole pages, and more than a piece has by one at least
 
   std::size_t span() const { return (matrices - 1) * stride + (lines - 1) * ld; }
 };
@@ -175,12 +175,14 @@ inline Region map_pieces(const std::string& name, int file, off_t offset, std::s
   unsigned char* const start = reserve(name, span + 2 * BAND_BYTES);
   unsigned char* const segment = start + BAND_BYTES;
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  const auto whole = [](std::size_t place) { return place / page_bytes() * page_bytes(); };
   for (std::size_t m = 0; m < pieces.matrices; ++m)
     for (std::size_t l = 0; l < pieces.lines; ++l) {
       const std::size_t at = m * pieces.file_stride + l * pieces.file_ld;
       const std::size_t end = l + 1 < pieces.lines ? at + pieces.file_ld : (m + 1) * pieces.file_stride;
-      map(segment + m * pieces.stride + l * pieces.ld, std::min(end, segment_bytes) - at, protection, MAP_SHARED | MAP_FIXED,
-          file, offset + off_t(at));
+      const std::size_t begin = whole(at);  // the next piece's first page is none of this one's
+      map(segment + whole(m * pieces.stride + l * pieces.ld), std::min(whole(end), segment_bytes) - begin, protection,
+          MAP_SHARED | MAP_FIXED, file, offset + off_t(begin));
     }
   return {name, start, segment + span + BAND_BYTES, segment + skew, bytes, nullptr, {}};
 }
