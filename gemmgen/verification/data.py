@@ -26,7 +26,7 @@ from gemmgen.verification.situation import EXACT_KINDS, SIDES, DataKind, Side, S
 LARGEST_INTEGER = 8
 FACTORS = ("scale_m", "scale_n", "scale_n2", "scale_a", "scale_b")  # of an epilogue's operands
 ZEROS, SUMS = ("zero_m", "zero_n", "zero_a", "zero_b"), ("sum_m", "sum_n")  # likewise: integers
-LARGE_ZERO = 2**16
+LARGE_ZERO = 2**22  # times K it passes 24 bits, and seldom 31
 EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0, -0.0)
 MOST_SPECIALS = 64  # one in so many elements, and fewer where a sum would meet more of them: many sums stay finite
@@ -148,7 +148,7 @@ def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
         _oppose(case, {"A": a, "B": b}, side, rng)
     for flat in (a, b, c):
         _read_only(flat)
-    extra = {name: _read_only(_fill_extra(name, matrix, case, data, rng)) for name, matrix in case.extra.items()}
+    extra = {name: _read_only(_fill_extra(name, matrix, case, data, rng, seed)) for name, matrix in case.extra.items()}
     return Operands(a, b, c, extra)
 
 
@@ -211,11 +211,12 @@ def _integers(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) ->
 
 def _adds_up(name: str, case: Case, seed: int) -> bool:
     """Whether random A and B have one sign each, so that their sums grow as K does, and not as its root: where C holds
-    such sums, every other seed."""
+    such sums, or a factor makes them as small as that, every other seed."""
     a, b, c = (matrix.dtype for matrix in case.matrices)
     whole = any(dtype.is_integer for dtype in (a, b))
     most = DType.S32.largest if whole else float(case.k) ** case.problem.products
-    return name != "C" and seed % 2 == 1 and c.largest >= most
+    holds = c.largest >= most or (c.saturates and _first_factor(case) is not None)
+    return name != "C" and seed % 2 == 1 and holds
 
 
 def _of_one_sign(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[Any]:
@@ -245,7 +246,7 @@ def _values(
     return wanted.astype(dtype.numpy)
 
 
-def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator) -> Floats:
+def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator, seed: int) -> Floats:
     """An operand of the epilogue: where data is exact, integers, and powers of two for factors; else as C, or A."""
     flat, dtype = _unused(matrix), matrix.dtype
     if EPILOGUE_OPERANDS[name].written:
@@ -253,7 +254,7 @@ def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.r
     view = matrix.stored.view(flat)
     view[...] = _extra_values(name, view.shape, case, data, rng)
     if not dtype.is_integer and name == _first_factor(case):
-        view *= dtype.numpy.type(_into_range(case))
+        view *= dtype.numpy.type(_into_range(case, data == "random" and _adds_up("A", case, seed)))
     return flat
 
 
@@ -286,13 +287,14 @@ def _first_factor(case: Case) -> str | None:
     return next((one for one in FACTORS if one in case.extra), None)
 
 
-def _into_range(case: Case) -> float:
+def _into_range(case: Case, one_sign: bool) -> float:
     """A power of two that brings most sums into the range of a C which saturates; 1 for others."""
     if not case.c.dtype.saturates:
         return 1.0
     a, b = (dtype.largest / 2 if dtype.is_integer else 1.0 for dtype in case.problem.types.operands[:2])
     largest = case.c.dtype.largest ** (1 / case.problem.products)
-    return float(2.0 ** round(math.log2(largest / (2 * a * b * math.sqrt(case.k + 1)))))
+    terms = float(case.k + 1) if one_sign else math.sqrt(case.k + 1)
+    return float(2.0 ** round(math.log2(largest / (2 * a * b * terms))))
 
 
 def _reshape(

@@ -193,7 +193,7 @@ def _with_room(source: KernelSource, cases: Iterable[Case]) -> list[Case]:
 
 
 def _without_depth(problem: Problem) -> list[Situation]:
-    if problem.k is not None or problem.types.scalar.is_integer or not problem.types.c.has_nan:
+    if problem.k is not None or problem.types.scalar.is_integer:
         return []
     case = _free_case(problem, {**NO_DEPTH, "batch": FAR_BATCH})
     return [Situation(replace(case, alpha=NAN, beta=2.0), "exact", seed=2)]
@@ -224,10 +224,9 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
     shapes = [_shape(DEEP_WIDTH, DEEP_WIDTH, k) for k in _depths(source)]
     if problem.batch is None:
         shapes.append(_shape(1, 1, 1, MANY_BATCH))
-    lowest_first = sorted((name for name in "MN" if name in grid), key=lambda name: grid[name])
-    for name, tiles in zip(lowest_first, MANY_TILES, strict=False):
-        if problem.sizes[name] is None:
-            shapes.append({**_shape(1, 1, 1), name.lower(): tiles * grid[name]})
+    free = (name for name in "MN" if name in grid and problem.sizes[name] is None)
+    for name, tiles in zip(sorted(free, key=lambda name: grid[name]), MANY_TILES, strict=False):
+        shapes.append({**_shape(1, 1, 1), name.lower(): tiles * grid[name]})
     cases = [_free_case(problem, shape, VAST_FLOPS) for shape in shapes]
     kind: DataKind = (
         "random" if problem.types.accumulator.is_integer else "exact"
