@@ -22,6 +22,7 @@ from gemmgen.verification.window import Window
 
 SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
 SHORT_TILES = 2**15  # with more tiles, or products, the last tile is in each sample: see situation.MANY_TILES
+# and, where tiles have places in a workspace, the one whose number is the last one's in 16 or 15 bits.
 SOME_COST = 1e7  # an executor that samples runs larger cases whole for a few seeds only
 WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
 THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
@@ -188,6 +189,9 @@ def sampled(case: Case, launch: Launch, seed: int) -> npt.NDArray[np.int64]:
     drawn = rng.choice(tiles, min(SAMPLE_TILES, tiles), replace=False)
     if long and tiles - 1 not in drawn:
         drawn[0] = tiles - 1
+    alike = (tiles - 1) % (2 * SHORT_TILES if tiles > 2 * SHORT_TILES else SHORT_TILES)
+    if tiles > SHORT_TILES and launch.leaves_partials and launch.stream is None and alike not in drawn:
+        drawn[1] = alike
     if whole < tiles:
         drawn = np.unique([*drawn[:-1], rng.integers(whole, tiles)])
     return drawn

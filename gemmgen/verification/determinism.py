@@ -47,6 +47,16 @@ def depth_of_parts(source: KernelSource) -> int:
     return max(launch.splits, MOST_PEERS) * source.config.get("BK", 1) if launch.adds_up else 1
 
 
+def peers_of(source: KernelSource, case: Case) -> int:
+    """The most blocks that add up a tile of `case`. The sum of two has the same bits in either order."""
+    launch = source.launch
+    if launch.stream is None:
+        return launch.splits
+    schedule = launch.schedule(launch.stream, case)
+    _, peers = schedule.arrivals(np.arange(schedule.grid))
+    return int(peers.max(initial=1)) if schedule.stream_blocks else 1
+
+
 def revealing(case: Case) -> Case:
     """`case` with scalars by which C shows in what order sums were made."""
     return replace(case, alpha=ENLARGED, beta=0.0) if _hides_order(case) else replace(case, alpha=1.0, beta=1.0)

@@ -47,6 +47,13 @@ TILES = frozenset(
 )  # names that speak of the number of tiles
 
 
+# Scalars with which a situation runs again where it was the first to meet an outcome: what is seldom met is to meet
+# others than it happened to have. The last of such situations are the rarest.
+AGAIN = ((-1.6180339, -0.7071068), (1.0, 0.0))
+AGAIN_OF_INTEGERS = ((-77.0, -3.0), (1.0, 0.0))
+MOST_AGAIN = 3  # situations
+
+
 class Known(NamedTuple):
     """A situation, and how close it brought a comparison to the outcome that it lacks."""
 
@@ -77,10 +84,16 @@ class Seeker:
         self._tries_of: Counter[tuple[int, int]] = Counter()  # by what they were worth
         self._tried: set[tuple[Case, DataKind, int | None]] = set()  # and the tile, where one was sought
         self._sought: set[Situation] = set()
+        self._lacked: frozenset[int] = frozenset()  # an outcome, before what ran last
+        self._first: list[Situation] = []  # each the first to meet one
+        self._again: Iterator[Situation] | None = None
 
     def ran(self, situation: Situation) -> None:
         """`situation` has run: learns from it."""
         lacking = self._kernel.lacking()
+        if not self._lacked <= lacking.keys():
+            self._first.append(situation)
+        self._lacked = frozenset(lacking)
         self._known = {key: known for key, known in self._known.items() if key[0] in lacking}
         for number, near in lacking.items():
             if near is None:
@@ -90,7 +103,8 @@ class Seeker:
                 self._known[key] = Known(situation, near)
 
     def next(self) -> Situation | None:
-        """A situation for an outcome that has not run, none of which comes twice; None where it knows none."""
+        """A situation for an outcome that has not run, none of which comes twice; then some for outcomes that were met
+        late; None where it knows none."""
         aims = [
             (self._rank(key[0], aim), aim, key)
             for key, (situation, near) in self._known.items()
@@ -107,7 +121,12 @@ class Seeker:
                 self._tries_of[key[0], aim.chance] += 1
                 self._sought.add(sought)
                 return sought
-        return None
+        if self._again is None:
+            self._again = again(self._first[: -MOST_AGAIN - 1 : -1])
+        sought = next(self._again, None)
+        if sought is not None:
+            self._sought.add(sought)
+        return sought
 
     def _aimed(self, situation: Situation, aim: Aim) -> Situation | None:
         """`situation` with what `aim` says, once."""
@@ -125,6 +144,20 @@ class Seeker:
 
     def has_sought(self, situation: Situation) -> bool:
         return situation in self._sought
+
+
+def again(met: list[Situation]) -> Iterator[Situation]:
+    """Each of `met` with scalars of either kind, and data that tells what becomes of them."""
+    for situation in met:
+        case, types = situation.case, situation.case.problem.types
+        taken = case.problem.epilogue.scalars
+        for alpha, beta in AGAIN_OF_INTEGERS if types.scalar.is_integer else AGAIN:
+            wanted = replace(
+                case,
+                alpha=float(types.scalar.numpy.type(alpha)) if "alpha" in taken else case.alpha,
+                beta=float(types.scalar.numpy.type(beta)) if "beta" in taken else case.beta,
+            )
+            yield replace(situation, case=wanted, data="random")
 
 
 def telling(situation: Situation) -> Situation:

@@ -23,7 +23,15 @@ from gemmgen.support.html import shown_as
 from gemmgen.verification.checks import Seen, Wrong, check, check_apart, cost_with_edges, runs_whole
 from gemmgen.verification.comparison import Mismatch
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.determinism import REPEATED_COST, RUNS, Determinism, compare_runs, depth_of_parts, revealing
+from gemmgen.verification.determinism import (
+    REPEATED_COST,
+    RUNS,
+    Determinism,
+    compare_runs,
+    depth_of_parts,
+    peers_of,
+    revealing,
+)
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.extent import apart_situations
 from gemmgen.verification.replay import Replayed, Replayer
@@ -364,7 +372,8 @@ class _Property:
         deep = depth_of_parts(self.kernel.source)
         case = min(cases, key=lambda one: costs[one])
         if affordable:
-            case = max(affordable, key=lambda one: (min(one.k, deep), one.flops))
+            source = self.kernel.source
+            case = max(affordable, key=lambda one: (peers_of(source, one) > 2, min(one.k, deep), one.flops))
         situation = Situation(revealing(case), "random", 0)
         try:
             self.determinism = compare_runs(self.kernel, situation, runs)
