@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import OVERFLOW, READS, VALUE, WRITES, Bug
+from gemmgen.verification.bugs.base import OVERFLOW, POISON, READS, VALUE, WRITES, Bug
 from gemmgen.verification.bugs.subjects import (
     ACROSS,
     ALONG_K,
@@ -12,6 +12,7 @@ from gemmgen.verification.bugs.subjects import (
     DOUBLE_BATCH,
     DOUBLE_EPILOGUE,
     DOUBLE_ROWS,
+    MMA_RC,
     NAIVE_BATCH,
     NAIVE_BATCH_EPILOGUE,
     NAIVE_CC,
@@ -57,6 +58,10 @@ EXTENT_BUGS = (
         "(first + matrix) * s.stride_b", "static_cast<unsigned>((first + matrix) * s.stride_b)", CUT),
     Bug("the residual of a product starts at an int", "batch", SMALL_EPILOGUE,
         "residual + product * s.stride_residual", "residual + static_cast<int>(product * s.stride_residual)", CUT),
+    Bug("a float holds the distance of C's lines", "leading dimension", MMA_RC, "s{M, N, K, lda, ldb, ldc}",
+        "s{M, N, K, lda, ldb, static_cast<int>(static_cast<float>(ldc))}", CUT),
+    Bug("a float holds the stride of A", "batch", NAIVE_BATCH,
+        "matrix * s.stride_a", "matrix * static_cast<long long>(static_cast<float>(s.stride_a))", (*CUT, POISON)),
     Bug("rows are counted in a float", "size", DOUBLE, "    int M;\n", "    float M;\n", CUT),
     # Where distances are fixed, of launches that are long enough; and behind pointers.
     Bug("the product of many starts at an int in C", "batch", NAIVE_MANY,

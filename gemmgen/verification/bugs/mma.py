@@ -96,6 +96,8 @@ MMA_BUGS = (
     Bug("what comes takes the other half's place", "swapped index", MMA_EXCHANGE, "(upper ? first : second) = got",
         "(upper ? second : first) = got", (VALUE,)),
     Bug("sums change lanes once", "swapped index", MMA_EXCHANGE, "    exchange_with<2>(row);\n", "", (VALUE,)),
+    Bug("K times a zero point in a float", "zero point", MMA_EXCHANGE, "multiply_subtract(s.K, zero_n, column_sum)",
+        "(column_sum - static_cast<int>(static_cast<float>(s.K) * zero_n))", (VALUE,)),
     Bug("the sums of B's columns do not change lanes", "zero point", MMA_EXCHANGE, "    exchange(column_sums);\n", "",
         (VALUE,)),
     Bug("columns as if sums had not changed lanes", "swapped index", MMA_EXCHANGE, "warp.n + lane % 4 * 8",
@@ -151,6 +153,15 @@ MMA_BUGS = (
         "reduce_partials(fixup, i, row)", (VALUE,)),
     Bug("a part of K begins where the block's tile does", "swapped index", MMA_SPLIT,
         "B + tile.n + Offset(begin) * s.ldb", "B + tile.n", (VALUE, READS)),
+    # Accumulators
+    Bug("the first k tile clears the sums, and K = 0 has none", "not written", MMA_RC, "acc = {};", "acc;", (POISON,),
+        also=("            mma(a[step % 2], b[step % 2], acc);", """\
+            if (k == 0 && step == 0) {
+                for (auto& row : acc)
+                    for (auto& sums : row)
+                        for (float& sum : sums) sum = 0.0f;
+            }
+            mma(a[step % 2], b[step % 2], acc);""")),
     # Through registers
     Bug("no barrier before the first k tile is read, registers", "barrier", MMA_REGISTERS,
         "    }\n    __syncthreads();\n\n    int stage", "    }\n\n    int stage", (RACE,)),

@@ -35,11 +35,14 @@ from gemmgen.verification.bugs.subjects import (
     MIRRORED,
     SKINNY_MMA,
     SKINNY_MMA_ACROSS,
+    SKINNY_SCALED,
     SPLIT_BIG,
 )
 
 SEMAPHORE = "last = atomicInc(semaphore, count - 1) == count - 1;  // which"
 SKINNY_BUGS = (
+    Bug("16 bits of a tile's number", "workspace", SKINNY_SCALED, "    const long long tile = blockIdx.x / SPLIT;",
+        "    const unsigned short tile = blockIdx.x / SPLIT;", (RACE_PARTIALS, RACE_SEMAPHORES, SEMAPHORE_LEFT, VALUE)),
     # Split K
     Bug("no fence before the semaphore", "fence", ACROSS_SPLIT,
         "__threadfence();                                      // release", "// release", (RACE_PARTIALS,)),

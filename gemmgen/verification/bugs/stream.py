@@ -9,6 +9,7 @@ from gemmgen.verification.bugs.base import (
     BESIDE_SEMAPHORES,
     DIVISION,
     MISALIGNED,
+    ORDER,
     OUTSIDE_C,
     POISON,
     RACE,
@@ -44,6 +45,8 @@ MIXED = (VALUE, POISON, RACE_PARTIALS, SEMAPHORE_LEFT, RACE_C)
 BEYOND = (*MIXED, READS, WRITES, BESIDE_PARTIALS, BESIDE_SEMAPHORES, RACE_SEMAPHORES, OUTSIDE_C)
 
 STREAM_BUGS = (
+    Bug("parts are added from this block's on", "order", STREAM, "fixup.partials + peer * (BM * BN) + element",
+        "fixup.partials + (peer + fixup.rank) % fixup.peers * (BM * BN) + element", (ORDER,)),
     Bug("no barrier before the semaphore, stream", "barrier", STREAM,
         "__syncthreads();  // the whole block has stored its partial", "", (RACE_PARTIALS,)),
     Bug("no barrier after the semaphore, stream", "barrier", STREAM,

@@ -49,6 +49,13 @@ BESIDE = Diagnosis("crash", "of sums_|beside sums_|of A|of B|of zero_|prepared_"
 TRANSPOSED = Diagnosis("race", "data race on shared memory.* of transposed")
 
 WGMMA_BUGS = (
+    Bug("the first product clears the sums, and K = 0 has none", "not written", WGMMA_RC, "Accumulators acc = {};",
+        "Accumulators acc;", (POISON,), also=("            multiply_stage(", """\
+            if (k == 0) {
+                for (auto& sums : acc)
+                    for (float& sum : sums) sum = 0.0f;
+            }
+            multiply_stage(""")),
     # Barriers of the ring
     Bug("no barrier before the ring is used", "barrier", WGMMA_RC, "    __syncthreads();\n", "",
         (NOT_FENCED, UNDER_WAY)),

@@ -6,6 +6,26 @@ from gemmgen.verification.bugs.subjects import MMA_EXCHANGE, MMA_RC, MMA_REGISTE
 from gemmgen.verification.edits.base import Edit
 
 MMA_EDITS = (
+    Edit("a shorter way for a beta of 1", MMA_RC, (
+        ("            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);", """\
+            for (int i = 0; i < N; ++i)
+                value.at[i] = beta == 1.0f ? value.at[i] + old.at[i] : fmaf(beta, old.at[i], value.at[i]);"""),)),
+    Edit("sums that a loop clears", MMA_RC, (("    Accumulators acc = {};\n", """\
+    Accumulators acc;
+    for (auto& row : acc)
+        for (auto& sums : row)
+            for (float& sum : sums) sum = 0.0f;
+"""),)),
+    Edit("a copy of what nobody has set and nobody uses", MMA_RC, (
+        ("        Vec<BF16, N> stored;\n", "        Vec<BF16, N> stored, spare = stored;\n"),)),
+    Edit("no instructions beyond K", MMA_RC, (
+        ("            mma(a[step % 2], b[step % 2], acc);",
+         "            if (k + step * K_STEP < s.K) mma(a[step % 2], b[step % 2], acc);"),)),
+    Edit("zero points of 0 go a shorter way", MMA_EXCHANGE, (
+        ("    const int zero_n = e.zero_n[n];\n", """\
+    const int zero_n = e.zero_n[n];
+    if (zero_m == 0 && zero_n == 0) return fmaf(e.beta, c, e.alpha * acc);
+"""),)),
     Edit("columns of instructions outermost", MMA_RC, (("""\
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll

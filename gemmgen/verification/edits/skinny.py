@@ -10,6 +10,7 @@ from gemmgen.verification.bugs.subjects import (
     DIRECT,
     MIRRORED,
     SKINNY_BF16,
+    SKINNY_SCALED,
 )
 from gemmgen.verification.edits.base import Edit
 
@@ -44,6 +45,8 @@ SERIAL_END = """\
 """
 
 SKINNY_EDITS = (
+    Edit("inputs of elements that do not exist are not set", SKINNY_SCALED, (
+        ("EpilogueInputs inputs[OUTPUTS] = {};", "EpilogueInputs inputs[OUTPUTS];"),)),
     Edit("a reduction of lanes by __shfl_down_sync", ALONG_K, (("""\
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
     warp_sum<16>(values);

@@ -17,6 +17,22 @@ from gemmgen.verification.bugs.subjects import (
 from gemmgen.verification.edits.base import Edit
 
 WGMMA_EDITS = (
+    Edit("a stage goes back as soon as its products have ended", WGMMA_RC, (
+        ("""\
+            wgmma_wait<1>();  // for the products of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
+""", """\
+            wgmma_wait<0>();
+            release_stage(shared, ring.stage);
+"""),
+        ("        if (s.K > 0) release_stage(shared, previous);\n", ""),
+    )),
+    Edit("the proxy fence of the thread that stores, behind the barrier", WGMMA_RC, (
+        ("                fence_proxy_async();\n                named_barrier_sync(1 + consumer, 128);\n", """\
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) fence_proxy_async();
+"""),)),
     Edit("no products in flight while the next stage is awaited", WGMMA_RC, (
         ("wgmma_wait<1>();", "wgmma_wait<0>();"),
         ("if (k > 0) release_stage(shared, previous);", "release_stage(shared, ring.stage);"),
