@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from gemmgen.kernel.source import KernelSource
 from gemmgen.verification.mutation import Mutant
+
+
+def _one_group(source: KernelSource) -> bool:
+    """Whether C has a fixed number of tile rows, and no more than a group of the raster has."""
+    m, tile = source.problem.m, dict(source.launch.grid).get("M", 1)
+    return m is not None and -(-m // tile) <= source.config.get("GROUP", 0)
+
+
+def _one_instruction_down(source: KernelSource) -> bool:
+    """Whether a block of wgmma has one consumer, and that one instruction down its tile."""
+    return source.config["BM"] == 64 and source.config["CONSUMERS"] == 1
 
 
 @dataclass(frozen=True)
@@ -15,11 +28,13 @@ class Equivalent:
     A mutant that situations kill is none, whatever its words: this is asked of those that survive.
 
     text  is found in the kernel as it was
+    when  is true of that
     """
 
     words: str
     reason: str
     text: str = ""
+    when: Callable[[KernelSource], bool] = lambda source: True
 
 
 NARROWER = r"(?:short|signed char|unsigned|float)"
@@ -44,10 +59,14 @@ EQUIVALENTS = (
         "one k tile more takes the path with checks, which none of its elements fails",
     ),
     Equivalent(
-        rf"for \(int (\w+) = 0; (\1 < [A-Z_]+;.*) -> for \({NARROWER} \1 = 0; \2",
+        rf"for \(int (\w+) = 0; (\1 < [A-Z_]+(?: - 1)?;.*) -> for \({NARROWER} \1 = 0; \2",
         "the loop counts to a small constant, which any type holds",
     ),
     Equivalent(rf"int read = 0, write = STAGES - 1; -> {NARROWER} read", "the number of a stage, which any type holds"),
+    Equivalent(
+        rf": int previous = 0; -> {NARROWER} previous = 0;",
+        "the number of a stage, which any type holds",
+    ),
     Equivalent(
         r"const int (m|n|element) = (.*) -> const unsigned \1 = \2", "a row, column or element, which is never negative"
     ),
@@ -78,9 +97,9 @@ EQUIVALENTS = (
         "where passes divide the tile, the check that is there now is never met",
     ),
     Equivalent(
-        r"columns = \(s\.N \+ BN - 1\) / BN; -> .*columns = \(s\.N \+ BN - 1\) / BM;",
+        r"columns = \(s\.N \+ BN - 1\) / BN; -> .*columns = \(s\.N [-+*] BN [-+] \d\) [-+*/%] B[MN];",
         "tiles of one group of rows, however many columns it is said to have",
-        text=r"static constexpr int M = \d+;\s+static constexpr int N = \d+;",
+        when=_one_group,
     ),
     Equivalent(r"(sums_of_piece\(.*\);) -> \1 \1", "the same registers copied twice"),
     Equivalent(r"\bj \+= (\w+)\) \{ -> .*\bj \^= \1\) \{", "a loop of one pass: two would not end"),
@@ -102,7 +121,26 @@ EQUIVALENTS = (
         text=r"tma_store_2d\(&map_c",
     ),
     Equivalent(
-        r"shared_bytes=\d+.* -> .*shared_bytes=\d+", "no thread touches the bytes left out, which pad to an alignment"
+        r"^launch, launch: (.*), shared_bytes=\d+, (.*) -> \1, shared_bytes=\d+, \2$",
+        "no thread touches the bytes left out, which pad to an alignment",
+    ),
+    Equivalent(
+        r"^launch, launch: (.*), grid=.*, (shared_bytes=.*) -> \1, grid=.*, \2$",
+        "blocks go from tile to tile until there is none left, be they fewer",
+        when=lambda source: source.launch.persistent,
+    ),
+    Equivalent(
+        r"tile\.m \+ (\(consumer \* MMAS_M \+ i\) \* 64), (.*) -> .*tile\.m - \1, \2",
+        "the block's one consumer and its one instruction have number 0",
+        when=_one_instruction_down,
+    ),
+    Equivalent(
+        r"make_descriptor<.*>\(shared\.a\[stage\] \+ first \* LINE_A, 16, -> .* \+ first \* 16, LINE_A,",
+        "the block's one consumer begins at line 0, and a swizzled tile along k has no use for `leading`",
+        when=_one_instruction_down,
+    ),
+    Equivalent(
+        r"if \(leads\) (tma_store_wait_read<[^;]*;) -> \1$", "a thread that has started no stores waits for none"
     ),
     Equivalent(
         r"constexpr int STAGES = (\d+); -> constexpr int STAGES = ",
@@ -126,6 +164,8 @@ def why_equivalent(mutant: Mutant) -> str | None:
     fits = (
         known.reason
         for known in EQUIVALENTS
-        if re.search(known.words, str(mutant)) and re.search(known.text, mutant.original.text)
+        if re.search(known.words, str(mutant))
+        and re.search(known.text, mutant.original.text)
+        and known.when(mutant.original)
     )
     return next(fits, None)
