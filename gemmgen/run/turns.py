@@ -9,8 +9,14 @@ from gemmgen.kernel.source import Launch
 from gemmgen.problem.case import Case
 
 TURNS = (4, 2)  # tiles of a block, or one less
+RING_TURNS, RING_DEPTH = 10, 128  # where K is so small that a ring of stages goes round after many tiles alone
 
 Numbers = npt.NDArray[np.int64]
+
+
+def turns_of(case: Case) -> tuple[int, ...]:
+    """How many tiles the blocks of a sample compute, most first."""
+    return (RING_TURNS, *TURNS) if case.k <= RING_DEPTH else TURNS
 
 
 def grid_of(launch: Launch, case: Case, turns: int) -> int:
@@ -25,8 +31,8 @@ def tiles_in_turns(launch: Launch, case: Case, firsts: npt.ArrayLike, grid: int)
 
 
 def by_turns(launch: Launch, case: Case, tiles: Numbers) -> tuple[Numbers, int]:
-    """(clusters, how many the grid has) that compute just `tiles`, in the most of TURNS that do; else one for each."""
-    for turns in TURNS:
+    """(clusters, how many the grid has) that compute just `tiles`, in the most turns that do; else one for each."""
+    for turns in turns_of(case):
         grid = grid_of(launch, case, turns)
         firsts = np.array(list(dict.fromkeys((tiles % grid).tolist())), np.int64)
         computed = tiles_in_turns(launch, case, firsts, grid)

@@ -11,7 +11,7 @@ from gemmgen.kernel.source import Launch
 from gemmgen.problem.case import Case
 from gemmgen.problem.operands import is_amax
 from gemmgen.run.executor import Floats, LoadedKernel, Operands
-from gemmgen.run.turns import TURNS, grid_of, tiles_in_turns
+from gemmgen.run.turns import grid_of, tiles_in_turns, turns_of
 from gemmgen.support.errors import Failure
 from gemmgen.verification.comparison import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.data import make_operands
@@ -116,8 +116,12 @@ def compare_tail(
         result = kernel.run(
             situation.case, operands, seed=situation.seed, blocks=blocks, watch=False, output=name, apart=far
         )
-        _require_inside(situation, operands, result, name, [window], blocks)
-        worst = max(worst, _judge(situation, compare(situation, result, window, name), tally))
+        if is_amax(name):
+            comparison = compare_amax(situation, result, [window], name)
+        else:
+            _require_inside(situation, operands, result, name, [window], blocks)
+            comparison = compare(situation, result, window, name)
+        worst = max(worst, _judge(situation, comparison, tally))
     return worst
 
 
@@ -174,15 +178,16 @@ def _check_sample(
 def sampled(case: Case, launch: Launch, seed: int) -> npt.NDArray[np.int64]:
     """The tiles, by the grid's numbers, that run of a case that does not run whole.
 
-    For two seeds of three the blocks of a persistent kernel compute theirs in turns.
+    For two seeds of three, or more, the blocks of a persistent kernel compute theirs in turns.
     """
     rng = np.random.default_rng(seed)
     tiles, whole = launch.tiles(case), launch.whole_tiles(case)
     long = max(tiles, case.batch) > SHORT_TILES
-    turns = (1, *TURNS)[seed % (1 + len(TURNS))]
+    several = turns_of(case)
+    turns = (1, *several)[seed % (1 + len(several))]
     if launch.persistent and turns > 1 and tiles > SAMPLE_TILES:
         grid = grid_of(launch, case, turns)
-        firsts = rng.choice(grid, min(SAMPLE_TILES // turns, grid), replace=False)
+        firsts = rng.choice(grid, min(max(1, SAMPLE_TILES // turns), grid), replace=False)
         if long:
             firsts[0] = (tiles - 1) % grid
         return tiles_in_turns(launch, case, firsts, grid)

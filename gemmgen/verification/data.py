@@ -305,6 +305,8 @@ def _reshape(
         if name != "C" and case.flops > DENORMAL_FLOPS:
             normal = rng.random(values.shape) > DENORMAL_FLOPS / case.flops
             values[normal] += NEAR_DENORMAL * np.sign(values[normal])
+            shorter = rng.integers(0, dtype.precision - 1, values.shape) * rng.integers(0, 2, values.shape)
+            values[~normal] *= 2.0 ** -shorter[~normal]  # few, of which some are to have few bits
         values *= values.dtype.type(2.0 ** (dtype.min_exponent - 1))
     elif data == "huge":
         values *= values.dtype.type(_huge_factor(name, dtype, case))

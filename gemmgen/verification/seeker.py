@@ -47,11 +47,12 @@ TILES = frozenset(
 )  # names that speak of the number of tiles
 
 
-# Scalars with which a situation runs again where it was the first to meet an outcome: what is seldom met is to meet
-# others than it happened to have. The last of such situations are the rarest.
-AGAIN = ((-1.6180339, -0.7071068), (1.0, 0.0))
-AGAIN_OF_INTEGERS = ((-77.0, -3.0), (1.0, 0.0))
+# Scalars, and the least M and N, with which a situation runs again where it was the first to meet an outcome: what is
+# seldom met is to meet others than it happened to have. The last of such situations are the rarest.
+AGAIN = ((-1.6180339, -0.7071068, 1), (1.0, 0.0, 1), (1.0, 0.0, 97))
+AGAIN_OF_INTEGERS = ((-77.0, -3.0, 1), (1.0, 0.0, 1), (1.0, 0.0, 97))
 MOST_AGAIN = 3  # situations
+PLAIN = 2.0**-20, 2.0**20  # a scalar between these hides nothing that the other one multiplies
 
 
 class Known(NamedTuple):
@@ -109,7 +110,7 @@ class Seeker:
             (self._rank(key[0], aim), aim, key)
             for key, (situation, near) in self._known.items()
             if self._tries[key[0]] < (EMPTY_TRIES if near.empty else MOST_TRIES)
-            for aim in aims_of(situation.case, self._kernel.source.launch, near)
+            for aim in aims_of(situation.case, self._kernel.source.launch, near, self._kernel.source.config.get("BK"))
         ]
         for _, aim, key in sorted(aims):
             situation, near = self._known[key]
@@ -149,15 +150,25 @@ class Seeker:
 def again(met: list[Situation]) -> Iterator[Situation]:
     """Each of `met` with scalars of either kind, and data that tells what becomes of them."""
     for situation in met:
-        case, types = situation.case, situation.case.problem.types
+        case, scalar = situation.case, situation.case.problem.types.scalar
         taken = case.problem.epilogue.scalars
-        for alpha, beta in AGAIN_OF_INTEGERS if types.scalar.is_integer else AGAIN:
+        for alpha, beta, least in AGAIN_OF_INTEGERS if scalar.is_integer else AGAIN:
             wanted = replace(
-                case,
-                alpha=float(types.scalar.numpy.type(alpha)) if "alpha" in taken else case.alpha,
-                beta=float(types.scalar.numpy.type(beta)) if "beta" in taken else case.beta,
+                _as_large(case, least),
+                alpha=float(scalar.numpy.type(alpha)) if "alpha" in taken else case.alpha,
+                beta=float(scalar.numpy.type(beta)) if "beta" in taken else case.beta,
             )
-            yield replace(situation, case=wanted, data="random")
+            if least == 1 or (wanted.m, wanted.n) != (case.m, case.n):
+                yield replace(situation, case=wanted, data="random")
+
+
+def _as_large(case: Case, least: int) -> Case:
+    """`case` with M and N of `least` at least, where they are left to run time and that costs little."""
+    for name in ("M", "N"):
+        if name in case.problem.runtime_names and int(case.values[name]) < least:
+            larger = _with_size(case, name, least, None)
+            case = larger if _affordable(larger) else case
+    return case
 
 
 def telling(situation: Situation) -> Situation:
@@ -181,8 +192,8 @@ def _words(text: str) -> set[str]:
     return {*re.findall(r"[A-Za-z_]\w*", text)}
 
 
-def aims_of(case: Case, launch: Launch, near: Near) -> Iterator[Aim]:
-    """What may give the comparison its other outcome, from operands that `case` had."""
+def aims_of(case: Case, launch: Launch, near: Near, depth: int | None = None) -> Iterator[Aim]:
+    """What may give the comparison its other outcome, from operands that `case` had. `depth` is that of a k tile."""
     words = _words(near.text)
     known = TILES.union(case.values)
     if FLOATING.search(near.text) and words.isdisjoint(case.values):
@@ -191,6 +202,10 @@ def aims_of(case: Case, launch: Launch, near: Near) -> Iterator[Aim]:
     for aim in _any_aims(case, launch, near):
         named = not words.isdisjoint(TILES if aim.chance == IS_TILE else (aim.name,))
         yield aim if named or words.isdisjoint(known) else replace(aim, unnamed=UNNAMED)
+    tiles = {**dict(launch.grid), **({} if depth is None else {"K": depth})}
+    for name in ("K", "M", "N", "batch"):  # whatever is left beyond the last tile stays
+        if name in case.problem.runtime_names and name in tiles:
+            yield from (Aim(GROWS, 2 * more, name, int(case.values[name]) + more * tiles[name]) for more in (1, 2))
 
 
 def _any_aims(case: Case, launch: Launch, near: Near) -> Iterator[Aim]:
@@ -293,7 +308,11 @@ def _with_scalar(situation: Situation, aim: Aim) -> Situation:
     value = float(dtype.numpy.type(aim.value)) if not dtype.is_integer else aim.value
     simple = value in EXACT_SCALARS or situation.data not in EXACT_KINDS
     case = situation.case
-    case = replace(case, alpha=value) if aim.name == "alpha" else replace(case, beta=value)
+    plain = dtype.is_integer or PLAIN[0] < abs(value) < PLAIN[1]
+    if aim.name == "alpha":
+        case = replace(case, alpha=value, beta=case.beta if plain else 0.0)
+    else:
+        case = replace(case, alpha=case.alpha if plain or value in (0.0, math.inf, -math.inf) else value, beta=value)
     return replace(situation, case=case, data=situation.data if simple else "random")
 
 

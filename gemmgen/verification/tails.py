@@ -60,8 +60,7 @@ class Tail:
 def tails(source: KernelSource, dense: bool = False) -> Iterator[Tail]:
     """Those of a kernel's run-time sizes along which operands have distances that are fixed, or may be `dense`."""
     problem = source.problem
-    outputs = any(one.is_amax for one in problem.epilogue.outputs)
-    if problem.pointers or source.launch.stream is not None or outputs:
+    if problem.pointers or source.launch.stream is not None:
         return
     fixed = {"M": ("lda", "ldc"), "batch": ("stride_a", "stride_b", "stride_c")}
     for size, distances in fixed.items():
