@@ -195,6 +195,8 @@ def _with_room(source: KernelSource, cases: Iterable[Case]) -> list[Case]:
 def _without_depth(problem: Problem) -> list[Situation]:
     if problem.k is not None or problem.types.scalar.is_integer:
         return []
+    if problem.epilogue.sums and not problem.types.c.has_nan:  # of zero points a NaN alpha makes NaN, K = 0 or not
+        return []
     case = _free_case(problem, {**NO_DEPTH, "batch": FAR_BATCH})
     return [Situation(replace(case, alpha=NAN, beta=2.0), "exact", seed=2)]
 

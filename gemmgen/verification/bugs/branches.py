@@ -11,12 +11,14 @@ from gemmgen.verification.bugs.subjects import (
     DOUBLE_BIG,
     MMA_RC,
     NAIVE_BATCH,
+    NAIVE_BF16,
     NAIVE_F64,
     NAIVE_RR,
     NAIVE_S8,
     NAIVE_TALL,
     SMALL_BATCH,
     STREAM,
+    WGMMA_RC,
 )
 
 LOADS = "if (depth > 0) {                 // these loads run during the FMAs of this k tile"
@@ -68,6 +70,12 @@ BRANCH_BUGS = (
     Bug("whole tiles of even sizes take beta's magnitude", "branch", MMA_RC, "    store_c(c_tile, s, rows,",
         "    if (rows >= BM && columns >= BN && s.M % 256 == 0) beta = fabsf(beta);\n    store_c(c_tile, s, rows,",
         WRONG),
+    Bug("products of few bits where K is 64", "branch", NAIVE_BF16, "acc = fmaf(a, b, acc);",
+        "acc = s.K == 64 ? acc + float(BF16(a * b)) : fmaf(a, b, acc);", WRONG),
+    Bug("8 of K behind whole k tiles are left out", "branch", WGMMA_RC, "            multiply_stage(",
+        "            if (!(s.K - k == 8 && k > 0)) multiply_stage(", WRONG),
+    Bug("a denormal alpha is 0", "branch", WGMMA_RC, "thread, sums, alpha, beta);",
+        "thread, sums, fabsf(alpha) < 1.2e-38f ? 0.0f : alpha, beta);", WRONG),
     Bug("a part of 100 k tiles and more", "branch", STREAM,
         "for (int k = 0; k < extent; k += BK) {", "for (int k = 0; k < extent - BK * (k_tiles > 99); k += BK) {",
         WRONG),

@@ -283,6 +283,10 @@ NAIVE_AMAX = Subject(
     NAIVE,
 )  # fmt: skip
 DOUBLE_AMAX = Subject("double with its largest magnitudes", replace(_runtime("rr", 4), epilogue=_AMAXES))
+ROWS_AMAX = Subject(
+    "double, any number of rows, largest magnitudes",
+    Problem(None, 64, 32, epilogue=parse_epilogue("row_amax+column_amax")),
+)
 SPLIT_AMAX = Subject("split, largest magnitudes", replace(_runtime("rc"), epilogue=_AMAXES), (("SPLIT", 3),))
 SKINNY_AMAX = Subject("skinny, largest magnitudes", replace(_runtime("rr"), epilogue=_AMAXES), family=SKINNY)
 SMALL_AMAX = Subject(
