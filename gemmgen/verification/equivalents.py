@@ -16,6 +16,26 @@ def _one_group(source: KernelSource) -> bool:
     return m is not None and -(-m // tile) <= source.config.get("GROUP", 0)
 
 
+def _few_rows(source: KernelSource) -> bool:
+    """Whether C has a fixed number of rows, whose groups of tiles any type counts."""
+    return source.problem.m is not None and source.problem.m < 2**15
+
+
+def _begins_full(source: KernelSource) -> bool:
+    """Whether every block has a k tile for each stage that it fills before its first product."""
+    problem, launch = source.problem, source.launch
+    if None in (problem.m, problem.n, problem.k, problem.batch) or launch.splits > 1:
+        return False
+    case = problem.case()
+    deep = -(-case.k // source.config["BK"])
+    k_tiles = deep if launch.stream is None else launch.schedule(launch.stream, case).fewest_k_tiles
+    return k_tiles >= source.config["STAGES"] - 1
+
+
+def _is_linear(source: KernelSource) -> bool:
+    return source.problem.epilogue.is_linear
+
+
 def _one_instruction_down(source: KernelSource) -> bool:
     """Whether a block of wgmma has one consumer, and that one instruction down its tile."""
     return source.config["BM"] == 64 and source.config["CONSUMERS"] == 1
@@ -138,6 +158,32 @@ EQUIVALENTS = (
         r"make_descriptor<.*>\(shared\.a\[stage\] \+ first \* LINE_A, 16, -> .* \+ first \* 16, LINE_A,",
         "the block's one consumer begins at line 0, and a swizzled tile along k has no use for `leading`",
         when=_one_instruction_down,
+    ),
+    Equivalent(
+        r"if \(depth > 0\) \{ -> if \((?:true|\(depth \+ 1\) > 0|depth >= 0|depth != 0)\) \{",
+        "a k tile behind the last one has no elements: zeros come in its place, which nobody multiplies",
+        text=r"(?:fetch|copy)_a\(a_tile, s, rows, depth, ",
+    ),
+    Equivalent(
+        r"if \(depth > 0\) \{ -> if \((?:true|\(depth \+ 1\) > 0|depth >= 0|depth != 0)\) \{",
+        "there is a k tile for each of the first stages",
+        text=r"depth = (?:extent|s\.K) - stage \* BK;",
+        when=_begins_full,
+    ),
+    Equivalent(
+        r"deletion, .*: if \(m >= rows\) return; -> ;$",
+        "what is staged of rows that C has not, TMA drops",
+        text=r"tma_store_2d\(&map_c",
+        when=_is_linear,
+    ),
+    Equivalent(
+        rf"const int (lane_[mn]) = .* -> const {NARROWER} \1 = |lane_origin\(int lane\) -> .*\({NARROWER} lane\)",
+        "a lane's number, or row, which any type holds",
+    ),
+    Equivalent(
+        rf"const int group = (.*) -> const {NARROWER} group = \1",
+        "a group of few tile rows, whose number any type holds",
+        when=_few_rows,
     ),
     Equivalent(
         r"if \(leads\) (tma_store_wait_read<[^;]*;) -> \1$", "a thread that has started no stores waits for none"
