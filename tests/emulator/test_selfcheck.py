@@ -43,6 +43,13 @@ EVERY = 60  # of them one is verified
 MUTANTS = 30
 # What hides in a branch that few sizes take, or in a grid of which samples run, is sought for long, as some others are.
 LONG = {
+    "16 bits of a tile's number",
+    "a float holds the distance of C's lines",
+    "a float holds the stride of A",
+    "an alpha that is NaN scales nothing",
+    "parts are added from this block's on",
+    "sums end at 24 bits",
+    "the row of many starts at an int, beside the largest magnitudes",
     "the last block keeps its own part in registers",
     "an alpha that is no number counts where K = 0",
     "zeros of the weights are skipped",
