@@ -108,6 +108,10 @@ EQUIVALENTS = (
         "where passes divide the tile, neither is met",
     ),
     Equivalent(
+        r"if \((OUTPUTS \* THREADS != BM \* BN) && (.*)\) break; -> if \(\1 \|\| \2\) break;",
+        "threads have the elements of a whole tile between them: neither is met",
+    ),
+    Equivalent(
         r"if \(m >= s\.M \|\| n >= s\.N\) return; -> if \(m >= s\.M && n >= s\.N\) return;",
         "tiles divide sizes that are fixed, so that neither is met",
         text=r"static constexpr int M = \d+;\s+static constexpr int N = \d+;",
