@@ -73,7 +73,15 @@ EQUIVALENTS = (
         r"if \(.+ && (\w+ >= [\w* ]+)\) break; -> if \(.+ && \1\) break;",
         "constants say whether the check is needed: one more is never met, and one less is of what never is",
     ),
-    Equivalent(r"if \(A_STRIDED % A_PASS != 1 &&", "where passes divide the tile, the check that is left is never met"),
+    Equivalent(
+        r"-> if \(([AB])_STRIDED % \1_PASS (?:!= 1|>= 0) &&",
+        "where passes divide the tile, the check that is left is never met",
+    ),
+    Equivalent(
+        r"load_fragment_b\(.*, b\[d % 2\]\); "
+        r"(outer_product<0, HOIST>\(a\[\(d \+ 1\) % 2\], b\[\(d \+ 1\) % 2\], acc\);) -> \1",
+        "fragments of two k, of which neither needs the other's",
+    ),
     Equivalent(
         r"const bool inside = (.*)depth >= BK; -> const bool inside = \1depth (?:> BK|>= \(BK \+ 1\));",
         "one k tile more takes the path with checks, which none of its elements fails",
