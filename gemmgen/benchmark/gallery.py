@@ -16,6 +16,7 @@ from typing import Any
 from gemmgen.artifacts.cards import arch_of, belongs, card_folders, card_of
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, write_kernel
 from gemmgen.artifacts.records import kernel_document
+from gemmgen.benchmark.moved import moved
 from gemmgen.benchmark.predicted import is_predicted, predicted_page
 from gemmgen.benchmark.report.ratios import ratio_plot
 from gemmgen.benchmark.scores import FAILED, line, link, number, page, read_failure, scores_in, times
@@ -260,14 +261,10 @@ def _updated_record(kernel: KernelFile, fresh: KernelSource, store: Store) -> di
     if fresh.text == kernel.source.text:  # an axis that the family has had since
         return record
     if _same_machine_code(kernel.source.renamed(fresh.name), fresh, str(record["arch"]), store):
-        return {**record, **{name: _uncovered(record[name]) for name in VERDICTS if record.get(name)}}
+        verdicts = {name: moved(record[name], kernel.source.text, fresh.text) for name in VERDICTS if record.get(name)}
+        return {**record, **verdicts}
     kept = {name: value for name, value in {**record, **DROPPED}.items() if name not in GONE}
     return {**kept, "rung": {**record["rung"], "time": None}} if "rung" in record else kept
-
-
-def _uncovered(verdict: dict[str, Any]) -> dict[str, Any]:
-    """Without coverage, which is one of lines."""
-    return {name: value for name, value in verdict.items() if name != "coverage"}
 
 
 def _same_machine_code(before: KernelSource, now: KernelSource, arch: str, store: Store) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from gemmgen import api
 from gemmgen.benchmark.gallery import check, folders, readme, rerender, write_readmes
+from gemmgen.benchmark.moved import moved
 from gemmgen.benchmark.scores import scores_in
 from gemmgen.cli import main
 from gemmgen.kernel.source import KernelSource
@@ -189,7 +190,7 @@ def test_a_record_from_before_an_axis_is_brought_up_to_date(gallery: Path) -> No
 @pytest.mark.parametrize(
     ("older", "compiled"), [("// an older header\n#ifdef __CUDACC__\n#endif\n", 0), ("int i;\n", 2)]
 )
-def test_what_was_verified_stands_with_the_machine_code_but_not_coverage_of_other_lines(
+def test_what_was_verified_stands_with_the_machine_code_but_not_coverage_that_is_none_of_its_text(
     gallery: Path, monkeypatch: pytest.MonkeyPatch, older: str, compiled: int
 ) -> None:
     """Where other comments and guards are all, nothing needs to be compiled."""
@@ -198,7 +199,8 @@ def test_what_was_verified_stands_with_the_machine_code_but_not_coverage_of_othe
     path.write_text(older + path.read_text())
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     emulated = {"executor": "emulator", "passed": True, "examples": 20, "sampled": 0}
-    verified = {**record, "sha256": digest, "emulator": {**emulated, "coverage": {"branches": 4}}}
+    elsewhere = {"branches": 4, "untaken": [{"line": 1, "text": "no < condition", "outcome": True}], "lines": []}
+    verified = {**record, "sha256": digest, "emulator": {**emulated, "coverage": elsewhere}}
     path.with_suffix(".json").write_text(json.dumps(verified))
     texts: list[str] = []
 
@@ -212,3 +214,20 @@ def test_what_was_verified_stands_with_the_machine_code_but_not_coverage_of_othe
     assert check(gallery) == []
     assert json.loads(path.with_suffix(".json").read_text())["emulator"] == emulated
     assert len(texts) == compiled
+
+
+def test_coverage_moves_with_its_lines_and_takes_their_words() -> None:
+    before = "void k(int n)\n{\n    if (n > 3) {\n        n = 3;\n    }\n    while (n < 9) ++n;\n}\n"
+    now = "// New.\n" + before.replace("{\n    if", "{\n    // Few.\n    if").replace("n ", "count ").replace(
+        "++n", "++count"
+    )
+    never = {"line": 6, "text": "n < 9", "outcome": False}
+    coverage = {"branches": 4, "untaken": [never], "lines": [[3, 5]], "unreachable": [], "taken": 3}
+    verdict = {"passed": True, "coverage": coverage}
+    there = moved(verdict, before, now)["coverage"]
+    assert there == {**coverage, "untaken": [{**never, "line": 8, "text": "count < 9"}], "lines": [[5, 7]]}
+    for other in (
+        now.replace("while (count < 9)", "while (count < 9 && count)"),
+        now.replace("while", "if (count) while"),
+    ):
+        assert moved(verdict, before, other) == {"passed": True}, "other conditions"
