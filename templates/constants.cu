@@ -1,13 +1,13 @@
 /*# `unread` are sizes that this kernel reads nowhere: constants among them are left out. `offsets`: it reaches matrices itself. #*/
 //% macro shape(kernel, unread=(), offsets=true)
 //% if not offsets and none not in kernel.sizes.values()
-struct Shape { static constexpr int /*% for name, size in kernel.sizes.items() if name not in unread %*/${ name } = ${ size }${ ", " if not loop.last }/*% endfor %*/; };  // folds into the code
+struct Shape { static constexpr int /*% for name, size in kernel.sizes.items() if name not in unread %*/${ name } = ${ size }${ ", " if not loop.last }/*% endfor %*/; };  // constants, which fold into the code
 //% else
 //% if not offsets
 // Sizes. Those that are constants fold into the code.
 //% elif kernel.problem.strided
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the next).
-// Those that are constants fold into the code.
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
+// among them fold into the code.
 //% else
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 //% endif

@@ -3,9 +3,9 @@
 // ${ kernel.name }
 //
 //% if kernel.epilogue
-//     C = ${ kernel.problem.epilogue }      acc = A * B${ "1, acc2 = A * B2, B1 and B2 side by side in B" if kernel.problem.products > 1 }${ ", row_sum of a row of A" if "row_sum" in kernel.problem.epilogue.sums }${ ", column_sum of a column of B" if "column_sum" in kernel.problem.epilogue.sums }; ${ kernel.computes }${ "; beta = 0 never reads C" if kernel.problem.epilogue.reads_c }${ "; alpha = 0 reads A and B" if "alpha" in kernel.problem.epilogue.scalars }
+//     C = ${ kernel.problem.epilogue }      acc = A * B${ "1, acc2 = A * B2, B1 and B2 side by side in B" if kernel.problem.products > 1 }${ ", row_sum of a row of A" if "row_sum" in kernel.problem.epilogue.sums }${ ", column_sum of a column of B" if "column_sum" in kernel.problem.epilogue.sums }; ${ kernel.computes }${ "; C is read unless beta = 0" if kernel.problem.epilogue.reads_c }${ ", A and B always" if "alpha" in kernel.problem.epilogue.scalars and kernel.problem.epilogue.reads_c else "; A and B are read even if alpha = 0" if "alpha" in kernel.problem.epilogue.scalars }
 //% else
-//     C = alpha * A * B + beta * C      ${ kernel.computes }; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      ${ kernel.computes }; C is read unless beta = 0, A and B always
 //% endif
 //% if kernel.problem.batched
 //     for each of ${ kernel.sizes.batch or "a batch's" } products${ ", whose matrices lie where A_array, B_array and C_array say" if kernel.problem.pointers }

@@ -12,7 +12,8 @@ WIDTH = 120
 ROOM = 30  # characters of a comment's words beside a label, at least
 UNBROKEN = ("// Made by ", "// Config ")  # what is copied or read back as a whole
 COMMENT = re.compile(r"( *)// (?=\S)")
-LABEL = re.compile(r"(// +\S.*?) {2,}(?=\S)")
+# Labels of seven letters have one space behind them.
+LABEL = re.compile(r"(// +(?:(?:Cluster|Expects|Split-K|Weights)(?= )|\S.*?(?= {2}))) +(?=\S)")
 BRANCH = re.compile(r" *(?:for|if|while) \(")
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 OPERATOR = re.compile(r" (?:\+|\?|:|\|\||&&|\|) ")
@@ -64,7 +65,8 @@ def _carry(words: str, lines: list[str], first: str) -> None:
     """Put what did not fit in front of the paragraph's next line, or on a line of its own."""
     prefix = COMMENT.match(first)
     following = COMMENT.match(lines[-1]) if lines else None
-    if prefix and following and prefix[0] == following[0] and not words.endswith((".", ":")):
+    labelled = LABEL.match(first) or (lines and LABEL.match(lines[-1]))
+    if prefix and following and prefix[0] == following[0] and not labelled and not words.endswith((".", ":")):
         lines[-1] = f"{prefix[0]}{words} {lines[-1][following.end() :]}"
     else:
         lines.append(f"{_hanging(first)}{words}")

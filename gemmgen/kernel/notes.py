@@ -83,6 +83,11 @@ def main_loop(plan: Plan) -> Iterator[str]:
     yield _bound(plan, counts)
 
 
+def promoted_sums(depth: int) -> str:
+    """Of fp8, whose sums of `depth` products the kernel adds up itself."""
+    return f"Sums    tensor cores add up {depth} products, to 13 bits behind a sum's first; such sums are added in f32"
+
+
 def shared_tiles(launch: Launch) -> Iterator[str]:
     """How blocks share tiles of C, if they do."""
     if launch.splits > 1:

@@ -263,7 +263,7 @@ class Kernel:
             if self.launch.stream is not None:
                 wave = self.launch.stream.blocks
                 blocks, tiles = f"({wave} + T % {wave})", str(wave)
-            yield f"partials: {blocks} * {sums}, holding anything"
+            yield f"partials: {blocks} * {sums}, uninitialised"
             yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
         for one in (*self.copies, *self.sums):
             yield f"{one.part}: {one.extent} elements, which {one.entry} writes before"

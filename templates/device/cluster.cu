@@ -14,15 +14,15 @@ __device__ __forceinline__ unsigned cluster_rank()
 }
 //% if split
 
-// Come to the barrier of all threads of the cluster without waiting: what this thread did before, in shared memory of whichever
-// block, comes before what those do who have waited.
+// Arrive at the barrier of the cluster's threads, without waiting. What a thread did before, in shared memory of whichever
+// block, is visible to those that have waited.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 
-// Wait until all threads have arrived that have not exited.
+// Wait until all threads of the cluster have arrived or exited.
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 /*% endif %*/
 
-// Wait for all threads of the cluster${ "" if split else ": what any did before, in shared memory of whichever block, comes before what\n// they do after" }.
+// Wait for all threads of the cluster${ "" if split else ": what any did before, in shared memory of whichever block, is visible after" }.
 __device__ __forceinline__ void cluster_sync()
 {
 //% if split
@@ -39,9 +39,8 @@ __device__ __forceinline__ void cluster_sync()
     there, which empties the L1: an arrival says that copies and products have read, and mbarrier_wait waits for it. #*/
 //% macro mbarrier_arrive_cluster()
 #ifdef __CUDACC__
-// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited.
-// What this thread has read before may be written by who has waited for that; what it has written is not to be read
-// for that.
+// Arrive at this barrier in block `rank` of the cluster, which must not have exited. The release is at block scope: it says
+// that this thread's warpgroup has read a stage, and publishes nothing that the thread wrote.
 __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
 {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
@@ -55,8 +54,8 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barr
 //% macro load_shared_cluster(ctype)
 //% set type, constraint = ("s32", "r") if ctype == "int" else ("f32", "f")
 #ifdef __CUDACC__
-// Four ${ ctype }s from where block `rank` of the cluster has what this one has at `shared`: it must not have exited.
-// What was written there before a barrier of the cluster is seen behind it.
+// Load four ${ ctype }s from distributed shared memory: from block `rank` of the cluster, at the address that they have in this
+// block. That one must not have exited; a barrier of the cluster comes between their store and this.
 __device__ __forceinline__ void load_shared_cluster(const ${ ctype }* shared, unsigned rank, ${ ctype } (&values)[4])
 {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"

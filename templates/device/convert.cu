@@ -79,9 +79,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
 // A bfloat16: the upper half of a float.
 struct BF16 {
     unsigned short bits;
-/*% if read or stored %*/
-
-/*% endif %*/
 //% if stored
     BF16() = default;
     __device__ __forceinline__ explicit BF16(float value) : bits(${ "round_to_bf16" if "bf16" in computed else "bf16_from_float" }(value)) {}
@@ -132,9 +129,6 @@ __device__ __forceinline__ unsigned short f16_from_float(float value)
 // A half, IEEE 754's binary16.
 struct F16 {
     unsigned short bits;
-/*% if read or stored %*/
-
-/*% endif %*/
 //% if stored
     F16() = default;
     __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
@@ -207,9 +201,6 @@ __device__ __forceinline__ unsigned char e4m3_from_float(float value)
 // An 8-bit float of 4 bits of exponent and 3 of fraction.
 struct E4M3 {
     unsigned char bits;
-/*% if read or stored %*/
-
-/*% endif %*/
 //% if stored
     E4M3() = default;
     __device__ __forceinline__ explicit E4M3(float value) : bits(${ "round_to_e4m3" if "e4m3" in computed else "e4m3_from_float" }(value)) {}
@@ -238,9 +229,6 @@ __device__ __forceinline__ unsigned char e5m2_from_float(float value)
 // An 8-bit float of 5 bits of exponent and 2 of fraction: the upper half of a half.
 struct E5M2 {
     unsigned char bits;
-/*% if read or stored %*/
-
-/*% endif %*/
 //% if stored
     E5M2() = default;
     __device__ __forceinline__ explicit E5M2(float value) : bits(${ "round_to_e5m2" if "e5m2" in computed else "e5m2_from_float" }(value)) {}

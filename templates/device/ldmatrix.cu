@@ -3,8 +3,8 @@
 //% macro ldmatrix(loads=(), stores=())
 #ifdef __CUDACC__
 //% for count, transposed in loads
-// Register i of lane l becomes elements 2 * (l % 4) and the next one of ${ "column" if transposed else "row" } l / 4 of matrix i. Lane 8 * i + r gives the
-// address of its row r, which 16 divides.
+// Load ${ count } matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of ${ "column" if transposed else "row" } l / 4.
 __device__ __forceinline__ void ldmatrix_x${ count }${ "_trans" if transposed }(unsigned (&r)[${ count }], const void* row)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
@@ -18,8 +18,8 @@ __device__ __forceinline__ void ldmatrix_x${ count }${ "_trans" if transposed }(
 /*% endif %*/
 //% endfor
 //% for count, transposed in stores
-// Elements 2 * (l % 4) and the next one of ${ "column" if transposed else "row" } l / 4 of matrix i come from register i of lane l. Lane 8 * i + r gives the
-// address of its row r, which 16 divides.
+// Store ${ count } matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l has in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of ${ "column" if transposed else "row" } l / 4.
 __device__ __forceinline__ void stmatrix_x${ count }${ "_trans" if transposed }(void* row, const unsigned (&r)[${ count }])
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(row));

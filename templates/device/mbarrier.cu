@@ -1,9 +1,9 @@
 /*# Barriers in shared memory that count arrivals, and bytes that arrive by TMA. #*/
 //% macro mbarrier(arrives=true)
 #ifdef __CUDACC__
-// An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
-// told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that, too;
-// a barrier of the block comes before any use.
+// An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have come,
+// and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence makes
+// that visible to TMA and to the cluster; a barrier of all threads comes before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
@@ -12,15 +12,14 @@ __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-
 //% if arrives
-// Arrive; and arrive, after the phase has been told to expect so many bytes more.
+// Arrive; and arrive after adding to the bytes that the current phase expects.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
 {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 //% else
-// Arrive, after the phase has been told to expect so many bytes more.
+// Arrive after adding to the bytes that the current phase expects.
 //% endif
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
@@ -28,8 +27,8 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* ba
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
-// it, of parity 1, counts as complete.
+// Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a phase
+// -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
 {
     asm volatile("{ .reg .pred done;\n"

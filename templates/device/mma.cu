@@ -2,8 +2,8 @@
 //% macro mma(instructions)
 #ifdef __CUDACC__
 //% for one in instructions
-// d += a * b, ${ one.m } x ${ one.n } x ${ one.k }, by one warp. Lane 4 g + t holds row${ "s g and g + 8" if one.m == 16 else " g" } of a and d and column g of b: of d columns
-// 2 t and 2 t + 1; of a and b k = ${ one.k_text }.
+// d += a * b, ${ one.m } x ${ one.n } x ${ one.k }, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
+// in row${ "s g and g + 8" if one.m == 16 else " g" }; of a the same row${ "s" if one.m == 16 }, of b column g, each at k = ${ one.k_text }.
 __device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ one.c_registers }], const ${ one.a_type } (&a)[${ one.a_registers }], const ${ one.a_type } (&b)[${ one.b_registers }])
 {
 //% set letter = {"float": "f", "double": "d", "int": "r", "unsigned": "r"}

@@ -52,7 +52,8 @@ __device__ __forceinline__ WorkUnit work_unit_of_block(const StreamK& schedule)
     const int per_tile = schedule.k_tiles - schedule.owner_k_tiles;  // streamed
     const long long first = first_k_tile(schedule, stream_block);
     return {
-        schedule.data_parallel + static_cast<int>(first / per_tile), schedule.owner_k_tiles + static_cast<int>(first % per_tile),
+        schedule.data_parallel + static_cast<int>(first / per_tile),
+        schedule.owner_k_tiles + static_cast<int>(first % per_tile),
         static_cast<int>(first_k_tile(schedule, stream_block + 1) - first),
     };
 }
@@ -68,7 +69,8 @@ __device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int til
     const int first = stream_block_of(schedule, begin), last = stream_block_of(schedule, begin + per_tile - 1);
     // Rank 0 is the owner's, then come the stream blocks in the order of their k tiles. A block whose work unit reaches
     // into the next tile is a peer there, too, so that a tile's partials begin behind those of all tiles before it.
-    const int stream_block = static_cast<int>(blockIdx.x) - schedule.tiles, rank = stream_block < 0 ? 0 : stream_block - first + 1;
+    const int stream_block = static_cast<int>(blockIdx.x) - schedule.tiles;
+    const int rank = stream_block < 0 ? 0 : stream_block - first + 1;
     ${ T }* const tile_partials = partials + static_cast<long long>(first + 2 * in_wave) * ${ partial_elements(kernel) };
     return {tile_partials, last - first + 2, rank, semaphores + in_wave};
 }

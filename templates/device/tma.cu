@@ -1,7 +1,7 @@
 /*# Boxes of tensors between global and shared memory, by TMA: one thread issues them. `loads` and `stores` are the numbers of
     dimensions that a kernel uses. The kernel's parameters are `const __grid_constant__ TensorMap map_a` and the like. #*/
 //% macro tensor_map()
-// What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
+// A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 //% endmacro
 
@@ -23,8 +23,8 @@ __device__ __forceinline__ MapOrigin map_origin(const void* matrix)
 //% macro tma(loads=(2,), stores=(), written=true)
 #ifdef __CUDACC__
 //% for rank in loads
-// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
-// at `barrier`; what lies outside of the tensor becomes zeros.
+// Start loading the box at (${ coordinates(rank, "") }), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`, also
+// those outside of the tensor, which become zeros.
 __device__ __forceinline__ void tma_load_${ rank }d(void* to, const TensorMap* map, unsigned long long* barrier, ${ coordinates(rank, "int ") })
 {
     asm volatile("cp.async.bulk.tensor.${ rank }d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
@@ -36,7 +36,7 @@ __device__ __forceinline__ void tma_load_${ rank }d(void* to, const TensorMap* m
 /*% endif %*/
 //% endfor
 //% for rank in stores
-// Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
+// Start storing a box. Outside of the tensor nothing is written but the rest of a 16-byte chunk across a line's end.
 __device__ __forceinline__ void tma_store_${ rank }d(const TensorMap* map, const void* from, ${ coordinates(rank, "int ") })
 {
     asm volatile("cp.async.bulk.tensor.${ rank }d.global.shared::cta.tile.bulk_group [%0, {${ numbers(2, rank) }}], [%1];"
@@ -45,8 +45,8 @@ __device__ __forceinline__ void tma_store_${ rank }d(const TensorMap* map, const
 
 //% endfor
 //% if stores
-// Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
-// shared memory, which may then be written again.
+// Close a group of this thread's stores since the last commit; and wait until all but its N newest groups have read
+// shared memory, which may be overwritten then: what they write to global memory may still be under way.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void tma_store_wait_read()
@@ -65,8 +65,8 @@ __device__ __forceinline__ void tma_store_wait() { asm volatile("cp.async.bulk.w
 
 //% macro fence_proxy_async()
 #ifdef __CUDACC__
-// TMA and wgmma reach memory another way than threads do, the async proxy: they see what this thread has written to
-// shared memory, or waited for, only behind this fence.
+// Threads access shared memory by the generic proxy, TMA and wgmma by the async proxy. These see what a thread wrote only
+// after its fence: each that wrote fences, then all meet at a barrier, and then a copy or a product may read it.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 #endif  // __CUDACC__
 //% endmacro

@@ -1,7 +1,7 @@
 /*# Warps that have different roles. #*/
 //% macro named_barriers(arrive=true)
 #ifdef __CUDACC__
-// Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
+// A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
@@ -37,8 +37,8 @@ __device__ __forceinline__ bool elect_one()
 
 //% macro setmaxnreg()
 #ifdef __CUDACC__
-// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once they
-// are in it, as many as it lacks. All of its warps call it.
+// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits until
+// the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>

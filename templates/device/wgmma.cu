@@ -3,11 +3,11 @@
     `always`: it adds to sums whenever it is called, and the caller does not say so. #*/
 //% macro wgmma(instructions, always=false)
 #ifdef __CUDACC__
-// The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
-// 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16 bytes
-// TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a line is
-// a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and swizzled it has
-// no use for `leading`.
+// The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
+// box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
+// applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
 {
@@ -16,9 +16,9 @@ __device__ __forceinline__ unsigned long long make_descriptor(const void* shared
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
 }
 
-// Products are asynchronous, in groups. A fence comes before the first one, and again where other code has written to the
-// registers of its sums since; a commit closes the group of products since the last commit. After a wait at most the N
-// newest groups are under way: nobody may touch the sums of these, nor write what they read.
+// wgmma is asynchronous. A fence comes before the first one, and again after other code has written registers that it
+// reads or adds to. A commit closes a group of all since the last commit; after a wait at most the N newest groups are
+// in flight. Nobody may touch the accumulators of a group in flight, nor overwrite what it reads.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
@@ -30,11 +30,8 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 
 /*% endif %*/
 //% set letter = {"float": "f", "int": "r", "unsigned": "r"}[one.c_type]
-// ${ "Four" if registers >= 4 else "Two" } of a thread's sums, which the instruction reads and writes.
-#define SUMS(r) /*% for i in range([registers, 4] | min) %*/"+${ letter }"(d[r${ " + %d" | format(i) if i }])${ ", " if not loop.last }/*% endfor %*/
-
-// ${ "d += a * b" if always else "d = a * b, plus d where it is to `accumulate`" }; 64 x ${ one.n } x ${ one.k }, by a warpgroup. Lane 4 g + t of warp w holds rows
-// 16 w + g and 16 w + g + 8: d[4 j + 2 i + c]${ " (of two a register)" if one.c_shared > 1 } is row 16 w + g + 8 i, column 8 j + 2 t + c.
+#define SUMS(r) /*% for i in range([registers, 4] | min) %*/"+${ letter }"(d[r${ " + %d" | format(i) if i }])${ ", " if not loop.last }/*% endfor %*/  // ${ "four" if registers >= 4 else "two" } of a thread's accumulators
+// ${ "d += a * b" if always else "d = a * b, plus d where it is to `accumulate`" }; 64 x ${ one.n } x ${ one.k }, by a warpgroup.${ " " if always else "\n// " }In lane 4 g + t of warp w d[4 j + 2 i + c]${ ", of two a register," if one.c_shared > 1 } is row 16 w + g + 8 i,${ "\n// " if always else " " }column 8 j + 2 t + c.${ " After b: scale-d, imm-scale-a and -b (1: not negated)" if one.immediates }${ ", imm-trans-a and -b (1: MN-major)" if one.immediates | length == 4 }${ "." if one.immediates }
 __device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ registers }], ${ "const unsigned (&a)[4]" if one.registers else "unsigned long long a" }, unsigned long long b${ ", bool accumulate" if not always })
 {
     asm volatile(

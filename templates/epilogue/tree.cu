@@ -15,7 +15,7 @@ ${ amax() }
 /*% for f in kernel.epilogue.functions %*/
 //% if f.template
 //% from f.template import definition
-${ definition() }
+${ definition() | trim("\n") }
 //% else
 __device__ __forceinline__ ${ TS } ${ f.name }(${ TS } ${ f.parameters | join(", %s " | format(TS)) })
 {
@@ -25,7 +25,10 @@ __device__ __forceinline__ ${ TS } ${ f.name }(${ TS } ${ f.parameters | join(",
 
 /*% endfor %*/
 //% set e = kernel.problem.epilogue
-// What the epilogue takes beside the sum${ " and C" if e.reads_c }${ ": pointers lead to the first row and column that it is asked for" if e.operands }.
+// What the epilogue takes beside the sum${ " and C" if e.reads_c }${ ": pointers lead to the first row and column that it is asked for" if e.operands }${ ": nothing" if not e.operands and not e.scalars }.
+//% if not e.operands and not e.scalars
+struct Epilogue {};
+//% else
 struct Epilogue {
 //% if e.scalars
     ${ TS } ${ e.scalars | join(", ") };
@@ -34,6 +37,7 @@ struct Epilogue {
     ${ "const " if not x.written }${ kernel.ctype_of(x) }* ${ x.name };
 //% endfor
 };
+/*% endif %*/
 
 //% if early and e.read
 // What the epilogue reads of these for one element of C.

@@ -39,8 +39,8 @@ ${ start_tile(view.a, view.b, "padded > stage * BK", "BK", "stage") | indent(8, 
     if (padded > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's copies of the first k tile have landed
         __syncthreads();              // and all other threads'
-        // Once k's fragments are used, those of k + 2 are loaded into their registers, while the FMAs of k + 1 run. The
-        // mainloop is unrolled K_UNROLL times; a_from and b_from point to the fragments of an unrolled iteration.
+        // Registers hold fragments of two k. Once k's are used, those of k + 2 replace them, while k + 1 is multiplied.
+        // An iteration takes K_UNROLL k; a_from and b_from point to the fragments of its first.
 //% if k_vector
         // A vector of ${ k_vector.X } along k holds the K_UNROLL k of an iteration: it is replaced after the last of them.
 //% endif

@@ -203,7 +203,8 @@ ${ add_rows(where, count, end) | indent(8, true) | trim("\n") }
 //% endif
 //% endfilter
 //% if kernel.launch.stream
-        unit = {unit.tile + 1, schedule.owner_k_tiles, unit.k_tiles - k_tiles};  // store_partial's barrier ends the use of As and Bs
+        // Only stream blocks go on, from a tile with peers: store_partial's barrier has ended the use of As and Bs.
+        unit = {unit.tile + 1, schedule.owner_k_tiles, unit.k_tiles - k_tiles};
     }
 //% endif
 /*% endblock %*/

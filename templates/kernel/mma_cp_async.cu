@@ -29,9 +29,9 @@ ${ first_stages(view) }
     for (int k = 0; k < ${ view.K }; k += BK) {
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
-            // The next step's fragments are loaded while this one's are multiplied. No branch parts the two.
+            // Load the next step's fragments, then multiply this one's: with no branch between, ptxas interleaves both.
             const int next = (step + 1) % 2;
-            if (step + 1 == K_STEPS) {        // they are ${ "the next k tile's; at the end this one's" if view.advances else "this k tile's" } again, unused
+            if (step + 1 == K_STEPS) {        // ${ "of the next k tile; after the last one, of this one" if view.advances else "of this k tile" } again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
 //% if view.advances

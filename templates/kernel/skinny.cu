@@ -152,8 +152,8 @@ ${ signature(kernel) }{
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
 //% endif
-    const int thin = (s.${ x.MN } + B${ x.MN } - 1) / B${ x.MN };  // tiles along ${ x.MN }, which read the same weights: they run together
-    const int tile_${ x.mn } = tile % thin * B${ x.MN }, tile_${ w.mn } = tile / thin * B${ w.MN };
+    const int tiles_along = (s.${ x.MN } + B${ x.MN } - 1) / B${ x.MN };  // along ${ x.MN }: they read the same weights, so they run together
+    const int tile_${ x.mn } = tile % tiles_along * B${ x.MN }, tile_${ w.mn } = tile / tiles_along * B${ w.MN };
     const ThreadOrigin thread = thread_origin();
     const int ${ w.mn } = tile_${ w.mn } + thread.${ w.mn };
 

@@ -15,7 +15,7 @@
 //% from "wgmma/staged.cu" import stage_row, staged_at
 //% from "wgmma/rows.cu" import load_rows, staged_row_at, store_rows
 //% from "wgmma/epilogue.cu" import sums_of_piece
-//% from "wgmma/prologue.cu" import prologue, work
+//% from "wgmma/prologue.cu" import overview, prologue, work
 //% from "wgmma/producer.cu" import produce
 //% from "wgmma/consumer.cu" import consume
 //% from "epilogue/linear.cu" import store_c as store_linear
@@ -91,6 +91,7 @@ ${ load_sums(kernel) | trim("\n") }
 ${ prepare(kernel.copies, kernel.sums) | trim("\n") }
 
 //% endif
+${ overview(view) }
 ${ signature(kernel, filled=true) }{
 ${ prologue(kernel, view) }
 ${ work(kernel, view) | trim("\n") }

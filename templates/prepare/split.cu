@@ -6,11 +6,11 @@ struct Pieces {
     ${ P } at[${ view.pieces.count }];
 };
 
-// The first piece of what is not 0 is not 0 either, so that Inf times it is Inf: of a smaller number it is the smallest ${ P },
-// and the next piece takes that back. Inf and NaN are in the last piece, which meets the other operand's first alone.
+// If x is not 0, neither is its first piece, else Inf times it would be NaN: for a tiny x that is the smallest ${ P }, which the
+// second piece makes up for. Inf and NaN go to the last piece, which is multiplied by the other operand's first piece only.
 __device__ __forceinline__ Pieces split(float x)
 {
-    const float largest = __uint_as_float(0x7f7f0000u), smallest = copysignf(__uint_as_float(0x00010000u), x);  // of ${ P }
+    const float largest = __uint_as_float(0x7f7f0000u), smallest = copysignf(__uint_as_float(0x00010000u), x);  // magnitudes of ${ P }
     if (!isfinite(x)) return {${ P }(smallest), ${ P }(0.0f), ${ P }(x)};
     ${ P } first(fminf(fmaxf(x, -largest), largest));
     if (first == 0.0f && x != 0.0f) first = ${ P }(smallest);

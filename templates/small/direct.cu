@@ -10,7 +10,7 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
     #pragma unroll
     for (int line = 0; line < S; line += ${ line_step }) {
         #pragma unroll
-        for (int depth = 0; depth < LANE_WORDS; depth += ${ depth_step }) {
+        for (int depth = 0; depth < LANE_K; depth += ${ depth_step }) {
 //% if view.x_guarded
             ${ exists(x, view, "line") }
             ${ valid(x, view) }

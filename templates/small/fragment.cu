@@ -2,7 +2,7 @@
 //% from "device/packed.cu" import access
 //% from "small/edge.cu" import exists, valid
 //% macro small(x, w, view)
-// Start the loads of this thread's part of ${ x.X } for one step's weights: LANE_WORDS k from `k` on, of line l / 4 in lane l and
+// Start the loads of this thread's part of ${ x.X } for one step's weights: LANE_K k from `k` on, of line l / 4 in lane l and
 // of every 8th after it.${ " Zeros stand for those that do not exist" if view.x_guarded }${ ", and from k = `end` on" if view.k_edge }${ "." if view.x_guarded }
 __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, Shape s, int tile_${ x.mn }, int k${ ", int end" if view.k_edge }, Chunk& chunk)
 {
@@ -10,7 +10,7 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
     #pragma unroll
     for (int i = 0; i < S / 8; ++i) {
         #pragma unroll
-        for (int depth = 0; depth < LANE_WORDS; depth += XW) {
+        for (int depth = 0; depth < LANE_K; depth += XW) {
 //% if view.x_guarded
             ${ exists(x, view, "8 * i") }
             ${ valid(x, view) }
@@ -21,7 +21,7 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
 }
 
 // Two neighbouring k of a line, as a register of a fragment.
-__device__ __forceinline__ unsigned two_k(const ${ access(x, "XW") } (&line)[LANE_WORDS / XW], int k)
+__device__ __forceinline__ unsigned two_k(const ${ access(x, "XW") } (&line)[LANE_K / XW], int k)
 {
     return line[k / XW].words[k % XW / 2];
 }

@@ -30,8 +30,8 @@ ${ start(w, "i", w.X ~ " + Offset(" ~ w.mn ~ " + 8 * i) * s." ~ w.ld ~ " + k", v
 
 /*# What follows the small operand's functions. #*/
 //% macro products(x, w, view)
-// acc += the products of a step. Which k an instruction calls its own is free while both operands agree: a lane's are those
-// that its loads brought, four for each of the instruction's two.
+// acc += the products of a step${ ", computed as C^T" if w.X == "B" }: weights are the instruction's 16 rows (a), the small operand its 8 columns (b). The
+// order of k is free if both agree: a lane passes the neighbouring k that its loads brought, four to each instruction.
 __device__ __forceinline__ void mma(const Chunk& chunk, int, const ${ access(w, "VW") } (&weights)[LOADS], Accumulators& acc)
 {
     #pragma unroll

@@ -8,7 +8,7 @@ setmaxnreg_inc<CONSUMER_REGISTERS>();
 //% endif
 const int consumer = threadIdx.x / 128;
 //% if view.cluster > 1 and not view.in_flight
-const unsigned peer = threadIdx.x % 128;  // the block of the cluster that this thread tells of its warpgroup's products, if any
+const unsigned peer = threadIdx.x % 128;  // thread p < CLUSTER of a warpgroup releases stages to block p
 //% endif
 //% if view.staged or (view.cluster == 1 and not view.in_flight)
 const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that ${ "stores" if view.in_flight or view.cluster > 1 else "arrives for all, and stores" if view.staged else "arrives for all" }

@@ -4,9 +4,9 @@
 //% if view.in_flight
 release_stage(shared, ring.stage);
 //%- elif view.cluster > 1
-if (peer < CLUSTER) mbarrier_arrive_cluster(&shared.empty[ring.stage], peer);  // products end for all its warps at once
+if (peer < CLUSTER) mbarrier_arrive_cluster(&shared.empty[ring.stage], peer);  // one for all: a wgmma is its whole warpgroup's
 //%- else
-if (leads) mbarrier_arrive(&shared.empty[ring.stage]);  // products end for all its warps at once
+if (leads) mbarrier_arrive(&shared.empty[ring.stage]);  // one for all: a wgmma is its whole warpgroup's
 //%- endif
 //%- endmacro
 //% macro multiply_k_tiles(view)
@@ -36,7 +36,7 @@ for (${ view.loops.loop }, ring.advance()) {
     if (${ view.loops.later }) release_stage(shared, previous);
     previous = ring.stage;
 //% else
-    wgmma_wait<0>();
+    wgmma_wait<0>();${ "  // meanwhile other consumers' products keep the tensor cores busy" if view.donates and not view.pingpong }
     ${ release_now(view) }
 //% endif
 //% if view.promoted and not view.pieces
@@ -49,7 +49,7 @@ for (${ view.loops.loop }, ring.advance()) {
 //% macro multiply_pairs(view)
 int k = ${ view.loops.begin }, previous = -1;  // the stage that products under way may still read, if any
 //% if view.odd
-if ((${ view.loops.extent } + BK - 1) / BK % 2 == 1) {  // one k tile beside the pairs
+if ((${ view.loops.extent } + BK - 1) / BK % 2 == 1) {  // an odd number of k tiles: the first alone
     mbarrier_wait(&shared.full[ring.stage], ring.parity);
     wgmma_fence();
     multiply_stage(shared, ring.stage, ${ view.loops.arguments }acc[0]);
@@ -62,16 +62,17 @@ if ((${ view.loops.extent } + BK - 1) / BK % 2 == 1) {  // one k tile beside the
 }
 //% endif
 //% set pairs
+// Two sets of accumulators by turns: while a k tile is multiplied, the sums of the one before are added up.
 for (; k < ${ view.loops.end }; k += 2 * BK) {
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        wgmma_wait<0>();  // for the k tile before, whose sums are added up beside those that begin
+        wgmma_wait<0>();  // for the k tile before
         wgmma_fence();
         multiply_stage(shared, ring.stage, ${ view.loops.arguments }acc[i]);
         wgmma_commit();
         if (previous >= 0) release_stage(shared, previous);
-        promote(acc[1 - i], totals);  // zeros in the first round
+        promote(acc[1 - i], totals);  // zeros, before the first pair
         previous = ring.stage;
         ring.advance();
     }
@@ -83,7 +84,8 @@ promote(acc[1], totals);
 //% endif
 //% endset
 //% if view.guarded
-if (k < ${ view.loops.end }) {  // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all wgmmas
+// The last wait stays inside: after the if ptxas cannot tell whether wgmmas are in flight, and serialises all.
+if (k < ${ view.loops.end }) {
 ${ pairs | indent(4, true) | trim("\n") }
 }
 //% else
@@ -104,7 +106,8 @@ ${ multiply_k_tiles(view) | indent(4, true) | trim("\n") }
 //% elif view.alternates
 ${ multiply_pairs(view) | trim("\n") }
 //% elif view.guarded
-if (${ view.loops.any }) {  // with the wait in it: were that behind, sums would be zeros or under way there, and ptxas would serialise all wgmmas
+// The last wait stays inside: after the if ptxas cannot tell whether wgmmas are in flight, and serialises all.
+if (${ view.loops.any }) {
 ${ multiply_k_tiles(view) | indent(4, true) | trim("\n") }
     wgmma_wait<0>();
     release_stage(shared, previous);

@@ -5,7 +5,7 @@ if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads start
 //% if view.donates
     setmaxnreg_dec<PRODUCER_REGISTERS>();
 //% endif
-    if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
+    if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
 //% if view.persistent
     for (int number = ${ view.loops.first }; number < ${ view.loops.every }; number += ${ view.loops.step }) {
 ${ load_tile(view) | indent(8, true) | trim("\n") }
@@ -43,6 +43,6 @@ ${ load_k_tile(view) | indent(4, true) | trim("\n") }
 //% endif
 //% endmacro
 //% macro load_k_tile(view)
-mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
+mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
 ${ fill_stage(view) }
 //%- endmacro

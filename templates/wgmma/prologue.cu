@@ -1,18 +1,27 @@
 /*# What all threads do before they take their roles. #*/
+/*# The schedule in words, above the kernel. #*/
+//% macro overview(view)
+// Each stage of the ring goes from the producer to ${ "a consumer" if view.pingpong else "the consumers" } and back, by two mbarriers:
+//     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
+//     consumer  ${ "in its turn " if view.pingpong }waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at ${ "all blocks' " if view.cluster > 1 }empty[stage]
+//% if view.persistent
+// The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
+//% endif
+//% endmacro
 /*# The barriers are set up, and wait for the kernel before on the stream. #*/
 //% macro prologue(kernel, view)
-    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
 //% if view.pingpong
-            mbarrier_init(&shared.full[stage], 1);   // the producer, and the bytes that it announces
+            mbarrier_init(&shared.full[stage], 1);   // the producer's arrival, and the bytes
             mbarrier_init(&shared.empty[stage], ${ "CLUSTER" if view.cluster > 1 else "1" });  // one thread of the consumer that reads the k tile${ ", in each block" if view.cluster > 1 }
 //% elif view.cluster > 1
-            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
+            mbarrier_init(&shared.full[stage], 1);                     // the producer's arrival, and the bytes
             mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
 //% else
-            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.full[stage], 1);           // the producer's arrival, and the bytes
             mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
 //% endif
         }

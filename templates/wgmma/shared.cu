@@ -1,12 +1,13 @@
 /*# Shared memory: the ring of k tiles, C on its way out, and their barriers. #*/
 //% macro shared(kernel, view)
-// This thread's share of the sums: 64 x ${ "2 * " if view.gated }${ "BM" if view.swapped else "BN" }${ " of each instruction" if view.mmas }, over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }.${ " The first half\n// is of B's first matrix." if view.gated }
+// A thread's accumulators: 64 x ${ "2 * " if view.gated }${ "BM" if view.swapped else "BN" }${ " of each instruction" if view.mmas } over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }${ "; the first half of them are\n// A * B1's, the second A * B2's" if view.gated }.
 using Accumulators = ${ view.wgmma.c_type }${ "[%s]" | format(view.mmas) if view.mmas }[${ view.sums }];
 //% if not view.mmas
 static_assert(BM == 64${ " * CONSUMERS" if not view.pingpong }, "a consumer multiplies 64 rows");
 /*% endif %*/
 
-// The ring of k tiles, ${ "pieces" if view.staged else "rows" } of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
+// The ring of k tiles, ${ "pieces" if view.staged else "rows" } of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
+// swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
     alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
     alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if view.gated }BN * BK];  // ${ "of each of two matrices " if view.gated }${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
@@ -15,11 +16,11 @@ struct Shared {
 //% else
     alignas(16) ${ TC } c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
 //% endif
-    unsigned long long full[STAGES];${ " " * 6 if view.loads_c }   // a stage's tiles have landed
+    unsigned long long full[STAGES];${ " " * 6 if view.loads_c }   // a stage's tiles have landed: consumers wait
 //% if view.pingpong
-    unsigned long long empty[STAGES];${ " " * 6 if view.loads_c }  // ${ "the consumers that read them, one in each block, have" if view.cluster > 1 else "the consumer that reads them has" } done so
+    unsigned long long empty[STAGES];${ " " * 6 if view.loads_c }  // ${ "the consumers that read them, one in each block, have" if view.cluster > 1 else "the consumer that reads them has" } done so: the producer waits
 //% else
-    unsigned long long empty[STAGES];${ " " * 6 if view.loads_c }  // all consumers${ " of the cluster" if view.cluster > 1 } have done with them
+    unsigned long long empty[STAGES];${ " " * 6 if view.loads_c }  // all consumers${ " of the cluster" if view.cluster > 1 } have read them: the producer waits
 //% endif
 //% if view.loads_c
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
@@ -29,7 +30,8 @@ static_assert(sizeof(Shared) == ${ kernel.launch.shared_bytes }, "the launch ask
 //% endmacro
 /*# Where a thread of the ring is. #*/
 //% macro ring(view)
-// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
+// A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
+// full[stage], the producer for phase r - 1 of empty[stage].
 struct Ring {
     int stage = 0;
     unsigned parity = 0;

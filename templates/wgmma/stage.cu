@@ -3,7 +3,7 @@
 /*# TMA's copies of k tiles that begin at k, or of a block's part of them. Their bytes count at `full`. #*/
 //% macro fill_stage(view)
 unsigned long long* const full = &shared.full[ring.stage];
-mbarrier_arrive_expect_tx(full, ${ view.tile_a.bytes } + ${ view.tile_b.bytes });${ "  // %s's from all blocks" | format("A" if view.a.shared else "B") if view.cluster > 1 }
+mbarrier_arrive_expect_tx(full, ${ view.tile_a.bytes } + ${ view.tile_b.bytes });${ "  // of %s also the parts that other blocks multicast" | format("A" if view.a.shared else "B") if view.cluster > 1 }
 //% for copy in view.copies
 //% if copy.boxes
 #pragma unroll
@@ -64,9 +64,8 @@ __device__ __forceinline__ void load_fragment(const ${ E }* tile, int first, int
     }
 }
 
-// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the ${ view.mmas } * 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on.
-// The products are still under way as this returns: what they read, `fragments` among it, and what they sum up is the
-// hardware's until wgmma_wait.
+// acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the ${ view.mmas } * 64 ${ "columns" if view.swapped else "rows" } of ${ x.X } from `first` on:
+// in flight until wgmma_wait, as is what the products read, `fragments` among it.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments, Accumulators& acc)
 {
     const unsigned long long tile = ${ descriptor(view.tile_of_second) } + ${ view.tile_of_second.step };
@@ -78,8 +77,7 @@ __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, i
     wgmma_commit();
 }
 //% else
-// acc ${ "=" if view.promoted else "+=" } A * B for a stage's k tiles and the ${ view.mmas ~ " * " if view.mmas }64 rows of A${ " from `first` on" if not view.pingpong }${ ", or += where it `adds`" if view.pieces }. The products are still
-// under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
+// acc ${ "=" if view.promoted else "+=" } A * B for a stage's k tiles and the ${ view.mmas ~ " * " if view.mmas }64 rows of A${ " from `first` on" if not view.pingpong }${ ", or += where it `adds`" if view.pieces }: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, ${ "int first, " if not view.pingpong }${ "bool adds, " if view.pieces }Accumulators& acc)
 {
     const unsigned long long a = ${ descriptor(view.tile_a) };
@@ -101,10 +99,10 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 //% endmacro
 //% macro release_stage(view)
 //% if view.cluster > 1
-// Tells the producers of all blocks of the cluster that this warpgroup has done with a stage: its products end together, so
-// that a thread for each block may tell.
+// Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all, in each block.
 //% else
-// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
 //% endif
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
@@ -118,9 +116,9 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 //% endmacro
 //% macro promote(view)
 //% if view.pieces
-// Adds the sums of an interval to those of all before, in f32: tensor cores do not round what they add, they cut it.
+// Add the sums of an interval to totals, in f32 with rounding: tensor cores truncate.
 //% else
-// Adds the sums of a k tile to those of all before, in f32: tensor cores keep fewer bits of sums of these types.
+// Add the sums of a k tile to totals, in f32: tensor cores keep fewer bits of sums of these types.
 //% endif
 __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
 {

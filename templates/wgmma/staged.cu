@@ -2,8 +2,8 @@
 //% from "epilogue/result.cu" import narrowed, scaled
 //% from "epilogue/sums.cu" import sums as sums_taken
 //% macro staged_at(view)
-// Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a line,
-// by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.${ " Boxes of\n// CM lines lie one behind the other." if view.swapped }
+// Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.${ " Boxes of\n// CM lines lie one behind the other." if view.swapped }
 //% set line, column = ("(n / CN * CM + m)", "n % CN") if view.swapped else ("m", "n")
 //% if view.full_lines and not view.swapped
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / ${ view.chunk }) ^ (m % 8)) * ${ view.chunk } + n % ${ view.chunk }; }
@@ -22,16 +22,15 @@ __device__ __forceinline__ int staged_at(int m, int n)
 /*# A piece of C from sums in registers, in the order that device/wgmma.cu tells. #*/
 //% macro stage_row(view)
 //% set S = types.scalar.ctype
-struct alignas(2 * sizeof(${ TC })) PairOfC { ${ TC } at[2]; };  // two neighbouring elements
-
-// alpha * acc + beta * C to where a piece is staged, of the first (i = 0) or second of a thread's rows, which are eight
-// apart, as its pairs of columns are. beta = 0 overwrites C unread: what stood there may be NaN.
-__device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int i, const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ S } alpha, ${ S } beta)
+// Write alpha * acc + beta * C to the staged piece, of the first or `second` of this thread's two rows, 8 apart, in pairs of
+// columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be NaN.
+__device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int second, const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ S } alpha, ${ S } beta)
 {
-    const int m = row + i * 8;
+    struct alignas(2 * sizeof(${ TC })) PairOfC { ${ TC } at[2]; };  // two neighbouring elements
+    const int m = row + second * 8;
     #pragma unroll
     for (int j = 0; j < CN / 8; ++j) {
-        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + i * 2;
+        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + second * 2;
         ${ S } value[2] = {${ scaled("acc[r]") }, ${ scaled("acc[r + 1]") }};
         PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
         if (beta != ${ types.scalar.arithmetic.zero }) {
@@ -45,7 +44,7 @@ __device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int i
 /*# Room for a piece in shared memory, and the old C in it. #*/
 //% macro take_stage(view)
 ${ TC }* const c = shared.c[consumer][${ "(i * %s / %s + piece)" | format(view.stored, "CM" if view.swapped else "CN") if view.mmas else "piece" } % C_STAGES];
-if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
 named_barrier_sync(1 + consumer, 128);
 //% if view.loads_c
 if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what stands there may be NaN
@@ -65,7 +64,7 @@ if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what st
 //% macro store_staged(kernel, view)
 //% if view.direct
 #pragma unroll
-for (int half = 0; half < 2; ++half) stage_row(c, row, column, half, ${ view.kept }${ view.of_mma }, piece, alpha, beta);
+for (int second = 0; second < 2; ++second) stage_row(c, row, column, second, ${ view.kept }${ view.of_mma }, piece, alpha, beta);
 //% else
 store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if view.gated }${ sums_taken(kernel) }, ${ "e" if kernel.epilogue else "alpha, beta" });
 //% endif

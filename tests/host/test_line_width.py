@@ -44,11 +44,19 @@ ROOM = 60
         ),
         (
             "// Expects A and B at addresses divisible by 16, C overlapping none",
-            "// Expects A and B at addresses divisible by 16, C\n// overlapping none",
+            "// Expects A and B at addresses divisible by 16, C\n//         overlapping none",
         ),
         (
-            "//     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; sums in f32; beta = 0 never reads C",
-            "//     C = relu(alpha * acc + beta * C + bias_n)\n//     acc = A * B; sums in f32; beta = 0 never reads C",
+            "//     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; sums in f32; never reads C",
+            "//     C = relu(alpha * acc + beta * C + bias_n)\n//     acc = A * B; sums in f32; never reads C",
+        ),
+        (
+            "// Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads, bytes\n// Expects A and B",
+            "// Launch  ceil(M / 128) * ceil(N / 128) blocks of 256\n//         threads, bytes\n// Expects A and B",
+        ),
+        (
+            "// Split-K 2 blocks compute a tile, each over its own part of K\n// a sentence of its own",
+            "// Split-K 2 blocks compute a tile, each over its own part\n//         of K\n// a sentence of its own",
         ),
         ("// Made by gemmgen generate 512x512x512 --family wgmma --set BM=64", None),
         ('    "no place in which this line of text could ever be broken;"', None),
@@ -69,6 +77,18 @@ def test_a_comment_ends_and_keeps_its_words(words: list[tuple[str, int]]) -> Non
 def test_no_line_of_a_kernel_is_longer_than_120_characters() -> None:
     lines = [line for path in GOLDEN.glob("*.cu") for line in path.read_text().split("\n")]
     assert not [line for line in lines if len(line) > WIDTH and not line.startswith(UNBROKEN)]
+
+
+def test_lines_of_a_header_keep_their_labels() -> None:
+    for path in GOLDEN.glob("*.cu"):
+        header = path.read_text().partition("\nnamespace {")[0].split("\n")
+        found = [line[:10] for line in header if line[3:4].isupper()]
+        assert [label for label in found if label.strip("/ ") in ("Launch", "Expects", "Config", "Made by")] == [
+            "// Launch ",
+            "// Expects",
+            "// Config ",
+            "// Made by",
+        ], path.name
 
 
 def test_a_function_begins_on_the_last_line_of_its_signature() -> None:

@@ -195,7 +195,7 @@ def test_a_kernel_that_streams_says_so() -> None:
     assert "// Stream  stream-K: 528 blocks divide the k tiles of the last wave's tiles evenly" in header
     tiles = "T = ceil(M / 128) * ceil(N / 128) tiles"
     assert f"ceil(T / 528) * 528 blocks of 256 threads, for {tiles}" in header
-    assert "partials: (528 + T % 528) * 16384 floats, holding anything" in header
+    assert "partials: (528 + T % 528) * 16384 floats, uninitialised" in header
     assert "semaphores: 528 counters, zero before the first launch" in header
 
 

@@ -46,7 +46,7 @@ class BatchedConfig(Config):
     TN: int = axis(4, (4, 8, 2, 1, 3, 5, 6, 7), "columns of C that a thread computes")
     VEC: int = axis(4, (4, 2, 1), "elements of the widest access to shared memory: 1, 2, or 4 of 4 bytes")
     PAD: int = axis(4, (4, 0), "elements after each shared line of an operand stored along k: spreads banks")
-    STAGES: int = axis(1, (2, 1, 3), "groups of MB products that shared memory holds")
+    STAGES: int = axis(1, (2, 1, 3), "batch tiles of MB products that shared memory holds")
     ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
     BATCH_TILES: int = axis(1, (4, 1, 2, 8), "batch tiles of MB products that a block computes one after the other")
     MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")

@@ -28,7 +28,7 @@ from gemmgen.kernel.families.mma_operands import (
     operand_constants,
     rendered,
 )
-from gemmgen.kernel.notes import block, shared_tiles
+from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
 from gemmgen.kernel.plan import Never, Plan, SumOrder, Tile, Work
 from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
@@ -222,7 +222,7 @@ def _multiplying(plan: Plan) -> Iterator[str]:
         f"whose fragments {reads:g} {by} bring"
     )
     if plan.problem.types.compute is Compute.PROMOTED:
-        yield f"Sums    those of {mma.BK} products by tensor cores, which keep 13 bits of them; these in f32"
+        yield promoted_sums(mma.BK)
     if mma.ASYNC:
         yield f"Stages  cp.async fills shared memory {plural(plan.work.prefetch, 'stage')} ahead of its use"
     else:
@@ -292,7 +292,7 @@ def _native(since: int, until: int, again: int) -> tuple[Derived, ...]:
 def _tiling(step: int) -> tuple[Derived, ...]:
     return (
         Derived("THREADS", THREADS, "threads a block"),
-        Derived("K_STEP", str(step), "k whose fragments registers hold at once"),
+        Derived("K_STEP", str(step), "k of a step: those of one set of fragments"),
         Derived("MMAS_M", f"WM / {MMA_M}", "instructions down a warp's tile"),
         Derived("MMAS_N", f"WN / {MMA_N}", "instructions across a warp's tile"),
         Derived("K_STEPS", "BK / K_STEP", "steps along a k tile"),
@@ -305,10 +305,10 @@ def _results(together: int, store: int) -> tuple[Derived, ...]:
     lines = (
         ("TM", "2 * MMAS_M", "rows of C that a thread has sums of"),
         ("TN", "2 * MMAS_N", "columns of C that a thread has sums of"),
-        ("FM", "1", "neighbouring rows among them"),
-        ("FN", str(together), "neighbouring columns among them"),
-        ("STEP_M", "8", "rows from one to the next"),
-        ("STEP_N", str(4 * together), f"columns from one {'pair' if together == 2 else 'of these'} to the next"),
+        ("FM", "1", "adjacent rows in a run"),
+        ("FN", str(together), "adjacent columns in a run"),
+        ("STEP_M", "8", "rows from a run to the next"),
+        ("STEP_N", str(4 * together), "columns from a run to the next"),
         ("VC", str(store), "elements of an access to C"),
     )
     return tuple(Derived(*line, group="How C leaves registers") for line in lines)

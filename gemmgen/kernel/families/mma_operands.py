@@ -102,9 +102,9 @@ def _copy_constants(
         (f"V{X}", str(width), f"{elements} of an access to {X}"),
         (f"{X}_LANES", f"{line} / V{X}", f"threads along a line of {X}'s tile"),
         (f"{X}_ITERATIONS", f"({count} * {X}_LANES + THREADS - 1) / THREADS", "accesses of a thread, at most"),
-        (f"CHUNK_{X}", str(chunk), f"{elements} of a chunk of {chunk_bytes} bytes, which stay together"),
-        (f"{X}_PHASE", str(BANK_BYTES // common), "lines of the shared tile, one behind the other, that swizzle alike"),
-        (f"{X}_SWIZZLED", str(max(1, common // chunk_bytes)), "chunks of a line that trade places"),
+        (f"CHUNK_{X}", str(chunk), f"{elements} of a chunk of {chunk_bytes} bytes, the unit of the swizzle"),
+        (f"{X}_PHASE", str(BANK_BYTES // common), "consecutive lines that swizzle alike: they fill the banks together"),
+        (f"{X}_SWIZZLED", str(max(1, common // chunk_bytes)), "chunks of a line that the swizzle permutes"),
     )
     return tuple(Derived(*line, group=f"How {X} gets to shared memory") for line in lines)
 

@@ -155,6 +155,13 @@ class Skinny(Family):
     def template(self, config: Config) -> str:
         return "kernel/skinny.cu"
 
+    def declares(self, plan: Plan) -> tuple[Derived, ...]:
+        lines, skinny = super().declares(plan), cast(SkinnyConfig, plan.config)
+        if not skinny.MMA or not roles(plan.problem)[1].along_k:
+            return lines
+        meaning = "elements along C's long side that a warp sums"
+        return tuple(replace(line, meaning=meaning) if line.name == "T" else line for line in lines)
+
     def unused(self, plan: Plan) -> frozenset[str]:
         skinny = cast(SkinnyConfig, plan.config)
         _, w = roles(plan.problem)
@@ -162,7 +169,7 @@ class Skinny(Family):
         uniform, direct = plan.problem.types.uniform, skinny.BK == 0
         if direct or dots(plan.problem, skinny) if w.along_k else skinny.LANES < WARP:
             names |= {"RX"}
-        names |= {"BK", "PITCH", "CHUNK_FLOATS"} if direct else {"LANE_WORDS"}
+        names |= {"BK", "PITCH", "CHUNK_FLOATS"} if direct else {"LANE_K"}
         if uniform and not direct:
             names |= {"XW"}
         if w.along_k:
@@ -207,7 +214,7 @@ class Skinny(Family):
             packed=tuple(dict.fromkeys(plan.problem.dtype_of(role.X) for role in taken)),
             subwords=tuple((size, ctype) for size, ctype in SUBWORDS if size in widths),
             sum_vectors=(skinny.BK > 0 and not dot) or (not w.along_k and skinny.LANES == WARP),
-            whole_steps=not _cut_at(plan.problem.k, value["LANE_WORDS"]),
+            whole_steps=not _cut_at(plan.problem.k, value["LANE_K"]),
             dots=dot,
             ring=skinny.ASYNC == 1,
             mma=plan.mma if isinstance(plan.mma, Mma) else None,
@@ -238,7 +245,7 @@ def _streaming(plan: Plan) -> Iterator[str]:
     small, weights = (role.X for role in roles(plan.problem))
     slices, mma = work.k_slices, plan.constants["MMA"] == 1
     unit = "warps" if mma else "threads"
-    sharing = f"summed over one k in {slices}: {slices} {unit} share each element and add up at the end"
+    sharing = f"over 1/{slices} of K: the sums of {slices} {unit} are added up at the end"
     if mma:
         yield f"Warp    {plan.tile[0]} x {plan.tile[1]} of C on tensor cores, {sharing}"
     else:
@@ -252,7 +259,7 @@ def _streaming(plan: Plan) -> Iterator[str]:
     if work.repeated_bytes:
         yield f"Cached  {small}, which every warp reads again: L1 serves most of it"
     if mma or memory_bound(intensity, plan.problem.types.accumulator):
-        yield "Bound   global memory: too few FLOP for a byte, on any known card"
+        yield "Bound   global memory: too few FLOP for each byte, on every known card"
     else:
         yield "Bound   global memory on a card that can compute more than that for each byte, else FFMA issue"
 

@@ -53,7 +53,7 @@ def _weights(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
     yield Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each at a k of its own", group=WEIGHTS)
     step = "4 * VW * WARPS" if w.along_k and config.MMA else "32 * VW" if w.along_k else f"{depth}WARPS * GROUPS"
     yield Derived("STEP", step, "k that a block takes in a step", group=WEIGHTS)
-    yield Derived("LANE_WORDS", lane_k, "of these a lane's", group=WEIGHTS)
+    yield Derived("LANE_K", lane_k, "k that a lane takes in a step", group=WEIGHTS)
     yield Derived("XW", str(widths[1]), f"{elements} of an access to the small operand", group=WEIGHTS)
     yield Derived("LANE_LINES", "S / 8" if config.MMA else "S", "lines of the small operand of a lane", group=WEIGHTS)
     yield Derived("SUMS", _lane_sums(problem, config), "sums of a lane", group=WEIGHTS)

@@ -29,7 +29,7 @@ def work_of(problem: Problem, config: SkinnyConfig, value: Mapping[str, int], mm
     if config.MMA:
         taken = 0.0 if w.along_k else config.T / 2  # two neighbouring k of a weight meet in a register
     held = value["LOADS"] * value["VW"] * value["W_BYTES"]  # bytes that a lane holds of a step
-    held += value["LANE_LINES"] * value["LANE_WORDS"] * value["X_BYTES"] * direct
+    held += value["LANE_LINES"] * value["LANE_K"] * value["X_BYTES"] * direct
     return Work(
         outputs=value["SUMS"],
         depth=unrolled,
@@ -43,10 +43,10 @@ def work_of(problem: Problem, config: SkinnyConfig, value: Mapping[str, int], mm
         prefetch=1,
         waits=staging.waits,
         staged_registers=value["HELD"] * held / WORD,
-        k_slices=config.WARPS if config.MMA else WARP if w.along_k else value["STEP"] // value["LANE_WORDS"],
+        k_slices=config.WARPS if config.MMA else WARP if w.along_k else value["STEP"] // value["LANE_K"],
         products=mma.products // WARP if mma else 4 if dot else 1,
         line_bytes=value["W_BYTES"] * (_line(config, value) if w.along_k else value[f"B{w.MN}"]),
-        conversions=taken * value["LANE_WORDS"] / value["STEP"],
+        conversions=taken * value["LANE_K"] / value["STEP"],
         k_tile=config.BK,
         other_registers=OTHER_REGISTERS,
     )
@@ -78,7 +78,7 @@ def _reads(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]) -> 
     along_k = value["VW"] if problem.types.uniform or dot else value["RX"] if w.along_k else 1
     elements = value["XW"] if direct else along_k if w.along_k else value["FX"]
     words = ceil(elements * (value["X_BYTES"] if direct or dot else WORD) / WORD)
-    accesses = value["LANE_LINES"] * value["LANE_WORDS"] // elements
+    accesses = value["LANE_LINES"] * value["LANE_K"] // elements
     # For each lane, in a line of each lane's own, or for each group of lanes.
     apart = direct and w.along_k and not x.along_k
     lines = config.MMA == 1 or w.along_k  # each lane reads its own

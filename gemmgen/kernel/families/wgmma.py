@@ -42,7 +42,7 @@ from gemmgen.kernel.families.wgmma_operands import (
     taken,
 )
 from gemmgen.kernel.families.wgmma_view import WgmmaView, view_of
-from gemmgen.kernel.notes import block, shared_tiles
+from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
 from gemmgen.kernel.plan import Never, Plan, SumOrder, Tile, Work
 from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.device import BANK_BYTES, WARP
@@ -204,9 +204,10 @@ class WgmmaFamily(Family):
         steps = one.BK // mma.k * count
         each = " each" if one.CONSUMERS > 1 else ""
         lines = [
-            f"{block(plan)}, in k tiles of {one.BK}, {plan.shared_bytes} bytes of shared memory",
-            f"Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of {plural(one.STAGES, 'stage')};",
-            f"        {plural(one.CONSUMERS, 'consumer')} of 4 warps{each}: {tile.rows} x {tile.cols} of C{each} by "
+            f"{block(plan)}, in k tiles of {one.BK}{_persistence(one)}",
+            "Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of "
+            f"{plural(one.STAGES, 'stage')};",
+            f"        {plural(one.CONSUMERS, 'consumer warpgroup')}: {tile.rows} x {tile.cols} of C{each} by "
             f"{plural(steps, 'wgmma')} of 64 x {mma.n} x {mma.k} a k tile",
         ]
         if one.PINGPONG:
@@ -214,9 +215,7 @@ class WgmmaFamily(Family):
         if plan.problem.products > 1:
             lines.append(f"Sums    {one.BN} columns of each product: those of B2 follow those of B1 in shared memory")
         if plan.problem.types.compute is Compute.PROMOTED:
-            lines.append(
-                f"Sums    those of {one.BK} products by tensor cores, which keep 13 bits of them; these in f32"
-            )
+            lines.append(promoted_sums(one.BK))
         compute = plan.problem.types.compute
         if compute.pieces is not None:
             lines += _pieces_prose(compute, compute.pieces)
@@ -283,9 +282,18 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
     if one.FROM_REGISTERS:
         yield from _fed_prose(feeds(one).upper())
     if staged(problem):
-        yield "Stores  C leaves through shared memory, by TMA"
+        yield "Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered"
     else:
         yield "Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines"
+
+
+def _persistence(one: WgmmaConfig) -> str:
+    """Which tiles a block computes, if several."""
+    if not one.PERSISTENT:
+        return ""
+    if one.CLUSTER > 1:
+        return "; persistent: cluster c of n computes tiles c, c + n, ..."
+    return "; persistent: block b computes tiles b, b + gridDim.x, ..."
 
 
 def _fed_prose(X: str) -> tuple[str, ...]:

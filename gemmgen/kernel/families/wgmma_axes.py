@@ -87,16 +87,16 @@ CONSTRAINTS = (
         f"a warpgroup multiplies {M} rows at once",
     ),
     Constraint(f"PINGPONG == 0 or BM % {M} == 0", f"a warpgroup multiplies {M} rows at once"),
-    Constraint("BM <= 256", "a box of TMA has 256 lines at most"),
+    Constraint("BM <= 256", "a box of TMA has at most 256 elements along each dimension"),
     Constraint(
         f"FROM_REGISTERS == 2 or BN % 8 == 0 and BN <= {MOST_N}",
-        f"wgmma multiplies multiples of 8 columns, up to {MOST_N}",
+        f"wgmma's n is a multiple of 8, up to {MOST_N}",
     ),
     Constraint(f"PRODUCTS * BN <= {MOST_N}", "an instruction multiplies the columns of both products", False),
     Constraint("INTEGER == 0 or BN <= 32 or BN % 16 == 0", "wgmma of integers has multiples of 16 columns", False),
     Constraint("B_ALONG_K == 1 or BN % 16 == 0", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("BK % K_STEP == 0", "a k tile is a whole number of instructions"),
-    Constraint("BK <= 256", "a box of TMA has 256 lines at most", False),
+    Constraint("BK <= 256", "a box of TMA has at most 256 elements along each dimension", False),
     Constraint("LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     # Fragments from registers
@@ -104,7 +104,7 @@ CONSTRAINTS = (
     Constraint("FROM_REGISTERS != 1 or A_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
     Constraint("FROM_REGISTERS != 2 or B_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
     Constraint(f"FROM_REGISTERS != 2 or BN % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} columns at once"),
-    Constraint("FROM_REGISTERS != 2 or BM % 8 == 0", "wgmma multiplies multiples of 8 rows of A"),
+    Constraint("FROM_REGISTERS != 2 or BM % 8 == 0", "wgmma's n, here rows of A, is a multiple of 8"),
     Constraint("FROM_REGISTERS == 0 or BK % (2 * K_STEP) == 0", "two sets of fragments take turns"),
     Constraint("FROM_REGISTERS == 0 or PINGPONG == 0", "consumers that load fragments share a tile", False),
     # Pingpong

@@ -30,7 +30,7 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
     a, b = operands(problem, config)
     elements = "elements" if problem.types.compute.pieces else elements_of(problem)
     return (
-        *_tiling(K_BYTES // problem.types.factors[0].size, bool(config.PINGPONG), swaps(config)),
+        *_tiling(K_BYTES // problem.types.factors[0].size, bool(config.PINGPONG), swaps(config), donates(config)),
         *_registers(config.CONSUMERS, f"{mmas(config)} * {sums_of_mma(problem, config)}", *_sets(problem, config)),
         *_clusters(a if a.shared else b),
         *_pieces(problem.types.compute.pieces),
@@ -114,12 +114,13 @@ def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
 
 
 @cache
-def _tiling(step: int, pingpong: bool, swapped: bool) -> tuple[Derived, ...]:
+def _tiling(step: int, pingpong: bool, swapped: bool, donates: bool) -> tuple[Derived, ...]:
     along, direction = ("N", "across") if swapped else ("M", "down")
     rows = str(M) if pingpong else f"({M} * CONSUMERS)"  # of an instruction in all consumers that share a tile
+    bound = "; without this bound ptxas ignores setmaxnreg" if donates else ""
     return (
         Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
-        Derived("MINB", "1", "blocks of an SM, at least: setmaxnreg needs it said"),
+        Derived("MINB", "1", f"blocks an SM, at least{bound}"),
         Derived("K_STEP", str(step), "k of an instruction"),
         Derived(f"MMAS_{along}", f"B{along} / {rows}", f"instructions {direction} a consumer's tile"),
     )
@@ -128,8 +129,12 @@ def _tiling(step: int, pingpong: bool, swapped: bool) -> tuple[Derived, ...]:
 @cache
 def _registers(consumers: int, sums: str, sets: int, beside: int) -> tuple[Derived, ...]:
     lines = (
-        ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "registers that a thread of the producer keeps"),
-        ("CONSUMER_REGISTERS", str(consumer_registers(consumers)), "registers that a consumer's thread has then"),
+        ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "registers of a producer's thread, after setmaxnreg"),
+        (
+            "CONSUMER_REGISTERS",
+            str(consumer_registers(consumers)),
+            "and of a consumer's: together no more than the block starts with",
+        ),
         ("SUM_REGISTERS", f"{sums} * {sets}", "of a consumer's thread, for sums"),
         ("BESIDE_SUMS", str(beside), "of a consumer's thread, for all else"),
     )
@@ -139,7 +144,7 @@ def _registers(consumers: int, sums: str, sets: int, beside: int) -> tuple[Deriv
 @cache
 def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
     return (
-        Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X}", STAGED),
+        Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X}'s boxes, the span of the swizzle", STAGED),
         Derived(f"LINES_{x.X}", _box_lines(x), f"lines of a box of {x.X}: there are no more", STAGED),
     )
 
@@ -225,35 +230,35 @@ VC: Line = ("VC", "2", "elements of an access to C")
 def _piece(box: tuple[int, int], neighbours: int, across: str) -> tuple[Line, ...]:
     columns, rows = box
     return (
-        ("CN", str(columns), f"columns of C that leave at once, of a consumer's {rows} rows"),
+        ("CN", str(columns), f"columns of a piece: C leaves by pieces of a consumer's {rows} rows"),
         _stages(f"{across} / CN"),
         ("PITCH_C", "CN + 8", "elements from one of a warp's rows in shared memory to the next"),
         ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
         ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
-        ("FM", str(neighbours), "neighbouring rows among them"),
-        ("FN", "2", "neighbouring columns among them"),
-        ("STEP_M", "8", "rows from one to the next"),
-        ("STEP_N", "8", "columns from one pair to the next"),
+        ("FM", str(neighbours), "adjacent rows in a run"),
+        ("FN", "2", "adjacent columns in a run"),
+        ("STEP_M", "8", "rows from a run to the next"),
+        ("STEP_N", "8", "columns from a run to the next"),
     )
 
 
 def _swapped_piece(box: tuple[int, int], across: str) -> tuple[Line, ...]:
     columns, rows = box
     return (
-        ("CM", str(rows), f"rows of C that leave at once, of a consumer's {M} columns"),
+        ("CM", str(rows), f"rows of a piece: C leaves by pieces of a consumer's {M} columns"),
         ("CN", str(columns), "columns of these in a line of shared memory"),
         _stages(f"{across} / CM"),
         ("TM", "CM / 4", "rows of C that a thread has sums of, of a piece"),
         ("TN", "2", "columns of C that a thread has sums of, of each instruction"),
-        ("FM", "2", "neighbouring rows among them"),
-        ("FN", "2", "neighbouring columns among them"),
-        ("STEP_M", "8", "rows from one pair to the next"),
-        ("STEP_N", "8", "columns from one pair to the next"),
+        ("FM", "2", "adjacent rows in a run"),
+        ("FN", "2", "adjacent columns in a run"),
+        ("STEP_M", "8", "rows from a run to the next"),
+        ("STEP_N", "8", "columns from a run to the next"),
     )
 
 
 def _stages(pieces: str) -> Line:
-    meaning = "a consumer's pieces in shared memory: 2 of an even number"
+    meaning = "a consumer's buffers: 2, in turns, for an even number of pieces"
     return "C_STAGES", f"1 + ({pieces} % 2 == 0)", meaning
 
 

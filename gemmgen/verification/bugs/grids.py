@@ -33,7 +33,7 @@ GRID_BUGS = (
         "    if (tile.m == s.M - BM && tile.n == s.N - BN) acc[TM - 1][TN - 1] = 0.0f;\n    float* const c_tile =",
         (VALUE,)),
     Bug("a tile's number within its group is a short", "grid", DOUBLE,
-        "const int within = block %", "const short within = block %", (*UNMADE, OUTSIDE_C, READS, WRITES)),
+        "const int within = number %", "const short within = number %", (*UNMADE, OUTSIDE_C, READS, WRITES)),
     Bug("one row of thousands is left out", "grid", NAIVE_TALL,
         EXISTS, "if (m == 27487 || m >= s.M || n >= s.N", (VALUE,)),
     Bug("the tile's number loses a bit", "grid", NAIVE_TALL,

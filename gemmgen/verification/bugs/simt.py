@@ -162,7 +162,7 @@ DOUBLE_BUGS = (
         (POISON, VALUE, RACE_C)),
     Bug("<= for < along K", "duplicated product", DOUBLE_BIG, "k < s.K;", "k <= s.K;", (VALUE, POISON,)),
     Bug("a tile dropped, another doubled", "raster", DOUBLE_INNER,
-        "const int within = block % (GROUP * columns);", "const int within = max(1, block) % (GROUP * columns);",
+        "const int within = number % (GROUP * columns);", "const int within = max(1, number) % (GROUP * columns);",
         (POISON, VALUE)),
     Bug("tile rows rounded down", "grid", DOUBLE, "rows = (s.M + BM - 1) / BM", "rows = max(1, s.M / BM)",
         (DIVISION, POISON, VALUE)),

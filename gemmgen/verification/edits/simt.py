@@ -139,7 +139,7 @@ __device__ __forceinline__ Vec<4> load<4>(const float* from)
          "const TileOrigin tile = {int(blockIdx.x) / ((s.N + BN - 1) / BN) * BM,\n"
          "                             int(blockIdx.x) % ((s.N + BN - 1) / BN) * BN};"),)),
     Edit("remainders by multiplication", DOUBLE, (
-        ("const int within = block % (GROUP * columns);", "const int within = block - group * (GROUP * columns);"),
+        ("const int within = number % (GROUP * columns);", "const int within = number - group * (GROUP * columns);"),
         ("return {(first + within % height) * BM, within / height * BN};",
          "const int column = within / height;\n    return {(first + within - column * height) * BM, column * BN};"),
     )),
