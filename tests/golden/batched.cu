@@ -1,6 +1,6 @@
-// gemm_f32_rr_bB_16x16x16_sm90_f4576d00
+// gemm_f32_rr_bB_16x16x16_sm90_a924b8b5
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
 //
 //     A  16 x 16, row-major, lda = 16, stride_a = 256
@@ -21,9 +21,8 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
-// next).
-// Those that are constants fold into the code.
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
+// among them fold into the code.
 struct Shape {
     static constexpr int M = 16;
     static constexpr int N = 16;
@@ -43,7 +42,7 @@ constexpr int MB = 4;           // products that a block computes at once
 constexpr int TM = 4;           // rows of C that a thread computes
 constexpr int TN = 4;           // columns of C that a thread computes
 constexpr int PAD = 4;          // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 2;       // groups of MB products that shared memory holds
+constexpr int STAGES = 2;       // batch tiles of MB products that shared memory holds
 constexpr int BATCH_TILES = 4;  // batch tiles of MB products that a block computes one after the other
 constexpr int MINB = 1;         // blocks that must fit an SM at once: caps a thread's registers
 
@@ -264,7 +263,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_16x16x16_sm90_f4576d00(
+gemm_f32_rr_bB_16x16x16_sm90_a924b8b5(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

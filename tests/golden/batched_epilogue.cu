@@ -1,6 +1,7 @@
-// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_48d73fed
+// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_09b02392
 //
-//     C = clamp(acc + beta * C, -1, 1) * scale_m + residual      acc = A * B; f32 on CUDA cores; beta = 0 never reads C
+//     C = clamp(acc + beta * C, -1, 1) * scale_m + residual      acc = A * B; f32 on CUDA cores;
+//                                                                C is read unless beta = 0
 //     for each of a batch's products
 //
 //     A  8 x 16, row-major, lda = 16, stride_a = 128
@@ -23,9 +24,8 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
-// next).
-// Those that are constants fold into the code.
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
+// among them fold into the code.
 struct Shape {
     static constexpr int M = 8;
     static constexpr int N = 12;
@@ -47,7 +47,7 @@ constexpr int MB = 4;           // products that a block computes at once
 constexpr int TM = 4;           // rows of C that a thread computes
 constexpr int TN = 4;           // columns of C that a thread computes
 constexpr int PAD = 4;          // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 1;       // groups of MB products that shared memory holds
+constexpr int STAGES = 1;       // batch tiles of MB products that shared memory holds
 constexpr int BATCH_TILES = 1;  // batch tiles of MB products that a block computes one after the other
 constexpr int MINB = 1;         // blocks that must fit an SM at once: caps a thread's registers
 
@@ -260,7 +260,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_48d73fed(
+gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_09b02392(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

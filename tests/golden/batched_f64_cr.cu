@@ -1,6 +1,6 @@
-// gemm_f64_cr_b1000_24x32x40_sm90_00c4c322
+// gemm_f64_cr_b1000_24x32x40_sm90_55cea82a
 //
-//     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 1000 products
 //
 //     A  24 x 40, column-major, lda = 24, stride_a = 960
@@ -21,9 +21,8 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
-// next).
-// Those that are constants fold into the code.
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
+// among them fold into the code.
 struct Shape {
     static constexpr int M = 24;
     static constexpr int N = 32;
@@ -42,7 +41,7 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 constexpr int MB = 2;           // products that a block computes at once
 constexpr int TM = 4;           // rows of C that a thread computes
 constexpr int TN = 4;           // columns of C that a thread computes
-constexpr int STAGES = 1;       // groups of MB products that shared memory holds
+constexpr int STAGES = 1;       // batch tiles of MB products that shared memory holds
 constexpr int BATCH_TILES = 1;  // batch tiles of MB products that a block computes one after the other
 constexpr int MINB = 1;         // blocks that must fit an SM at once: caps a thread's registers
 
@@ -238,7 +237,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_cr_b1000_24x32x40_sm90_00c4c322(
+gemm_f64_cr_b1000_24x32x40_sm90_55cea82a(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

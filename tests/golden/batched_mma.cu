@@ -1,7 +1,6 @@
-// gemm_bf16_rr_bB_32x32x32_sm90_25d738ef
+// gemm_bf16_rr_bB_32x32x32_sm90_14d6ddf4
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
-//                                       alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
 //
 //     A  32 x 32, row-major, lda = 32, stride_a = 1024
@@ -32,15 +31,13 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
 // A bfloat16: the upper half of a float.
 struct BF16 {
     unsigned short bits;
-
     BF16() = default;
     __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
-// next).
-// Those that are constants fold into the code.
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
+// among them fold into the code.
 struct Shape {
     static constexpr int M = 32;
     static constexpr int N = 32;
@@ -113,8 +110,8 @@ __device__ __forceinline__ Words<N> load_words(const void* from)
 }
 
 #ifdef __CUDACC__
-// d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
-// 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
+// in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -225,7 +222,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_bB_32x32x32_sm90_25d738ef(
+gemm_bf16_rr_bB_32x32x32_sm90_14d6ddf4(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,7 +1,7 @@
-// gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_f1b62d77
+// gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_5d9e91eb
 //
 //     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores;
-//                                                    beta = 0 never reads C; alpha = 0 reads A and B
+//                                                    C is read unless beta = 0, A and B always
 //     for each of 1000 products, whose matrices lie where A_array, B_array and C_array say
 //
 //     A  16 x 64, column-major, lda = 16
@@ -96,8 +96,8 @@ __device__ __forceinline__ Words<N> load_words(const void* from)
 }
 
 #ifdef __CUDACC__
-// d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
-// 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
+// in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -225,7 +225,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_f1b62d77(
+gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_5d9e91eb(
     const F16* const* __restrict__ A_array,
     const F16* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

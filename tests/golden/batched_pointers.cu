@@ -1,6 +1,6 @@
-// gemm_f32_rr_pB_16x16x16_sm90_dcd83cf8
+// gemm_f32_rr_pB_16x16x16_sm90_a2cd6e83
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products, whose matrices lie where A_array, B_array and C_array say
 //
 //     A  16 x 16, row-major, lda = 16
@@ -39,7 +39,7 @@ constexpr int MB = 4;           // products that a block computes at once
 constexpr int TM = 4;           // rows of C that a thread computes
 constexpr int TN = 4;           // columns of C that a thread computes
 constexpr int PAD = 4;          // elements after each shared line of an operand stored along k: spreads banks
-constexpr int STAGES = 2;       // groups of MB products that shared memory holds
+constexpr int STAGES = 2;       // batch tiles of MB products that shared memory holds
 constexpr int BATCH_TILES = 4;  // batch tiles of MB products that a block computes one after the other
 constexpr int MINB = 1;         // blocks that must fit an SM at once: caps a thread's registers
 
@@ -260,7 +260,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_pB_16x16x16_sm90_dcd83cf8(
+gemm_f32_rr_pB_16x16x16_sm90_a2cd6e83(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

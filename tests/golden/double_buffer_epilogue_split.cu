@@ -1,9 +1,9 @@
-// gemm_f32_rr_bB_Mx300xK_sm90_862fe302
+// gemm_f32_rr_bB_Mx300xK_sm90_47ffcc9c
 //
 //     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B;
 //                                                                                        f32 on CUDA cores;
-//                                                                                        beta = 0 never reads C;
-//                                                                                        alpha = 0 reads A and B
+//                                                                                        C is read unless beta = 0, A
+//                                                                                        and B always
 //     for each of a batch's products
 //
 //     A  M x K, row-major, lda at run time, stride_a at run time
@@ -24,9 +24,9 @@
 //
 // Launch  ceil(M / 128) * ceil(N / 128) * batch * 4 blocks of 256 threads
 // Expects A, B, C, bias_n, scale_m, scale_n, residual and aux at addresses divisible by 16, C overlapping no other
-// operand,
+//         operand,
 //         no two matrices of C that overlap,
-//         partials: ceil(M / 128) * ceil(N / 128) * batch * 4 * 16384 floats, holding anything,
+//         partials: ceil(M / 128) * ceil(N / 128) * batch * 4 * 16384 floats, uninitialised,
 //         semaphores: ceil(M / 128) * ceil(N / 128) * batch counters, zero before the first launch, which every launch
 //         leaves zero,
 //         no other launch using the same workspace at the same time
@@ -35,9 +35,8 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
-// next).
-// Those that are constants fold into the code.
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
+// among them fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 300;
@@ -145,17 +144,17 @@ struct Coord {
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
 {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
+    const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
 }
 
@@ -439,7 +438,6 @@ __device__ __forceinline__ float silu(float x)
     return x * logistic_approx(-1.44269504f * x);
 }
 
-
 // What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
@@ -507,7 +505,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int sk
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_sm90_862fe302(
+gemm_f32_rr_bB_Mx300xK_sm90_47ffcc9c(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,6 +1,6 @@
-// gemm_f32_rc_500x300x200_sm90_e8db20d4
+// gemm_f32_rc_500x300x200_sm90_75f2958e
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  500 x 200, row-major, lda = 200
 //     B  200 x 300, column-major, ldb = 200
@@ -121,17 +121,17 @@ struct Coord {
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [m][k]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [n][k]
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
 {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
+    const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
 }
 
@@ -333,7 +333,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_500x300x200_sm90_e8db20d4(
+gemm_f32_rc_500x300x200_sm90_75f2958e(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

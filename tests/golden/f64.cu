@@ -1,6 +1,6 @@
-// gemm_f64_rr_512x512x512_sm90_a1cb39c1
+// gemm_f64_rr_512x512x512_sm90_4942a34c
 //
-//     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  512 x 512, row-major, lda = 512
 //     B  512 x 512, row-major, ldb = 512
@@ -123,17 +123,17 @@ struct Coord {
 using TileA = double[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = double[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
 {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
+    const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
 }
 
@@ -344,7 +344,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_a1cb39c1(
+gemm_f64_rr_512x512x512_sm90_4942a34c(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,6 +1,6 @@
-// gemm_f32_rr_512x512x512_sm90_64176d02
+// gemm_f32_rr_512x512x512_sm90_6d9be49d
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  512 x 512, row-major, lda = 512
 //     B  512 x 512, row-major, ldb = 512
@@ -124,17 +124,17 @@ struct Coord {
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
 {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
+    const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
 }
 
@@ -333,7 +333,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_sm90_64176d02(
+gemm_f32_rr_512x512x512_sm90_6d9be49d(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -366,8 +366,8 @@ gemm_f32_rr_512x512x512_sm90_64176d02(
     if (padded > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's copies of the first k tile have landed
         __syncthreads();              // and all other threads'
-        // Once k's fragments are used, those of k + 2 are loaded into their registers, while the FMAs of k + 1 run. The
-        // mainloop is unrolled K_UNROLL times; a_from and b_from point to the fragments of an unrolled iteration.
+        // Registers hold fragments of two k. Once k's are used, those of k + 2 replace them, while k + 1 is multiplied.
+        // An iteration takes K_UNROLL k; a_from and b_from point to the fragments of its first.
         const float* a_from = &As[0][0][thread.m];
         const float* b_from = &Bs[0][0][thread.n];
         float a[2][TM], b[2][TN];

@@ -1,6 +1,6 @@
-// gemm_f64_rr_bB_Mx64xK_sm90_151b1258
+// gemm_f64_rr_bB_Mx64xK_sm90_85069b4d
 //
-//     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
 //
 //     A  M x K, row-major, lda at run time, stride_a at run time
@@ -17,7 +17,7 @@
 // Launch  ceil(M / 64) * ceil(N / 64) * batch * 4 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
-//         partials: ceil(M / 64) * ceil(N / 64) * batch * 4 * 4096 doubles, holding anything,
+//         partials: ceil(M / 64) * ceil(N / 64) * batch * 4 * 4096 doubles, uninitialised,
 //         semaphores: ceil(M / 64) * ceil(N / 64) * batch counters, zero before the first launch, which every launch
 //         leaves zero,
 //         no other launch using the same workspace at the same time
@@ -26,9 +26,8 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
-// next).
-// Those that are constants fold into the code.
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
+// among them fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 64;
@@ -136,17 +135,17 @@ struct Coord {
 using TileA = double[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = double[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
 {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
+    const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
 }
 
@@ -442,7 +441,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_bB_Mx64xK_sm90_151b1258(
+gemm_f64_rr_bB_Mx64xK_sm90_85069b4d(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,
@@ -495,8 +494,8 @@ gemm_f64_rr_bB_Mx64xK_sm90_151b1258(
     if (padded > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's copies of the first k tile have landed
         __syncthreads();              // and all other threads'
-        // Once k's fragments are used, those of k + 2 are loaded into their registers, while the FMAs of k + 1 run. The
-        // mainloop is unrolled K_UNROLL times; a_from and b_from point to the fragments of an unrolled iteration.
+        // Registers hold fragments of two k. Once k's are used, those of k + 2 replace them, while k + 1 is multiplied.
+        // An iteration takes K_UNROLL k; a_from and b_from point to the fragments of its first.
         const double* a_from = &As[0][0][thread.m];
         const double* b_from = &Bs[0][0][thread.n];
         double a[2][TM], b[2][TN];

@@ -1,6 +1,6 @@
-// gemm_f32_rr_MxNxK_sm90_35389bff
+// gemm_f32_rr_MxNxK_sm90_9357e0f4
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  M x K, row-major, lda at run time
 //     B  K x N, row-major, ldb at run time
@@ -14,8 +14,9 @@
 // Stream  stream-K: 264 blocks divide the k tiles of the last wave's tiles evenly
 //
 // Launch  ceil(T / 264) * 264 blocks of 256 threads, for T = ceil(M / 128) * ceil(N / 128) tiles, 49936 bytes of
-// dynamic shared memory Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: (264 + T % 264) * 16384 floats, holding anything,
+//         dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         partials: (264 + T % 264) * 16384 floats, uninitialised,
 //         semaphores: 264 counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_rr_MxNxK_simt_outer1_128x128x16_8x8_w64x32_v4_ta1_tb0_pad4_s3_async1_unroll4_slices1_minb1_g8_split1_stream264
@@ -127,17 +128,17 @@ struct Coord {
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
 {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
+    const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
 }
 
@@ -216,7 +217,7 @@ __device__ __forceinline__ WorkUnit work_unit_of_block(const StreamK& schedule)
     const long long first = first_k_tile(schedule, stream_block);
     return {
         schedule.data_parallel + static_cast<int>(first / per_tile),
-            schedule.owner_k_tiles + static_cast<int>(first % per_tile),
+        schedule.owner_k_tiles + static_cast<int>(first % per_tile),
         static_cast<int>(first_k_tile(schedule, stream_block + 1) - first),
     };
 }
@@ -286,8 +287,8 @@ __device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int til
     const int first = stream_block_of(schedule, begin), last = stream_block_of(schedule, begin + per_tile - 1);
     // Rank 0 is the owner's, then come the stream blocks in the order of their k tiles. A block whose work unit reaches
     // into the next tile is a peer there, too, so that a tile's partials begin behind those of all tiles before it.
-    const int stream_block = static_cast<int>(blockIdx.x) - schedule.tiles,
-        rank = stream_block < 0 ? 0 : stream_block - first + 1;
+    const int stream_block = static_cast<int>(blockIdx.x) - schedule.tiles;
+    const int rank = stream_block < 0 ? 0 : stream_block - first + 1;
     float* const tile_partials = partials + static_cast<long long>(first + 2 * in_wave) * (BM * BN);
     return {tile_partials, last - first + 2, rank, semaphores + in_wave};
 }
@@ -509,7 +510,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_MxNxK_sm90_35389bff(
+gemm_f32_rr_MxNxK_sm90_9357e0f4(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -558,9 +559,9 @@ gemm_f32_rr_MxNxK_sm90_35389bff(
         if (padded > 0) {
             cp_async_wait<STAGES - 1>();  // this thread's copies of the first k tile have landed
             __syncthreads();              // and all other threads'
-            // Once k's fragments are used, those of k + 2 are loaded into their registers, while the FMAs of k + 1 run.
-            // The mainloop is unrolled K_UNROLL times; a_from and b_from point to the fragments of an unrolled
-            // iteration.
+            // Registers hold fragments of two k. Once k's are used, those of k + 2 replace them, while k + 1 is
+            // multiplied.
+            // An iteration takes K_UNROLL k; a_from and b_from point to the fragments of its first.
             const float* a_from = &As[0][0][thread.m];
             const float* b_from = &Bs[0][0][thread.n];
             float a[2][TM], b[2][TN];
@@ -620,7 +621,7 @@ gemm_f32_rr_MxNxK_sm90_35389bff(
                 store_row(c_tile, s, rows, columns, thread, i, row, alpha, beta);
             }
         }
-        // store_partial's barrier ends the use of As and Bs
+        // Only stream blocks go on, from a tile with peers: store_partial's barrier has ended the use of As and Bs.
         unit = {unit.tile + 1, schedule.owner_k_tiles, unit.k_tiles - k_tiles};
     }
 }

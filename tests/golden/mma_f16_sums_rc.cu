@@ -1,7 +1,7 @@
-// gemm_f16_f16acc_rc_512x512x512_sm90_8bfb4f58
+// gemm_f16_f16acc_rc_512x512x512_sm90_71477650
 //
 //     C = alpha * A * B + beta * C      f16; sums in f16 on tensor cores, as --compute f16acc says;
-//                                       beta = 0 never reads C; alpha = 0 reads A and B
+//                                       C is read unless beta = 0, A and B always
 //
 //     A  512 x 512, row-major, lda = 512
 //     B  512 x 512, column-major, ldb = 512
@@ -38,7 +38,6 @@ __device__ __forceinline__ unsigned short f16_from_float(float value)
 // A half, IEEE 754's binary16.
 struct F16 {
     unsigned short bits;
-
     F16() = default;
     __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
     __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
@@ -66,7 +65,7 @@ constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the n
 
 // Work split
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
-constexpr int K_STEP = 16;                           // k whose fragments registers hold at once
+constexpr int K_STEP = 16;                           // k of a step: those of one set of fragments
 constexpr int MMAS_M = WM / 16;                      // instructions down a warp's tile
 constexpr int MMAS_N = WN / 8;                       // instructions across a warp's tile
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
@@ -75,31 +74,31 @@ constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 constexpr int VA = 8;             // elements of an access to A
 constexpr int A_LANES = BK / VA;  // threads along a line of A's tile
 constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;        // elements of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;     // chunks of a line that trade places
+constexpr int CHUNK_A = 8;        // elements of a chunk of 16 bytes, the unit of the swizzle
+constexpr int A_PHASE = 2;        // consecutive lines that swizzle alike: they fill the banks together
+constexpr int A_SWIZZLED = 4;     // chunks of a line that the swizzle permutes
 
 // How B gets to shared memory
 constexpr int VB = 8;             // elements of an access to B
 constexpr int B_LANES = BK / VB;  // threads along a line of B's tile
 constexpr int B_ITERATIONS = (BN * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, which stay together
-constexpr int B_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 4;     // chunks of a line that trade places
+constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, the unit of the swizzle
+constexpr int B_PHASE = 2;        // consecutive lines that swizzle alike: they fill the banks together
+constexpr int B_SWIZZLED = 4;     // chunks of a line that the swizzle permutes
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
 constexpr int TN = 2 * MMAS_N;  // columns of C that a thread has sums of
-constexpr int FM = 1;           // neighbouring rows among them
-constexpr int FN = 2;           // neighbouring columns among them
-constexpr int STEP_M = 8;       // rows from one to the next
-constexpr int STEP_N = 8;       // columns from one pair to the next
+constexpr int FM = 1;           // adjacent rows in a run
+constexpr int FN = 2;           // adjacent columns in a run
+constexpr int STEP_M = 8;       // rows from a run to the next
+constexpr int STEP_N = 8;       // columns from a run to the next
 constexpr int VC = 2;           // elements of an access to C
 
 static_assert(BM % WM == 0, "warps split a block's rows evenly");
 static_assert(BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
-static_assert(WN % 16 == 0, "an ldmatrix brings the fragments of B for two instructions");
+static_assert(WN % 16 == 0, "fragments of B are loaded for two instructions at a time");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
 static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
 static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
@@ -129,17 +128,17 @@ using TileA = F16[BM][BK];  // A's tile in shared memory, as A lies in global me
 using TileB = F16[BN][BK];  // B's, likewise
 using Accumulators = unsigned[MMAS_M][MMAS_N][2];  // this thread's sums, by instructions of its warp; two halves each
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
 {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
+    const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
 }
 
@@ -195,8 +194,8 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// Register i of lane l becomes elements 2 * (l % 4) and the next one of row l / 4 of matrix i. Lane 8 * i + r gives the
-// address of its row r, which 16 divides.
+// Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
@@ -206,8 +205,8 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
                  : "memory");
 }
 
-// d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
-// 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
+// in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_f16_f16(unsigned (&d)[2], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -349,7 +348,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, ThreadOrigin thread,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_f16acc_rc_512x512x512_sm90_8bfb4f58(
+gemm_f16_f16acc_rc_512x512x512_sm90_71477650(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,
@@ -390,9 +389,9 @@ gemm_f16_f16acc_rc_512x512x512_sm90_8bfb4f58(
     for (int k = 0; k < s.K; k += BK) {
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
-            // The next step's fragments are loaded while this one's are multiplied. No branch parts the two.
+            // Load the next step's fragments, then multiply this one's: with no branch between, ptxas interleaves both.
             const int next = (step + 1) % 2;
-            if (step + 1 == K_STEPS) {        // they are the next k tile's; at the end this one's again, unused
+            if (step + 1 == K_STEPS) {        // of the next k tile; after the last one, of this one again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
                 if (k + BK < s.K) read = read + 1 < STAGES ? read + 1 : 0;

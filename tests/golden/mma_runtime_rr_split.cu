@@ -1,7 +1,7 @@
-// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_e455f74a
+// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_50a7f333
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; bf16; sums in f32 on tensor cores;
-//                                                              beta = 0 never reads C; alpha = 0 reads A and B
+//                                                              C is read unless beta = 0, A and B always
 //
 //     A  M x 200, row-major, lda = 200
 //     B  200 x 320, row-major, ldb = 320
@@ -17,7 +17,7 @@
 // Launch  ceil(M / 64) * ceil(N / 128) * 2 blocks of 64 threads, 49168 bytes of dynamic shared memory
 // Expects A, B, C, bias_n and row_amax at addresses divisible by 16, C overlapping no other operand,
 //         row_amax holding 0 before every launch,
-//         partials: ceil(M / 64) * ceil(N / 128) * 2 * 8192 floats, holding anything,
+//         partials: ceil(M / 64) * ceil(N / 128) * 2 * 8192 floats, uninitialised,
 //         semaphores: ceil(M / 64) * ceil(N / 128) counters, zero before the first launch, which every launch leaves
 //         zero,
 //         no other launch using the same workspace at the same time
@@ -39,7 +39,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
 // A bfloat16: the upper half of a float.
 struct BF16 {
     unsigned short bits;
-
     BF16() = default;
     __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
@@ -68,7 +67,7 @@ constexpr int SPLIT = 2;   // split-K: blocks that compute the same tile of C, e
 
 // Work split
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
-constexpr int K_STEP = 16;                           // k whose fragments registers hold at once
+constexpr int K_STEP = 16;                           // k of a step: those of one set of fragments
 constexpr int MMAS_M = WM / 16;                      // instructions down a warp's tile
 constexpr int MMAS_N = WN / 8;                       // instructions across a warp's tile
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
@@ -77,31 +76,31 @@ constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 constexpr int VA = 8;             // elements of an access to A
 constexpr int A_LANES = BK / VA;  // threads along a line of A's tile
 constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_A = 8;        // elements of a chunk of 16 bytes, which stay together
-constexpr int A_PHASE = 2;        // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int A_SWIZZLED = 4;     // chunks of a line that trade places
+constexpr int CHUNK_A = 8;        // elements of a chunk of 16 bytes, the unit of the swizzle
+constexpr int A_PHASE = 2;        // consecutive lines that swizzle alike: they fill the banks together
+constexpr int A_SWIZZLED = 4;     // chunks of a line that the swizzle permutes
 
 // How B gets to shared memory
 constexpr int VB = 8;             // elements of an access to B
 constexpr int B_LANES = BN / VB;  // threads along a line of B's tile
 constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
-constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, which stay together
-constexpr int B_PHASE = 1;        // lines of the shared tile, one behind the other, that swizzle alike
-constexpr int B_SWIZZLED = 8;     // chunks of a line that trade places
+constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, the unit of the swizzle
+constexpr int B_PHASE = 1;        // consecutive lines that swizzle alike: they fill the banks together
+constexpr int B_SWIZZLED = 8;     // chunks of a line that the swizzle permutes
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
 constexpr int TN = 2 * MMAS_N;  // columns of C that a thread has sums of
-constexpr int FM = 1;           // neighbouring rows among them
-constexpr int FN = 2;           // neighbouring columns among them
-constexpr int STEP_M = 8;       // rows from one to the next
-constexpr int STEP_N = 8;       // columns from one pair to the next
+constexpr int FM = 1;           // adjacent rows in a run
+constexpr int FN = 2;           // adjacent columns in a run
+constexpr int STEP_M = 8;       // rows from a run to the next
+constexpr int STEP_N = 8;       // columns from a run to the next
 constexpr int VC = 2;           // elements of an access to C
 
 static_assert(BM % WM == 0, "warps split a block's rows evenly");
 static_assert(BN % WN == 0, "warps split a block's columns evenly");
 static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
-static_assert(WN % 16 == 0, "an ldmatrix brings the fragments of B for two instructions");
+static_assert(WN % 16 == 0, "fragments of B are loaded for two instructions at a time");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
 static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
 static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
@@ -128,17 +127,17 @@ using TileA = BF16[BM][BK];  // A's tile in shared memory, as A lies in global m
 using TileB = BF16[BK][BN];  // B's, likewise
 using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
 {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
+    const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
 }
 
@@ -276,8 +275,8 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// Register i of lane l becomes elements 2 * (l % 4) and the next one of row l / 4 of matrix i. Lane 8 * i + r gives the
-// address of its row r, which 16 divides.
+// Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
@@ -287,8 +286,8 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
                  : "memory");
 }
 
-// Register i of lane l becomes elements 2 * (l % 4) and the next one of column l / 4 of matrix i. Lane 8 * i + r gives
-// the address of its row r, which 16 divides.
+// Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
@@ -298,8 +297,8 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* 
                  : "memory");
 }
 
-// d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
-// 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
+// in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -445,7 +444,6 @@ __device__ __forceinline__ float gelu(float x)
     return fmaf(-t, exp2_approx(p), half + fabsf(half));
 }
 
-
 // What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
@@ -506,7 +504,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_e455f74a(
+gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_50a7f333(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -557,9 +555,9 @@ gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_e455f74a(
     for (int k = 0; k < extent; k += BK) {
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
-            // The next step's fragments are loaded while this one's are multiplied. No branch parts the two.
+            // Load the next step's fragments, then multiply this one's: with no branch between, ptxas interleaves both.
             const int next = (step + 1) % 2;
-            if (step + 1 == K_STEPS) {        // they are the next k tile's; at the end this one's again, unused
+            if (step + 1 == K_STEPS) {        // of the next k tile; after the last one, of this one again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
                 if (k + BK < extent) read = read + 1 < STAGES ? read + 1 : 0;

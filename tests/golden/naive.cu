@@ -1,6 +1,6 @@
-// gemm_f32_rr_512x512x512_sm90_e56ec734
+// gemm_f32_rr_512x512x512_sm90_6019459d
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  512 x 512, row-major, lda = 512
 //     B  512 x 512, row-major, ldb = 512
@@ -39,7 +39,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_512x512x512_sm90_e56ec734(
+gemm_f32_rr_512x512x512_sm90_6019459d(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

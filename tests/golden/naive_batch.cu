@@ -1,6 +1,6 @@
-// gemm_f32_cr_b12_100x64x64_sm90_662a34af
+// gemm_f32_cr_b12_100x64x64_sm90_6905b5cc
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 12 products
 //
 //     A  100 x 64, column-major, lda = 100, stride_a = 6400
@@ -18,9 +18,8 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
-// next).
-// Those that are constants fold into the code.
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
+// among them fold into the code.
 struct Shape {
     static constexpr int M = 100;
     static constexpr int N = 64;
@@ -47,7 +46,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cr_b12_100x64x64_sm90_662a34af(
+gemm_f32_cr_b12_100x64x64_sm90_6905b5cc(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,6 +1,6 @@
-// gemm_f32_cc_MxNxK_sm90_56ba6115
+// gemm_f32_cc_MxNxK_sm90_f5047443
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  M x K, column-major, lda at run time
 //     B  K x N, column-major, ldb at run time
@@ -39,7 +39,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cc_MxNxK_sm90_56ba6115(
+gemm_f32_cc_MxNxK_sm90_f5047443(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,8 +1,8 @@
-// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_f4afd481
+// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_e5f4a366
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on CUDA cores;
-//     beta = 0 never reads C; alpha = 0 reads A and B
+//     C is read unless beta = 0, A and B always
 //
 //     A  M x K, row-major, lda at run time
 //     B  K x 300, row-major, ldb = 300
@@ -40,7 +40,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
 // A bfloat16: the upper half of a float.
 struct BF16 {
     unsigned short bits;
-
     BF16() = default;
     __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
@@ -97,7 +96,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_f4afd481(
+gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_e5f4a366(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

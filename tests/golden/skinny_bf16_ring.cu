@@ -1,17 +1,17 @@
-// gemm_bf16_rr_1x4096x4096_sm90_910962d6
+// gemm_bf16_rr_1x4096x4096_sm90_559bdd44
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; beta = 0 never reads C;
-//                                       alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  1 x 4096, row-major, lda = 4096
 //     B  4096 x 4096, row-major, ldb = 4096
 //     C  1 x 4096, row-major, ldc = 4096
 //
 // Block   1 x 64 of C by 256 threads, 67712 bytes of shared memory
-// Thread  8 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
+// Thread  8 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, through its thread's ring in shared memory, with 66560 bytes of a block in flight; 0.985
-// FLOP for a byte of global memory Bound   global memory: too few FLOP for a byte, on any known card
+//         FLOP for a byte of global memory
+// Bound   global memory: too few FLOP for each byte, on every known card
 //
 // Launch  M * ceil(N / 64) blocks of 256 threads, 67712 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -33,7 +33,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
 // A bfloat16: the upper half of a float.
 struct BF16 {
     unsigned short bits;
-
     BF16() = default;
     __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
@@ -70,7 +69,7 @@ constexpr int VW = 8;                         // elements of an access to the we
 constexpr int LOADS = DEPTH * T / VW;         // accesses of a thread a step
 constexpr int GROUPS = 32 / LANES;            // groups of a warp's lanes, each at a k of its own
 constexpr int STEP = DEPTH * WARPS * GROUPS;  // k that a block takes in a step
-constexpr int LANE_WORDS = DEPTH;             // of these a lane's
+constexpr int LANE_K = DEPTH;                 // k that a lane takes in a step
 constexpr int XW = 4;                         // elements of an access to the small operand
 
 // Shared memory
@@ -79,7 +78,7 @@ constexpr int RING_FLOATS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // flo
 constexpr int SUMS_PITCH = BN + 4;  // floats from one line of sums to the next
 constexpr int PARTIALS = WARPS;     // sums of each element of C that meet in shared memory
 
-static_assert(S * T <= 256, "a thread has no registers for more sums");
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
 static_assert(W_BYTES * VW >= 4, "cp.async copies 4, 8 or 16 bytes");
@@ -256,7 +255,7 @@ __device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int m, int k
     #pragma unroll
     for (int line = 0; line < S; line += 1) {
         #pragma unroll
-        for (int depth = 0; depth < LANE_WORDS; depth += XW) {
+        for (int depth = 0; depth < LANE_K; depth += XW) {
             chunk[line][depth / XW] = load_packed<XW>(A + Offset(m + line) * s.lda + k + depth);
         }
     }
@@ -279,7 +278,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_1x4096x4096_sm90_910962d6(
+gemm_bf16_rr_1x4096x4096_sm90_559bdd44(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -293,8 +292,8 @@ gemm_bf16_rr_1x4096x4096_sm90_910962d6(
     const Shape s{};
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
-    const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
+    const int tiles_along = (s.M + BM - 1) / BM;  // along M: they read the same weights, so they run together
+    const int tile_m = tile % tiles_along * BM, tile_n = tile / tiles_along * BN;
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 

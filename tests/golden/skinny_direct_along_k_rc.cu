@@ -1,17 +1,18 @@
-// gemm_f32_rc_Mx4096x4096_sm90_72d0b86a
+// gemm_f32_rc_Mx4096x4096_sm90_169d5858
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  M x 4096, row-major, lda = 4096
 //     B  4096 x 4096, column-major, ldb = 4096
 //     C  M x 4096, row-major, ldc = 4096
 //
 // Block   2 x 16 of C by 128 threads, 160 bytes of shared memory
-// Thread  8 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
+// Thread  8 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, to a register, with 36864 bytes of a block in flight; 0.889 FLOP for a byte of global
-// memory Cached  A, which every warp reads again: L1 serves most of it
-// Bound   global memory: too few FLOP for a byte, on any known card
+//         memory
+// Cached  A, which every warp reads again: L1 serves most of it
+// Bound   global memory: too few FLOP for each byte, on every known card
 //
 // Launch  ceil(M / 2) * ceil(N / 16) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -45,11 +46,11 @@ constexpr int BN = WARPS * T;        // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
-constexpr int VW = 4;           // floats of an access to the weights
-constexpr int LOADS = T;        // accesses of a thread a step
-constexpr int STEP = 32 * VW;   // k that a block takes in a step
-constexpr int LANE_WORDS = VW;  // of these a lane's
-constexpr int XW = 4;           // floats of an access to the small operand
+constexpr int VW = 4;          // floats of an access to the weights
+constexpr int LOADS = T;       // accesses of a thread a step
+constexpr int STEP = 32 * VW;  // k that a block takes in a step
+constexpr int LANE_K = VW;     // k that a lane takes in a step
+constexpr int XW = 4;          // floats of an access to the small operand
 
 // Shared memory
 constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
@@ -59,7 +60,7 @@ constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at
 // Shared memory, in all
 constexpr int SHARED_FLOATS = SUMS_FLOATS;  // floats of shared memory
 
-static_assert(S * T <= 256, "a thread has no registers for more sums");
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
@@ -171,7 +172,7 @@ __device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int 
     #pragma unroll
     for (int line = 0; line < S; line += 1) {
         #pragma unroll
-        for (int depth = 0; depth < LANE_WORDS; depth += XW) {
+        for (int depth = 0; depth < LANE_K; depth += XW) {
             const bool exists = k + depth < end && m + line < s.M;
             const int valid = !exists ? 0 : XW;
             const Vec<XW> x = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
@@ -199,7 +200,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_Mx4096x4096_sm90_72d0b86a(
+gemm_f32_rc_Mx4096x4096_sm90_169d5858(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -213,8 +214,8 @@ gemm_f32_rc_Mx4096x4096_sm90_72d0b86a(
     const Shape s{M};
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
-    const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
+    const int tiles_along = (s.M + BM - 1) / BM;  // along M: they read the same weights, so they run together
+    const int tile_m = tile % tiles_along * BM, tile_n = tile / tiles_along * BN;
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 

@@ -1,16 +1,16 @@
-// gemm_f32_rr_16x1000x512_sm90_bcfa1115
+// gemm_f32_rr_16x1000x512_sm90_17e44b22
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  16 x 512, row-major, lda = 512
 //     B  512 x 1000, row-major, ldb = 1000
 //     C  16 x 1000, row-major, ldc = 1000
 //
 // Block   16 x 128 of C by 256 threads, 67584 bytes of shared memory
-// Thread  64 elements of C, summed over one k in 8: 8 threads share each element and add up at the end
+// Thread  64 elements of C, over 1/8 of K: the sums of 8 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, to a register, with 9216 bytes of a block in flight; 7.11 FLOP for a byte of global memory
-// Bound   global memory: too few FLOP for a byte, on any known card
+// Bound   global memory: too few FLOP for each byte, on every known card
 //
 // Launch  ceil(M / 16) * ceil(N / 128) blocks of 256 threads, 67584 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -56,7 +56,7 @@ constexpr int PITCH = S + 4 * (S % 8 == 0);  // floats from one line of a chunk 
 constexpr int SUMS_PITCH = BN + 4;           // floats from one line of sums to the next
 constexpr int PARTIALS = WARPS;              // sums of each element of C that meet in shared memory
 
-static_assert(S * T <= 256, "a thread has no registers for more sums");
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
@@ -196,7 +196,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_16x1000x512_sm90_bcfa1115(
+gemm_f32_rr_16x1000x512_sm90_17e44b22(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -210,8 +210,8 @@ gemm_f32_rr_16x1000x512_sm90_bcfa1115(
     const Shape s{};
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
-    const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
+    const int tiles_along = (s.M + BM - 1) / BM;  // along M: they read the same weights, so they run together
+    const int tile_m = tile % tiles_along * BM, tile_n = tile / tiles_along * BN;
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 

@@ -1,7 +1,7 @@
-// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_420cba45
+// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_51b76ad9
 //
-//     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on CUDA cores; beta = 0 never reads C;
-//                                                    alpha = 0 reads A and B
+//     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on CUDA cores;
+//                                                    C is read unless beta = 0, A and B always
 //
 //     A  4 x 1024, row-major, lda = 1024
 //     B  1024 x 4096, row-major, ldb = 4096
@@ -9,10 +9,10 @@
 //     bias_n  4096 elements, one a column of C
 //
 // Block   8 x 128 of C by 128 threads, 16896 bytes of shared memory
-// Thread  32 elements of C, summed over one k in 4: 4 threads share each element and add up at the end
+// Thread  32 elements of C, over 1/4 of K: the sums of 4 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, to a register, with 4352 bytes of a block in flight; 3.76 FLOP for a byte of global memory
-// Bound   global memory: too few FLOP for a byte, on any known card
+// Bound   global memory: too few FLOP for each byte, on every known card
 //
 // Launch  ceil(M / 8) * ceil(N / 128) blocks of 128 threads
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
@@ -64,7 +64,7 @@ constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums th
 // floats of shared memory, for one and then the other
 constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
 
-static_assert(S * T <= 256, "a thread has no registers for more sums");
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
@@ -206,7 +206,6 @@ __device__ __forceinline__ float gelu(float x)
     return fmaf(-t, exp2_approx(p), half + fabsf(half));
 }
 
-
 // What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
@@ -262,7 +261,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_4x4096x1024_bias_gelu_sm90_420cba45(
+gemm_f32_rr_4x4096x1024_bias_gelu_sm90_51b76ad9(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -277,8 +276,8 @@ gemm_f32_rr_4x4096x1024_bias_gelu_sm90_420cba45(
     const Shape s{};
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
-    const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
+    const int tiles_along = (s.M + BM - 1) / BM;  // along M: they read the same weights, so they run together
+    const int tile_m = tile % tiles_along * BM, tile_n = tile / tiles_along * BN;
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 

@@ -1,16 +1,17 @@
-// gemm_f32_rr_1x1024x1024_sm90_5b092e67
+// gemm_f32_rr_1x1024x1024_sm90_546672fc
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  1 x 1024, row-major, lda = 1024
 //     B  1024 x 1024, row-major, ldb = 1024
 //     C  1 x 1024, row-major, ldc = 1024
 //
 // Block   1 x 8 of C by 256 threads, 4096 bytes of shared memory
-// Thread  4 elements of C, summed over one k in 128: 128 threads share each element and add up at the end
+// Thread  4 elements of C, over 1/128 of K: the sums of 128 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, to a register, with 36864 bytes of a block in flight; 0.444 FLOP for a byte of global
-// memory Bound   global memory: too few FLOP for a byte, on any known card
+//         memory
+// Bound   global memory: too few FLOP for each byte, on every known card
 //
 // Launch  M * ceil(N / 8) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -62,7 +63,7 @@ constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums th
 // floats of shared memory, for one and then the other
 constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
 
-static_assert(S * T <= 256, "a thread has no registers for more sums");
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
@@ -207,7 +208,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_1x1024x1024_sm90_5b092e67(
+gemm_f32_rr_1x1024x1024_sm90_546672fc(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -221,8 +222,8 @@ gemm_f32_rr_1x1024x1024_sm90_5b092e67(
     const Shape s{};
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
-    const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
+    const int tiles_along = (s.M + BM - 1) / BM;  // along M: they read the same weights, so they run together
+    const int tile_m = tile % tiles_along * BM, tile_n = tile / tiles_along * BN;
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 

@@ -1,21 +1,21 @@
-// gemm_f32_cr_Mx3xK_sm90_3bc62097
+// gemm_f32_cr_Mx3xK_sm90_61dcc0a7
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  M x K, column-major, lda at run time
 //     B  K x 3, row-major, ldb = 3
 //     C  M x 3, row-major, ldc = 3
 //
 // Block   128 x 4 of C by 256 threads, 16912 bytes of shared memory
-// Thread  16 elements of C, summed over one k in 8: 8 threads share each element and add up at the end
+// Thread  16 elements of C, over 1/8 of K: the sums of 8 threads are added up at the end
 // Weights the elements of A, each multiplied by those of B, the small operand, at the same k
 // Reads   each weight once, to a register, with 8448 bytes of a block in flight; 1.94 FLOP for a byte of global memory
-// Bound   global memory: too few FLOP for a byte, on any known card
+// Bound   global memory: too few FLOP for each byte, on every known card
 // Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  ceil(M / 128) * ceil(N / 4) * 2 blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 128) * ceil(N / 4) * 2 * 512 floats, holding anything,
+//         partials: ceil(M / 128) * ceil(N / 4) * 2 * 512 floats, uninitialised,
 //         semaphores: ceil(M / 128) * ceil(N / 4) counters, zero before the first launch, which every launch leaves
 //         zero,
 //         no other launch using the same workspace at the same time
@@ -68,7 +68,7 @@ constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums th
 // floats of shared memory, for one and then the other
 constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
 
-static_assert(S * T <= 256, "a thread has no registers for more sums");
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
@@ -274,7 +274,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cr_Mx3xK_sm90_3bc62097(
+gemm_f32_cr_Mx3xK_sm90_61dcc0a7(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -294,8 +294,8 @@ gemm_f32_cr_Mx3xK_sm90_3bc62097(
     if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
     const int tile = blockIdx.x / SPLIT;
     const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
-    const int thin = (s.N + BN - 1) / BN;  // tiles along N, which read the same weights: they run together
-    const int tile_n = tile % thin * BN, tile_m = tile / thin * BM;
+    const int tiles_along = (s.N + BN - 1) / BN;  // along N: they read the same weights, so they run together
+    const int tile_n = tile % tiles_along * BN, tile_m = tile / tiles_along * BM;
     const ThreadOrigin thread = thread_origin();
     const int m = tile_m + thread.m;
 

@@ -1,22 +1,22 @@
-// gemm_f16_rr_Mx4096x8192_sm90_8d037fa4
+// gemm_f16_rr_Mx4096x8192_sm90_9be672ba
 //
-//     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; beta = 0 never reads C;
-//                                       alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
 //     A  M x 8192, row-major, lda = 8192
 //     B  8192 x 4096, row-major, ldb = 4096
 //     C  M x 4096, row-major, ldc = 4096
 //
 // Block   8 x 128 of C by 256 threads, 99344 bytes of shared memory
-// Warp    8 x 128 of C on tensor cores, summed over one k in 8: 8 warps share each element and add up at the end
+// Warp    8 x 128 of C on tensor cores, over 1/8 of K: the sums of 8 warps are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, through its thread's ring in shared memory, with 69632 bytes of a block in flight; 7.53
-// FLOP for a byte of global memory Bound   global memory: too few FLOP for a byte, on any known card
+//         FLOP for a byte of global memory
+// Bound   global memory: too few FLOP for each byte, on every known card
 // Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  ceil(M / 8) * ceil(N / 128) * 2 blocks of 256 threads, 99344 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 8) * ceil(N / 128) * 2 * 1024 floats, holding anything,
+//         partials: ceil(M / 8) * ceil(N / 128) * 2 * 1024 floats, uninitialised,
 //         semaphores: ceil(M / 8) * ceil(N / 128) counters, zero before the first launch, which every launch leaves
 //         zero,
 //         no other launch using the same workspace at the same time
@@ -45,7 +45,6 @@ __device__ __forceinline__ unsigned short f16_from_float(float value)
 // A half, IEEE 754's binary16.
 struct F16 {
     unsigned short bits;
-
     F16() = default;
     __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
     __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
@@ -83,7 +82,7 @@ constexpr int VW = 8;                         // elements of an access to the we
 constexpr int LOADS = DEPTH * T / VW;         // accesses of a thread a step
 constexpr int GROUPS = 32 / LANES;            // groups of a warp's lanes, each at a k of its own
 constexpr int STEP = DEPTH * WARPS * GROUPS;  // k that a block takes in a step
-constexpr int LANE_WORDS = DEPTH;             // of these a lane's
+constexpr int LANE_K = DEPTH;                 // k that a lane takes in a step
 constexpr int XW = 4;                         // elements of an access to the small operand
 
 // Shared memory
@@ -92,12 +91,12 @@ constexpr int RING_FLOATS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // flo
 constexpr int SUMS_PITCH = BN + 4;  // floats from one line of sums to the next
 constexpr int PARTIALS = WARPS;     // sums of each element of C that meet in shared memory
 
-static_assert(S * T <= 256, "a thread has no registers for more sums");
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
 static_assert(W_BYTES * VW >= 4, "cp.async copies 4, 8 or 16 bytes");
 static_assert(S % 8 == 0, "an instruction takes 8 lines of the small operand");
-static_assert(XW % 2 == 0, "and the loads of the small operand bring both");
+static_assert(XW % 2 == 0, "loads of the small operand bring whole pairs of k");
 static_assert(LANES == 8 and DEPTH % 4 == 0, "a lane takes 4 of an instruction's 16 k");
 static_assert(VW % 2 == 0, "a lane takes two of an instruction's 16 rows");
 static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
@@ -173,8 +172,8 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     return bytes;
 }
 
-// d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
-// 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
+// in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -229,15 +228,15 @@ __device__ __forceinline__ void take(const Packed<F16, VW> (&step)[LOADS][THREAD
     for (int i = 0; i < LOADS; ++i) weights[i] = step[i][threadIdx.x];
 }
 
-// Start the loads of this thread's part of A for one step's weights: LANE_WORDS k from `k` on, of line l / 4 in lane l
-// and of every 8th after it. Zeros stand for those that do not exist.
+// Start the loads of this thread's part of A for one step's weights: LANE_K k from `k` on, of line l / 4 in lane l and
+// of every 8th after it. Zeros stand for those that do not exist.
 __device__ __forceinline__ void fetch_small(const F16* A, Shape s, int tile_m, int k, Chunk& chunk)
 {
     const int m = tile_m + threadIdx.x % 32 / 4;
     #pragma unroll
     for (int i = 0; i < S / 8; ++i) {
         #pragma unroll
-        for (int depth = 0; depth < LANE_WORDS; depth += XW) {
+        for (int depth = 0; depth < LANE_K; depth += XW) {
             const bool exists = m + 8 * i < s.M;
             const int valid = !exists ? 0 : XW;
             chunk[i][depth / XW] = load_edge<XW>(A + Offset(m + 8 * i) * s.lda + k + depth, valid);
@@ -246,7 +245,7 @@ __device__ __forceinline__ void fetch_small(const F16* A, Shape s, int tile_m, i
 }
 
 // Two neighbouring k of a line, as a register of a fragment.
-__device__ __forceinline__ unsigned two_k(const Packed<F16, XW> (&line)[LANE_WORDS / XW], int k)
+__device__ __forceinline__ unsigned two_k(const Packed<F16, XW> (&line)[LANE_K / XW], int k)
 {
     return line[k / XW].words[k % XW / 2];
 }
@@ -391,7 +390,7 @@ __device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_Mx4096x8192_sm90_8d037fa4(
+gemm_f16_rr_Mx4096x8192_sm90_9be672ba(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,
@@ -408,8 +407,8 @@ gemm_f16_rr_Mx4096x8192_sm90_8d037fa4(
     const Shape s{M};
     const int tile = blockIdx.x / SPLIT;
     const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
-    const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
+    const int tiles_along = (s.M + BM - 1) / BM;  // along M: they read the same weights, so they run together
+    const int tile_m = tile % tiles_along * BM, tile_n = tile / tiles_along * BN;
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 

@@ -1,18 +1,17 @@
-// gemm_bf16_rc_8x4096x4096_sm90_41f43db9
+// gemm_bf16_rc_8x4096x4096_sm90_153c6f37
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
-//                                       alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
 //     A  8 x 4096, row-major, lda = 4096
 //     B  4096 x 4096, column-major, ldb = 4096
 //     C  8 x 4096, row-major, ldc = 4096
 //
 // Block   8 x 16 of C by 128 threads, 2560 bytes of shared memory
-// Warp    8 x 16 of C on tensor cores, summed over one k in 4: 4 warps share each element and add up at the end
+// Warp    8 x 16 of C on tensor cores, over 1/4 of K: the sums of 4 warps are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, to a register, with 24576 bytes of a block in flight; 5.33 FLOP for a byte of global memory
 // Cached  A, which every warp reads again: L1 serves most of it
-// Bound   global memory: too few FLOP for a byte, on any known card
+// Bound   global memory: too few FLOP for each byte, on every known card
 //
 // Launch  ceil(M / 8) * ceil(N / 16) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -34,7 +33,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
 // A bfloat16: the upper half of a float.
 struct BF16 {
     unsigned short bits;
-
     BF16() = default;
     __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
@@ -53,7 +51,7 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int S = 8;       // lines (rows or columns) of the small operand in a block: uses of a weight
-constexpr int T = 16;      // elements along C's long side that a thread sums
+constexpr int T = 16;      // elements along C's long side that a warp sums
 constexpr int WARPS = 4;   // warps of a block
 constexpr int UNROLL = 4;  // steps along K whose weights are under way at once
 
@@ -68,7 +66,7 @@ constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C tha
 constexpr int VW = 8;                 // elements of an access to the weights
 constexpr int LOADS = T / 8;          // accesses of a thread a step
 constexpr int STEP = 4 * VW * WARPS;  // k that a block takes in a step
-constexpr int LANE_WORDS = VW;        // of these a lane's
+constexpr int LANE_K = VW;            // k that a lane takes in a step
 constexpr int XW = 8;                 // elements of an access to the small operand
 
 // Shared memory
@@ -79,10 +77,10 @@ constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at
 // Shared memory, in all
 constexpr int SHARED_FLOATS = SUMS_FLOATS;  // floats of shared memory
 
-static_assert(S * T <= 256, "a thread has no registers for more sums");
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(S % 8 == 0, "an instruction takes 8 lines of the small operand");
-static_assert(XW % 2 == 0, "and the loads of the small operand bring both");
+static_assert(XW % 2 == 0, "loads of the small operand bring whole pairs of k");
 static_assert(T % 16 == 0 and VW % 4 == 0, "a warp takes 16 lines of weights at once");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
@@ -121,8 +119,8 @@ struct ThreadOrigin {
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
 #ifdef __CUDACC__
-// d += a * b, 16 x 8 x 16, by one warp. Lane 4 g + t holds rows g and g + 8 of a and d and column g of b: of d columns
-// 2 t and 2 t + 1; of a and b k = 2 t to 2 t + 1, and every 8 further on.
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
+// in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -156,15 +154,15 @@ __device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, in
     }
 }
 
-// Start the loads of this thread's part of A for one step's weights: LANE_WORDS k from `k` on, of line l / 4 in lane l
-// and of every 8th after it. Zeros stand for those that do not exist, and from k = `end` on.
+// Start the loads of this thread's part of A for one step's weights: LANE_K k from `k` on, of line l / 4 in lane l and
+// of every 8th after it. Zeros stand for those that do not exist, and from k = `end` on.
 __device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int tile_m, int k, int end, Chunk& chunk)
 {
     const int m = tile_m + threadIdx.x % 32 / 4;
     #pragma unroll
     for (int i = 0; i < S / 8; ++i) {
         #pragma unroll
-        for (int depth = 0; depth < LANE_WORDS; depth += XW) {
+        for (int depth = 0; depth < LANE_K; depth += XW) {
             const bool exists = k + depth < end;
             const int valid = !exists ? 0 : XW;
             chunk[i][depth / XW] = load_edge<XW>(A + Offset(m + 8 * i) * s.lda + k + depth, valid);
@@ -173,13 +171,14 @@ __device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int tile_m, 
 }
 
 // Two neighbouring k of a line, as a register of a fragment.
-__device__ __forceinline__ unsigned two_k(const Packed<BF16, XW> (&line)[LANE_WORDS / XW], int k)
+__device__ __forceinline__ unsigned two_k(const Packed<BF16, XW> (&line)[LANE_K / XW], int k)
 {
     return line[k / XW].words[k % XW / 2];
 }
 
-// acc += the products of a step. Which k an instruction calls its own is free while both operands agree: a lane's are
-// those that its loads brought, four for each of the instruction's two.
+// acc += the products of a step, computed as C^T: weights are the instruction's 16 rows (a), the small operand its 8
+// columns (b). The order of k is free if both agree: a lane passes the neighbouring k that its loads brought, four to
+// each instruction.
 __device__ __forceinline__ void mma(const Chunk& chunk, int, const Packed<BF16, VW> (&weights)[LOADS],
                                     Accumulators& acc)
 {
@@ -229,7 +228,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8x4096x4096_sm90_41f43db9(
+gemm_bf16_rc_8x4096x4096_sm90_153c6f37(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -242,8 +241,8 @@ gemm_bf16_rc_8x4096x4096_sm90_41f43db9(
     const Shape s{};
     const int tile = blockIdx.x;
     const int begin = 0, end = s.K;
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
-    const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
+    const int tiles_along = (s.M + BM - 1) / BM;  // along M: they read the same weights, so they run together
+    const int tile_m = tile % tiles_along * BM, tile_n = tile / tiles_along * BN;
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 

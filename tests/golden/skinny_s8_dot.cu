@@ -1,23 +1,23 @@
-// gemm_s8s8s32_rc_1x4096x4096_sm90_34b7edb3
+// gemm_s8s8s32_rc_1x4096x4096_sm90_0cef154b
 //
-//     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores; beta = 0 never reads C;
-//                                       alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores;
+//                                       C is read unless beta = 0, A and B always
 //
 //     A  1 x 4096, row-major, lda = 4096
 //     B  4096 x 4096, column-major, ldb = 4096
 //     C  1 x 4096, row-major, ldc = 4096
 //
 // Block   1 x 16 of C by 128 threads, 96 bytes of shared memory
-// Thread  4 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
+// Thread  4 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, to a register, with 17408 bytes of a block in flight; 1.88 FLOP for a byte of global memory
 // Cached  A, which every warp reads again: L1 serves most of it
-// Bound   global memory: too few FLOP for a byte, on any known card
+// Bound   global memory: too few FLOP for each byte, on every known card
 // Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  M * ceil(N / 16) * 2 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: M * ceil(N / 16) * 2 * 16 ints, holding anything,
+//         partials: M * ceil(N / 16) * 2 * 16 ints, uninitialised,
 //         semaphores: M * ceil(N / 16) counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rc_1x4096x4096_skinny_s1_t4_w4_k0_u2_v4_split2
@@ -57,11 +57,11 @@ constexpr int BN = WARPS * T;        // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
-constexpr int VW = 16;          // elements of an access to the weights
-constexpr int LOADS = T;        // accesses of a thread a step
-constexpr int STEP = 32 * VW;   // k that a block takes in a step
-constexpr int LANE_WORDS = VW;  // of these a lane's
-constexpr int XW = 16;          // elements of an access to the small operand
+constexpr int VW = 16;         // elements of an access to the weights
+constexpr int LOADS = T;       // accesses of a thread a step
+constexpr int STEP = 32 * VW;  // k that a block takes in a step
+constexpr int LANE_K = VW;     // k that a lane takes in a step
+constexpr int XW = 16;         // elements of an access to the small operand
 
 // Shared memory
 constexpr int SUMS_PITCH = BN + 4;                      // ints from one line of sums to the next
@@ -71,7 +71,7 @@ constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // ints of the sums at t
 // Shared memory, in all
 constexpr int SHARED_FLOATS = SUMS_FLOATS;  // ints of shared memory
 
-static_assert(S * T <= 256, "a thread has no registers for more sums");
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
@@ -194,7 +194,7 @@ __device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m
     #pragma unroll
     for (int line = 0; line < S; line += 1) {
         #pragma unroll
-        for (int depth = 0; depth < LANE_WORDS; depth += XW) {
+        for (int depth = 0; depth < LANE_K; depth += XW) {
             const bool exists = k + depth < end;
             const int valid = !exists ? 0 : XW;
             chunk[line][depth / XW] = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
@@ -295,7 +295,7 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_1x4096x4096_sm90_34b7edb3(
+gemm_s8s8s32_rc_1x4096x4096_sm90_0cef154b(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,
@@ -310,8 +310,8 @@ gemm_s8s8s32_rc_1x4096x4096_sm90_34b7edb3(
     const Shape s{};
     const int tile = blockIdx.x / SPLIT;
     const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
-    const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
+    const int tiles_along = (s.M + BM - 1) / BM;  // along M: they read the same weights, so they run together
+    const int tile_m = tile % tiles_along * BM, tile_n = tile / tiles_along * BN;
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 

@@ -1,21 +1,21 @@
-// gemm_f32_rc_16x1000x4096_sm90_21833dbb
+// gemm_f32_rc_16x1000x4096_sm90_d0af78a1
 //
-//     C = alpha * A * B + beta * C      f32 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  16 x 4096, row-major, lda = 4096
 //     B  4096 x 1000, column-major, ldb = 4096
 //     C  16 x 1000, row-major, ldc = 1000
 //
 // Block   8 x 16 of C by 128 threads, 8208 bytes of shared memory
-// Thread  32 elements of C, summed over one k in 32: 32 threads share each element and add up at the end
+// Thread  32 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, to a register, with 24576 bytes of a block in flight; 2.67 FLOP for a byte of global memory
-// Bound   global memory: too few FLOP for a byte, on any known card
+// Bound   global memory: too few FLOP for each byte, on every known card
 // Split-K 4 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  ceil(M / 8) * ceil(N / 16) * 4 blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 8) * ceil(N / 16) * 4 * 128 floats, holding anything,
+//         partials: ceil(M / 8) * ceil(N / 16) * 4 * 128 floats, uninitialised,
 //         semaphores: ceil(M / 8) * ceil(N / 16) counters, zero before the first launch, which every launch leaves
 //         zero,
 //         no other launch using the same workspace at the same time
@@ -65,7 +65,7 @@ constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums th
 // floats of shared memory, for one and then the other
 constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
 
-static_assert(S * T <= 256, "a thread has no registers for more sums");
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
@@ -275,7 +275,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rc_16x1000x4096_sm90_21833dbb(
+gemm_f32_rc_16x1000x4096_sm90_d0af78a1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -291,8 +291,8 @@ gemm_f32_rc_16x1000x4096_sm90_21833dbb(
     const Shape s{};
     const int tile = blockIdx.x / SPLIT;
     const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
-    const int thin = (s.M + BM - 1) / BM;  // tiles along M, which read the same weights: they run together
-    const int tile_m = tile % thin * BM, tile_n = tile / thin * BN;
+    const int tiles_along = (s.M + BM - 1) / BM;  // along M: they read the same weights, so they run together
+    const int tile_m = tile % tiles_along * BM, tile_n = tile / tiles_along * BN;
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 

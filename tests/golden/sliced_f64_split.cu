@@ -1,6 +1,6 @@
-// gemm_f64_rr_512x512x512_sm90_d8768e21
+// gemm_f64_rr_512x512x512_sm90_ad2738e7
 //
-//     C = alpha * A * B + beta * C      f64 on CUDA cores; beta = 0 never reads C; alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //
 //     A  512 x 512, row-major, lda = 512
 //     B  512 x 512, row-major, ldb = 512
@@ -16,7 +16,7 @@
 //
 // Launch  ceil(M / 64) * ceil(N / 64) * 4 blocks of 256 threads, 67600 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         partials: ceil(M / 64) * ceil(N / 64) * 4 * 4096 doubles, holding anything,
+//         partials: ceil(M / 64) * ceil(N / 64) * 4 * 4096 doubles, uninitialised,
 //         semaphores: ceil(M / 64) * ceil(N / 64) counters, zero before the first launch, which every launch leaves
 //         zero,
 //         no other launch using the same workspace at the same time
@@ -141,17 +141,17 @@ struct Coord {
 using TileA = double[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = double[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
 {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
+    const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
 }
 
@@ -464,7 +464,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin th
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_d8768e21(
+gemm_f64_rr_512x512x512_sm90_ad2738e7(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,
@@ -501,8 +501,8 @@ gemm_f64_rr_512x512x512_sm90_d8768e21(
     if (padded > 0) {
         cp_async_wait<STAGES - 1>();  // this thread's copies of the first k tile have landed
         __syncthreads();              // and all other threads'
-        // Once k's fragments are used, those of k + 2 are loaded into their registers, while the FMAs of k + 1 run. The
-        // mainloop is unrolled K_UNROLL times; a_from and b_from point to the fragments of an unrolled iteration.
+        // Registers hold fragments of two k. Once k's are used, those of k + 2 replace them, while k + 1 is multiplied.
+        // An iteration takes K_UNROLL k; a_from and b_from point to the fragments of its first.
         const double* a_from = &As[0][thread.k][thread.m];
         const double* b_from = &Bs[0][thread.k][thread.n];
         double a[2][TM], b[2][TN];

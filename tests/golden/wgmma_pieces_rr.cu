@@ -1,16 +1,16 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1
 //
-//     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says; beta = 0 never reads C;
-//                                       alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says;
+//                                       C is read unless beta = 0, A and B always
 //     for each of a batch's products
 //
 //     A  M x 1000, row-major, lda = 1000, stride_a at run time
 //     B  1000 x 512, row-major, ldb = 512, stride_b = 512000
 //     C  M x 512, row-major, ldc = 512, stride_c at run time
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 64, 150528 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         2 consumers of 4 warps each: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
+// Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
+//         2 consumer warpgroups: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
 // Pieces  A and B are each split into 3 of bf16: for 128 of K at a time
 //         6 pairs of them are multiplied, small products first; sums are added in f32
 // Error   results are as exact, element by element, as those of f32 on CUDA cores, Inf and NaN among them; what
@@ -23,9 +23,9 @@
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 3 * M * 1000 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64_prepare_a_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_a_kernel writes before,
 //         prepared_b: batch * 3 * 1000 * 512 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64_prepare_b_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -44,18 +44,16 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value) {
 // A bfloat16: the upper half of a float.
 struct BF16 {
     unsigned short bits;
-
     BF16() = default;
     __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
+// A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
-// next).
-// Those that are constants fold into the code.
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
+// among them fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 512;
@@ -78,11 +76,11 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
+constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
-constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
+constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
+constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
 // Clusters
 constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
@@ -94,23 +92,23 @@ constexpr int PIECES = 3;      // of each operand
 constexpr int PAIRS = 6;       // of pieces whose products count
 
 // Shared memory
-constexpr int LINE_A = 64;       // elements of a line of A
-constexpr int LINE_B = 64;       // elements of a line of B
-constexpr int CN = 64;           // columns of C that leave at once, of a consumer's 64 rows
+constexpr int LINE_A = 64;       // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 64;       // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 64;           // columns of a piece: C leaves by pieces of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;       // neighbouring rows among them
-constexpr int FN = 2;       // neighbouring columns among them
-constexpr int STEP_M = 8;   // rows from one to the next
-constexpr int STEP_N = 8;   // columns from one pair to the next
+constexpr int FM = 1;       // adjacent rows in a run
+constexpr int FN = 2;       // adjacent columns in a run
+constexpr int STEP_M = 8;   // rows from a run to the next
+constexpr int STEP_N = 8;   // columns from a run to the next
 constexpr int VC = 2;       // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
-static_assert(BM <= 256, "a box of TMA has 256 lines at most");
-static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
+static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
+static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
@@ -130,20 +128,22 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value) {
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
+// A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
+// The ring of k tiles, rows of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
+// swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
     alignas(16) float c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
-    unsigned long long full[STAGES];   // a stage's tiles have landed
-    unsigned long long empty[STAGES];  // all consumers of the cluster have done with them
+    unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
+    unsigned long long empty[STAGES];  // all consumers of the cluster have read them: the producer waits
 };
 static_assert(sizeof(Shared) == 150528, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
+// A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
+// full[stage], the producer for phase r - 1 of empty[stage].
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -164,16 +164,17 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a cluster computes. Clusters go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Consecutive numbers
+// go down GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B
+// from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int cluster, int rank) {
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank) {
     const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = cluster / (GROUP * columns);
+    const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = cluster % (GROUP * columns);
+    const int within = number % (GROUP * columns);
     return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
@@ -183,33 +184,31 @@ __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
-// An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
-// told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
-// too; a barrier of the block comes before any use.
+// An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have
+// come, and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence
+// makes that visible to TMA and to the cluster; a barrier of all threads comes before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-
-// Arrive, after the phase has been told to expect so many bytes more.
+// Arrive after adding to the bytes that the current phase expects.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
-// it, of parity 1, counts as complete.
+// Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a
+// phase -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// Arrive at the barrier that block `rank` of the cluster has where this one has `barrier`: it must not have exited.
-// What this thread has read before may be written by who has waited for that; what it has written is not to be read
-// for that.
+// Arrive at this barrier in block `rank` of the cluster, which must not have exited. The release is at block scope: it
+// says that this thread's warpgroup has read a stage, and publishes nothing that the thread wrote.
 __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank) {
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
@@ -223,19 +222,18 @@ __device__ __forceinline__ unsigned cluster_rank() {
     return rank;
 }
 
-// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, comes before what
-// they do after.
+// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, is visible after.
 __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
-// is there; and let the next one start as soon as all blocks have come here, and SMs have room for it.
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
 __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
-// at `barrier`; what lies outside of the tensor becomes zeros.
+// Start loading the box at (x, y, z), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
+// also those outside of the tensor, which become zeros.
 __device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y,
                                             int z) {
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
@@ -253,18 +251,18 @@ __device__ __forceinline__ void tma_load_multicast_3d(void* to, const TensorMap*
                  : "memory");
 }
 
-// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
-// they are in it, as many as it lacks. All of its warps call it.
+// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
+// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
-// The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
-// 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
-// bytes TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a
-// line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
-// swizzled it has no use for `leading`.
+// The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
+// box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
+// applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
@@ -272,18 +270,18 @@ __device__ __forceinline__ unsigned long long make_descriptor(const void* shared
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
 }
 
-// Products are asynchronous, in groups. A fence comes before the first one, and again where other code has written to
-// the registers of its sums since; a commit closes the group of products since the last commit. After a wait at most
-// the N newest groups are under way: nobody may touch the sums of these, nor write what they read.
+// wgmma is asynchronous. A fence comes before the first one, and again after other code has written registers that it
+// reads or adds to. A commit closes a group of all since the last commit; after a wait at most the N newest groups are
+// in flight. Nobody may touch the accumulators of a group in flight, nor overwrite what it reads.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-// Four of a thread's sums, which the instruction reads and writes.
-#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup. Lane 4 g + t of warp w holds rows
-// 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
+// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup.
+// In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
+// and -b (1: not negated), imm-trans-a and -b (1: MN-major).
 __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a,
                                                               unsigned long long b, bool accumulate) {
     asm volatile(
@@ -306,11 +304,11 @@ struct Pieces {
     BF16 at[3];
 };
 
-// The first piece of what is not 0 is not 0 either, so that Inf times it is Inf: of a smaller number it is the smallest
-// BF16, and the next piece takes that back. Inf and NaN are in the last piece, which meets the other operand's first
-// alone.
+// If x is not 0, neither is its first piece, else Inf times it would be NaN: for a tiny x that is the smallest BF16,
+// which the second piece makes up for. Inf and NaN go to the last piece, which is multiplied by the other operand's
+// first piece only.
 __device__ __forceinline__ Pieces split(float x) {
-    // of BF16
+    // magnitudes of BF16
     const float largest = __uint_as_float(0x7f7f0000u), smallest = copysignf(__uint_as_float(0x00010000u), x);
     if (!isfinite(x)) return {BF16(smallest), BF16(0.0f), BF16(x)};
     BF16 first(fminf(fmaxf(x, -largest), largest));
@@ -330,8 +328,8 @@ __device__ __forceinline__ Pair pair_of(int number) {
     return pairs[number];
 }
 
-// acc = A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on, or += where it `adds`. The products
-// are still under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
+// acc = A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on, or += where it `adds`: in flight
+// until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, bool adds,
                                                Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
@@ -347,7 +345,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Adds the sums of an interval to those of all before, in f32: tensor cores do not round what they add, they cut it.
+// Add the sums of an interval to totals, in f32 with rounding: tensor cores truncate.
 __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals) {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
@@ -433,7 +431,7 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1000 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -469,7 +467,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch) {
@@ -504,15 +502,21 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64_prepare_b_kernel(
     }
 }
 
+// Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
+//     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at all blocks'
+//               empty[stage]
+// The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
+
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, float* __restrict__ C, int M,
     int batch, long long stride_a, long long stride_c, float alpha, float beta) {
-    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer, and the bytes that it announces
+            mbarrier_init(&shared.full[stage], 1);                     // the producer's arrival, and the bytes
             mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
         }
         fence_mbarrier_init();
@@ -527,7 +531,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64(
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
+        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         for (int number = blockIdx.x / CLUSTER; number < tiles * batch; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number % tiles, rank);
             const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
@@ -535,10 +539,10 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64(
                 for (int i = 0; i < PAIRS; ++i) {
                     const Pair pair = pair_of(i);
                     for (int k = first; k < min(first + INTERVAL, s.K); k += BK, ring.advance()) {
-                        // the phase before: the ring begins empty
+                        // of the round before; the first passes
                         mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
                         unsigned long long* const full = &shared.full[ring.stage];
-                        // B's from all blocks
+                        // of B also the parts that other blocks multicast
                         mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
                         tma_load_3d(shared.a[ring.stage], &map_a, full, k, tile.m, number / tiles * PIECES + pair.a);
                         #pragma unroll
@@ -555,8 +559,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64(
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
-    // the block of the cluster that this thread tells of its warpgroup's products, if any
-    const unsigned peer = threadIdx.x % 128;
+    const unsigned peer = threadIdx.x % 128;  // thread p < CLUSTER of a warpgroup releases stages to block p
     const ThreadOrigin thread = thread_origin();
     for (int number = blockIdx.x / CLUSTER; number < tiles * batch; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number % tiles, rank);
@@ -568,8 +571,8 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_1b87ed64(
                 wgmma_fence();
                 multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, i > 0, acc);
                 wgmma_commit();
-                wgmma_wait<0>();
-                // products end for all its warps at once
+                wgmma_wait<0>();  // meanwhile other consumers' products keep the tensor cores busy
+                // one for all: a wgmma is its whole warpgroup's
                 if (peer < CLUSTER) mbarrier_arrive_cluster(&shared.empty[ring.stage], peer);
             }
             promote(acc, totals);

@@ -1,16 +1,16 @@
-// gemm_f32_tf32_rc_Mx512x1024_sm90_1ee63109
+// gemm_f32_tf32_rc_Mx512x1024_sm90_e1f5c2a7
 //
-//     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says; beta = 0 never reads C;
-//                                       alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says;
+//                                       C is read unless beta = 0, A and B always
 //
 //     A  M x 1024, row-major, lda = 1024
 //     B  1024 x 512, column-major, ldb = 1024
 //     C  M x 512, row-major, ldc = 512
 //
-// Block   128 x 256 of C by 384 threads, in k tiles of 32, 230400 bytes of shared memory
-// Warps   a warpgroup of 4 warps, the producer, lets TMA fill a ring of 4 stages;
-//         2 consumers of 4 warps each: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 8 a k tile
-// Stores  C leaves through shared memory, by TMA
+// Block   128 x 256 of C by 384 threads, in k tiles of 32; persistent: block b computes tiles b, b + gridDim.x, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
+//         2 consumer warpgroups: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 8 a k tile
+// Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -19,7 +19,7 @@
 
 namespace {
 
-// What the host encodes of a tensor and its boxes (cuTensorMapEncodeTiled).
+// A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes. Those that are constants fold into the code.
@@ -39,30 +39,31 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks of an SM, at least: setmaxnreg needs it said
+constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
 constexpr int K_STEP = 8;                       // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
-constexpr int PRODUCER_REGISTERS = 40;          // registers that a thread of the producer keeps
-constexpr int CONSUMER_REGISTERS = 232;         // registers that a consumer's thread has then
+constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
+constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
 // Shared memory
-constexpr int LINE_A = 32;                                 // floats of a line of A
-constexpr int LINE_B = 32;                                 // floats of a line of B
-constexpr int CN = 32;                                     // columns of C that leave at once, of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);  // a consumer's pieces in shared memory: 2 of an even number
+constexpr int LINE_A = 32;  // floats of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 32;  // floats of a line of B's boxes, the span of the swizzle
+constexpr int CN = 32;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
+// a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
 constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;       // neighbouring rows among them
-constexpr int FN = 2;       // neighbouring columns among them
-constexpr int STEP_M = 8;   // rows from one to the next
-constexpr int STEP_N = 8;   // columns from one pair to the next
+constexpr int FM = 1;       // adjacent rows in a run
+constexpr int FN = 2;       // adjacent columns in a run
+constexpr int STEP_M = 8;   // rows from a run to the next
+constexpr int STEP_N = 8;   // columns from a run to the next
 constexpr int VC = 2;       // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
-static_assert(BM <= 256, "a box of TMA has 256 lines at most");
-static_assert(BN % 8 == 0 and BN <= 256, "wgmma multiplies multiples of 8 columns, up to 256");
+static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
+static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
@@ -82,21 +83,23 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value) {
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// This thread's share of the sums: 64 x BN of each instruction, over the 128 threads of a warpgroup.
+// A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start where a swizzle's 1024 bytes do.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
+// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
     alignas(1024) float a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) float b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
-    unsigned long long full[STAGES];         // a stage's tiles have landed
-    unsigned long long empty[STAGES];        // all consumers have done with them
+    unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
+    unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
 
-// A stage of the ring, and the parity (even or odd) of the phase that its barriers are in: it flips with each round.
+// A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
+// full[stage], the producer for phase r - 1 of empty[stage].
 struct Ring {
     int stage = 0;
     unsigned parity = 0;
@@ -117,16 +120,16 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: which tile of C a block computes. Blocks go down GROUP tile rows before the next tile column, so
-// that those that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int block) {
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
-    const int group = block / (GROUP * columns);
+    const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
-    const int within = block % (GROUP * columns);
+    const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
 }
 
@@ -136,17 +139,16 @@ __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
-// An mbarrier goes through phases. One ends when `arrivals` threads have arrived and all bytes have landed that it was
-// told to expect; then the next begins. One thread initialises it, and fences, so that TMA and other blocks see that,
-// too; a barrier of the block comes before any use.
+// An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have
+// come, and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence
+// makes that visible to TMA and to the cluster; a barrier of all threads comes before any use.
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-
-// Arrive; and arrive, after the phase has been told to expect so many bytes more.
+// Arrive; and arrive after adding to the bytes that the current phase expects.
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
@@ -155,62 +157,62 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* ba
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
-// Wait for the end of a phase of this parity: phases are even and odd by turns. The first has parity 0; the one before
-// it, of parity 1, counts as complete.
+// Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a
+// phase -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// This kernel may start while the one before on the stream still runs. Wait until that has ended, and all that it wrote
-// is there; and let the next one start as soon as all blocks have come here, and SMs have room for it.
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
 __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-// Start copying the box that begins at these elements (the first along a line) to shared memory. All its bytes count
-// at `barrier`; what lies outside of the tensor becomes zeros.
+// Start loading the box at (x, y), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
+// also those outside of the tensor, which become zeros.
 __device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 
-// Start copying a box from shared memory, but for the chunks of 16 bytes that lie outside of the tensor.
+// Start storing a box. Outside of the tensor nothing is written but the rest of a 16-byte chunk across a line's end.
 __device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
                  ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y) : "memory");
 }
 
-// Close the group of this thread's stores since the last commit; and wait until all but its N newest groups have read
-// shared memory, which may then be written again.
+// Close a group of this thread's stores since the last commit; and wait until all but its N newest groups have read
+// shared memory, which may be overwritten then: what they write to global memory may still be under way.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
-// TMA and wgmma reach memory another way than threads do, the async proxy: they see what this thread has written to
-// shared memory, or waited for, only behind this fence.
+// Threads access shared memory by the generic proxy, TMA and wgmma by the async proxy. These see what a thread wrote
+// only after its fence: each that wrote fences, then all meet at a barrier, and then a copy or a product may read it.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Wait at barrier `number` of 1 to 15 (0 is __syncthreads's) until so many threads have come, whole warps.
+// A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
 __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// A warpgroup's registers move: each thread gives back to the block's pool all but COUNT, or takes from there, once
-// they are in it, as many as it lacks. All of its warps call it.
+// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
+// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
-// The descriptor by which wgmma finds a tile of A or B in shared memory: bits 0-13 the address, 16-29 `leading` and
-// 32-45 `stride`, each in units of 16 bytes, 62-63 the swizzle: of lines of 128, 64 or 32 bytes, whose chunks of 16
-// bytes TMA has permuted against bank conflicts, or 0. The hardware permutes the final address, so that a step along a
-// line is a plain addition. A tile whose lines run along k lies in groups of 8 lines, `stride` bytes apart, and
-// swizzled it has no use for `leading`.
+// The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
+// box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
+// applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
 template <int SWIZZLE>
 __device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
@@ -218,18 +220,18 @@ __device__ __forceinline__ unsigned long long make_descriptor(const void* shared
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
 }
 
-// Products are asynchronous, in groups. A fence comes before the first one, and again where other code has written to
-// the registers of its sums since; a commit closes the group of products since the last commit. After a wait at most
-// the N newest groups are under way: nobody may touch the sums of these, nor write what they read.
+// wgmma is asynchronous. A fence comes before the first one, and again after other code has written registers that it
+// reads or adds to. A commit closes a group of all since the last commit; after a wait at most the N newest groups are
+// in flight. Nobody may touch the accumulators of a group in flight, nor overwrite what it reads.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-// Four of a thread's sums, which the instruction reads and writes.
-#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])
-// d = a * b, plus d where it is to `accumulate`; 64 x 256 x 8, by a warpgroup. Lane 4 g + t of warp w holds rows
-// 16 w + g and 16 w + g + 8: d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
+// d = a * b, plus d where it is to `accumulate`; 64 x 256 x 8, by a warpgroup.
+// In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
+// and -b (1: not negated).
 __device__ __forceinline__ void wgmma_m64n256k8_tf32(float (&d)[128], unsigned long long a, unsigned long long b,
                                                      bool accumulate) {
     asm volatile(
@@ -252,8 +254,7 @@ __device__ __forceinline__ void wgmma_m64n256k8_tf32(float (&d)[128], unsigned l
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on. The products are still
-// under way as this returns: what they read and sum up is the hardware's until wgmma_wait.
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage] + first * LINE_A, 16,
                                                                          8 * LINE_A * sizeof(float));
@@ -268,7 +269,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tells the producer that this warpgroup has done with a stage: its products end together, so that one thread may tell.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
@@ -283,8 +284,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// Where an element of a piece lies in shared memory. The swizzle: TMA has chunks of 16 bytes trade places within a
-// line, by XOR with the line's number, so that the eight lines that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 4) ^ (m % 8)) * 4 + n % 4; }
 
 // N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
@@ -322,15 +323,20 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 
 }  // namespace
 
+// Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
+//     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
+// The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
+
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_Mx512x1024_sm90_1ee63109(
+gemm_f32_tf32_rc_Mx512x1024_sm90_e1f5c2a7(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int M, float alpha, float beta) {
-    extern __shared__ __align__(1024) unsigned char bytes[];  // as many as the launch asks for, over 48 KB
+    extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);           // the producer, and the bytes that it announces
+            mbarrier_init(&shared.full[stage], 1);           // the producer's arrival, and the bytes
             mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
@@ -345,11 +351,11 @@ gemm_f32_tf32_rc_Mx512x1024_sm90_1ee63109(
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no barrier of the block follows
+        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
-                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // the phase before: the ring begins empty
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
                 tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
@@ -387,7 +393,7 @@ gemm_f32_tf32_rc_Mx512x1024_sm90_1ee63109(
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
                 float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read what was there
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {

@@ -1,7 +1,6 @@
-// gemm_bf16_rc_512x512x512_sm90_fb05abf0
+// gemm_bf16_rc_512x512x512_sm90_7cc4b593
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; beta = 0 never reads C;
-//                                       alpha = 0 reads A and B
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
 //     A  512 x 512, row-major, lda = 512
 //     B  512 x 512, column-major, ldb = 512
@@ -31,7 +30,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
 // A bfloat16: the upper half of a float.
 struct BF16 {
     unsigned short bits;
-
     BF16() = default;
     __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
@@ -156,7 +154,7 @@ __device__ __forceinline__ void copy_b(const BF16* B, Shape s, int tile_n, int t
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_512x512x512_sm90_fb05abf0(
+gemm_bf16_rc_512x512x512_sm90_7cc4b593(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,8 +1,8 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_04f82700
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_ae955649
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; A f16, B f16, C f32;
-//                                                              sums in f32 on tensor cores; beta = 0 never reads C;
-//                                                              alpha = 0 reads A and B
+//                                                              sums in f32 on tensor cores;
+//                                                              C is read unless beta = 0, A and B always
 //     for each of a batch's products
 //
 //     A  M x 200, column-major, lda at run time, stride_a at run time
@@ -30,9 +30,8 @@ struct F16 {
     unsigned short bits;
 };
 
-// Sizes, leading dimensions (elements from one line to the next) and strides (from one matrix of the batch to the
-// next).
-// Those that are constants fold into the code.
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
+// among them fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 320;
@@ -198,7 +197,6 @@ __device__ __forceinline__ float gelu(float x)
     return fmaf(-t, exp2_approx(p), half + fabsf(half));
 }
 
-
 // What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
@@ -221,7 +219,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_04f82700(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_ae955649(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     float* __restrict__ C,
