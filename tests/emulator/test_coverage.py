@@ -142,6 +142,10 @@ IMPOSSIBLE = {  # family, problem, axes, and the outcomes that the plan rules ou
         *({"STAGES": 3, "BK": 32}, {("read + 1 < STAGES", False)}),
     ),
     "four, mma": (MMA, Problem(64, 64, 128, types="bf16", layout="rc"), {"STAGES": 3, "BK": 32}, set()),
+    "whole accesses at an edge, mma": (
+        *(MMA, Problem(32, 40, 256, types="bf16", layout="rc"), {"EXCHANGE": 1, "WN": 32}),
+        {("i < valid", True), ("beta == 0.0f", True), ("beta == 0.0f", False)},
+    ),
     "promoted, wgmma": (
         *(WGMMA, Problem(64, 16, 1024, types=Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), layout="rc")),
         *({}, {("previous >= 0", False)}),

@@ -207,6 +207,12 @@ class MmaFamily(Family):
         stages = plan.constants["STAGES"]
         if plan.k_tiles[1] <= stages:
             yield Never("read + 1 < STAGES", False, f"K has no more k tiles than {stages} stages")
+        n, access = plan.problem.n, plan.constants["VC"]
+        if n is not None and n % access == 0:
+            because = f"an access to C has {access} elements, which divide N"
+            yield Never("i < valid", True, because, "store_edge")
+            for outcome in (False, True):  # behind it
+                yield Never(f"beta == {plan.problem.types.scalar.arithmetic.zero}", outcome, because, "store_edge")
 
 
 def _multiplying(plan: Plan) -> Iterator[str]:
