@@ -19,7 +19,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.run.nvrtc import FLAGS, Program, compile_program, compiler_version, flags_for
 from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, ChildDied, crew, spread
-from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key, sha256
 from gemmgen.support.threads import cores
 
@@ -28,6 +28,7 @@ KIND = "cubin"  # in the Store
 ELF_HEADER = (("<Q", 0x28), ("<H", 0x3A), ("<H", 0x3C), ("<H", 0x3E))
 SECTION = struct.Struct("<I20xQQ")  # a header's offset of the name, offset and length of the section
 COMPILE_TIMEOUT = 300.0  # seconds; the largest register tiles take a few
+APART_TIMEOUT, APART_BYTES = 60.0, 8 * 2**30  # of a text that may be a stranger's
 
 
 @brief
@@ -90,6 +91,18 @@ def compile_text(text: str, arch: str, store: Store, *options: str) -> CompiledK
     return compiled
 
 
+def compile_apart(source: KernelSource, arch: str, store: Store) -> CompiledKernel:
+    """Like `compile_kernel`, for a text that may be a stranger's: in a process whose time and memory are bounded.
+
+    Raises CandidateFailed, too: unjudged, where the text needs more than these.
+    """
+    with crew([Child("gemmgen.run.nvrtc:compiler_process", str(APART_BYTES))]) as (child,):
+        compiled = _compile_in(child, source.text, arch_for(source, arch), store, APART_TIMEOUT, died="unjudged")
+    if isinstance(compiled, Failure):
+        raise CandidateFailed(compiled)
+    return compiled
+
+
 def compile_many(
     sources: Sequence[KernelSource],
     arch: str,
@@ -122,7 +135,9 @@ def compiler_processes(most: int | None = None) -> list[Child]:
     return [Child("gemmgen.run.nvrtc:compiler_process") for _ in range(count)]
 
 
-def _compile_in(child: Child, text: str, arch: str, store: Store, timeout: float) -> Compilation:
+def _compile_in(
+    child: Child, text: str, arch: str, store: Store, timeout: float, died: FailureKind = "compile"
+) -> Compilation:
     try:
         known = _fetch(text, arch, store)
         if known is not None:
@@ -131,7 +146,7 @@ def _compile_in(child: Child, text: str, arch: str, store: Store, timeout: float
     except CandidateFailed as error:
         return error.failure
     except ChildDied as error:
-        return Failure("compile", str(error), "nvrtc")
+        return Failure(died, f"NVRTC: {error}" if died != "compile" else str(error), "nvrtc")
     store.put(KIND, _key(text, arch), _encode(compiled))
     return compiled
 

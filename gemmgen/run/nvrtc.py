@@ -12,16 +12,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
+from gemmgen.support.paths import TEMPLATES
 
 # -v puts the resource usage into the log. NVRTC has a cache of its own where there is a driver, and a kernel that
 # it knows comes without that log: no-cache (NVRTC 12.9).
 FLAGS = ("--std=c++17", "--ptxas-options=-v", "--no-cache")
 LINES = "--generate-line-info"  # debuggers and sanitizers name lines; the machine code stays as it is
 PROGRAM = "kernel.cu"  # what they call the text
+SPLICE = re.compile(r"\\[ \t]*\r?\n")
+BETWEEN = r"(?:[ \t\v\f]|/\*.*?\*/)*"
+# In comments and strings, too: which these are the preprocessor alone can tell.
+INCLUDE = re.compile(rf"(?:#|%:){BETWEEN}(?:include_next|include|import|embed)\b{BETWEEN}([^\n]*)", re.DOTALL)
+ASKED = re.compile(r"__has_(?:include|embed)\w*")
+HEADER = re.compile(r"""["<](\w[\w.+-]*(?:/\w[\w.+-]*)*)[">]""")
 
 
 @dataclass(frozen=True)
@@ -46,11 +54,39 @@ def compile_program(text: str, arch: str, *options: str) -> Program:
     return Program(cubin, log, time.perf_counter() - started)
 
 
-def compiler_process() -> Callable[[tuple[str, str]], Program]:
-    """What a child of `compile_many` answers with."""
+def compiler_process(most_bytes: str | None = None) -> Callable[[tuple[str, str]], Program]:
+    """What a child of `compile_many` answers with; within so much memory."""
+    if most_bytes is not None:
+        import resource  # of Unix alone
+
+        resource.setrlimit(resource.RLIMIT_AS, (int(most_bytes), int(most_bytes)))
     with suppress(CandidateFailed):  # which each request meets
         _nvrtc()
     return lambda request: compile_program(*request)
+
+
+def foreign_file(text: str) -> str | None:
+    """What of `text` asks for a file that is none of CUDA's headers, with its line; None where nothing does.
+
+    NVRTC opens whatever `#include` names, and its messages show lines of it.
+    """
+    parts = SPLICE.split(text)  # lines that go on in the next one
+    whole, ends = "".join(parts), [*accumulate(map(len, parts))]
+    found = [match for match in INCLUDE.finditer(whole) if not _is_cudas(match[1])]
+    found += ASKED.finditer(whole)
+    if not found:
+        return None
+    first = min(found, key=lambda match: match.start())
+    line = 1 + whole.count("\n", 0, first.start()) + sum(end <= first.start() for end in ends)
+    return f"line {line}: `{' '.join(first[0].split())}`"
+
+
+def _is_cudas(operand: str) -> bool:
+    """Of wheels, or built into NVRTC, which looks for others where this process is."""
+    name = HEADER.match(operand)
+    if name is None:
+        return False
+    return any((folder / name[1]).is_file() for folder in wheel_folders("include")) or not Path(name[1]).exists()
 
 
 def compiler_version() -> str:
@@ -98,6 +134,9 @@ def _nvrtc() -> Any:
 def _compile(text: str, flags: tuple[str, ...]) -> tuple[bytes, str]:
     """(cubin, log). Raises CandidateFailed with the log's first error."""
     nvrtc = _nvrtc()
+    foreign = foreign_file(text)
+    if foreign is not None:
+        raise CandidateFailed(Failure("unjudged", f"{foreign} names a file that is none of CUDA's headers", "nvrtc"))
     headers = (f"--include-path={folder}" for folder in wheel_folders("include"))
     options = [option.encode() for option in (*flags, *headers)]
     _, program = nvrtc.nvrtcCreateProgram(text.encode(), PROGRAM.encode(), 0, [], [])
@@ -105,7 +144,8 @@ def _compile(text: str, flags: tuple[str, ...]) -> tuple[bytes, str]:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         log = _output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0").decode()
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CandidateFailed(Failure("compile", _first_error(log) or status.name, "nvrtc"))
+            full = status == nvrtc.nvrtcResult.NVRTC_ERROR_OUT_OF_MEMORY
+            raise CandidateFailed(_failure(_first_error(log) or status.name, "unjudged" if full else "compile"))
         return _output(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program), log
     finally:
         nvrtc.nvrtcDestroyProgram(program)
@@ -116,6 +156,14 @@ def _output(get_size: Callable[..., Any], get: Callable[..., Any], program: obje
     buffer = bytearray(size)
     get(program, buffer)
     return bytes(buffer)
+
+
+def _failure(error: str, kind: FailureKind) -> Failure:
+    """Unavailable where one of CUDA's headers that kernels include is not here: they come in a wheel of their own."""
+    lacking = re.search(r'cannot open source file "(\w+\.h)"', error)
+    if lacking is not None and (TEMPLATES / "device" / "host" / "cuda" / lacking[1]).is_file():
+        return Failure("unavailable", f"NVRTC has no {lacking[1]} here: pip install nvidia-cuda-runtime", "nvrtc")
+    return Failure(kind, error, "nvrtc")
 
 
 def _first_error(log: str) -> str | None:

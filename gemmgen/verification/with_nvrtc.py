@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.run.compile import arch_for, compile_kernel
+from gemmgen.run.compile import arch_for, compile_apart
 from gemmgen.run.launchable import why_not_launchable
 from gemmgen.run.nvrtc import compiler_version, why_unknown
 from gemmgen.support.brief import brief
@@ -51,8 +51,10 @@ def check_cuda(source: KernelSource, arch: str, store: Store) -> CudaCheck:
     if unknown is not None:
         return CudaCheck(arch, missing=unknown)
     try:
-        compiled = compile_kernel(source, arch, store)
+        compiled = compile_apart(source, arch, store)
     except CandidateFailed as error:
+        if error.failure.kind == "unavailable":
+            return CudaCheck(arch, missing=error.failure.reason)
         return CudaCheck(arch, compiler, failure=error.failure)
     trouble = why_not_launchable(source, compiled)
     failure = None if trouble is None else Failure("launch", trouble, "nvrtc")

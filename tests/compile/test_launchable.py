@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -101,3 +103,41 @@ def test_registers_of_a_whole_block(shared_store: Store) -> None:
 def test_an_architecture_that_the_compiler_does_not_know_is_not_checked(shared_store: Store) -> None:
     check = checked(SOURCE, shared_store, "sm_10")
     assert check.failure is None and check.compiler is None and check.missing and "sm_10" in check.missing
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        '#include "{file}"',
+        "%:include <{file}>",
+        '#inc\\\nlude "{file}"',
+        '#/* one */ include /* two */ "{file}"',
+        '#define FILE "{file}"\n#include FILE',
+        '#if __has_include("{file}")\n#endif',
+        '#include "../../../..{file}"',
+    ],
+)
+def test_no_file_but_cudas_headers_is_read(lines: str, shared_store: Store, tmp_path: Path) -> None:
+    """NVRTC's messages would show lines of it."""
+    secret = tmp_path / "secret.txt"
+    secret.write_text("token_of_mine")
+    named = lines.format(file=secret)
+    check = checked(replace(SOURCE, text=f"// first\n{named}\n{SOURCE.text}"), shared_store)
+    assert check.failure is not None and check.failure.kind == "unjudged", check.failure
+    asked = next(number for number, line in enumerate(named.splitlines(), 2) if "inc" in line)
+    assert f"line {asked}: " in check.failure.reason and "token_of_mine" not in check.failure.reason
+
+
+def test_cudas_headers_that_are_not_here_refuse_no_kernel(shared_store: Store) -> None:
+    check = checked(replace(SOURCE, text=f"#include <cuda_fp16.h>\n{SOURCE.text}"), shared_store)
+    assert check.failure is None
+    assert check.registers or "pip install nvidia-cuda-runtime" in str(check.missing)
+
+
+def test_a_text_that_takes_too_long_is_not_judged(shared_store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = "abcdefghijklm"
+    bomb = "\n".join(f"#define {one} {' '.join([other] * 8)}" for one, other in pairwise(names))
+    monkeypatch.setattr("gemmgen.run.compile.APART_TIMEOUT", 2.0)
+    check = checked(replace(SOURCE, text=f"{bomb}\nint bombs[] = {{a}};\n{SOURCE.text}"), shared_store)
+    assert check.failure is not None and check.failure.kind == "unjudged"
+    assert "no answer in 2 s" in check.failure.reason
