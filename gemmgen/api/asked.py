@@ -10,16 +10,23 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import compile_target
+from gemmgen.search.result import TuneResult
+from gemmgen.search.trial import Trial
 from gemmgen.support.errors import InvalidInput, require, whole
 
 Folder = str | os.PathLike[str]
-Kernel = KernelSource | KernelFile | Folder  # rendered, read from its files, or a `.cu` file or name to look up
+# Found by `tune`, rendered, read from its files, or a `.cu` file or name to look up
+Kernel = TuneResult | Trial | KernelSource | KernelFile | Folder
 
 DEFAULT_OUT = Path("gemmgen-out")
 
 
 def kernel_file(kernel: Kernel, spec: DeviceSpec, out: Path = DEFAULT_OUT) -> KernelFile:
     """The kernel that is meant; a name is looked up in `out` first."""
+    if isinstance(kernel, TuneResult):
+        kernel = kernel.winner
+    if isinstance(kernel, Trial):
+        kernel = kernel.source
     if isinstance(kernel, KernelSource):
         return KernelFile(kernel)
     known = isinstance(kernel, KernelFile | str | os.PathLike)

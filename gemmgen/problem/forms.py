@@ -100,6 +100,10 @@ def _applied(text: str, value: Node, form: Node) -> Node:
         raise InvalidInput(
             f"epilogue: {form.name} stands behind others in {text!r}, and it begins: it takes acc and acc2"
         )
+    if _is_zero_point(form):
+        raise InvalidInput(
+            f"epilogue: {unparse(form)} in {text!r}: zero points come first, one of A's and one of B's at most"
+        )
     known = ", ".join((*_GATED, *_ZERO_POINTS, *_FORMS, "clamp(lo, hi)"))
     raise InvalidInput(
         f"epilogue: {unparse(form)!r} of {text!r} is no form, and without acc it is no expression: forms are {known}"

@@ -213,8 +213,8 @@ def test_api_returns_records(environment: Path) -> None:
     result = gemmgen.tune(problem, device="emulator", family="naive", budget=2, out="kernels")
     assert result.winner.failure is None and result.winner.time_kind == "predicted"
     assert (environment / "kernels" / f"{result.winner.source.name}.cu").read_text() == result.winner.source.text
-    verdict = gemmgen.verify(gemmgen.generate(problem, family="naive", BM=8), device="emulator", examples=5)
-    assert verdict.passed
+    for kernel in (gemmgen.generate(problem, family="naive", BM=8), result, result.winner):
+        assert gemmgen.verify(kernel, device="emulator", examples=5).passed
 
 
 # Bad days

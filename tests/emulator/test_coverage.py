@@ -146,6 +146,14 @@ IMPOSSIBLE = {  # family, problem, axes, and the outcomes that the plan rules ou
         *(MMA, Problem(32, 40, 256, types="bf16", layout="rc"), {"EXCHANGE": 1, "WN": 32}),
         {("i < valid", True), ("beta == 0.0f", True), ("beta == 0.0f", False)},
     ),
+    "whole accesses at all edges": (
+        *(SIMT, Problem(20, 24, 28), {"STAGES": 2, "ASYNC": 0, "BK": 8, "VEC": 4, "TA": 1, "TB": 0}),
+        {("i < valid", True), ("beta == 0.0f", True), ("beta == 0.0f", False)},
+    ),
+    "a ring that does not go round": (
+        *(WGMMA, Problem(64, 16, 64, types="bf16", layout="rc"), {"STAGES": 4}),
+        {("stage + 1 < STAGES", False), ("stage == 0", True)},
+    ),
     "promoted, wgmma": (
         *(WGMMA, Problem(64, 16, 1024, types=Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), layout="rc")),
         *({}, {("previous >= 0", False)}),

@@ -98,6 +98,8 @@ def test_tokens_of_forms_read_back_and_others_are_digits_of_their_own():
         ("foo(acc)", r"'foo\(acc\)' is no function: known are .*relu, .*character 1 of"),
         ("bias+swish", "'swish' is no name here: known are swiglu, geglu, zero_m, zero_a, zero_n, zero_b, bias, "),
         ("bias*gelu", "'bias \\* gelu' of 'bias\\*gelu' is no form"),
+        ("scale_m+zero_m", "zero_m in 'scale_m.zero_m': zero points come first, one of A's and one of B's at most"),
+        ("zero_m+zero_a", "zero_. in 'zero_m.zero_a': zero points come first, one of A's and one of B's at most"),
         ("acc/alpha", "'alpha' divides: only numbers"),
         ("acc/0", "'0' divides"),
         ("acc + C", "C stands apart from beta in 'acc . C'"),

@@ -24,6 +24,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import sum_place
 from gemmgen.problem.types import Compute
 from gemmgen.support.errors import InvalidInput
+from gemmgen.support.words import plural
 
 TILES = "(M + BM - 1) / BM * ((N + BN - 1) / BN)"  # of one matrix C
 
@@ -80,6 +81,24 @@ class Side:
 def sides(problem: Problem) -> tuple[Side, Side]:
     """A and B of `problem`."""
     return Side("a", "m", problem.layout.a == "r"), Side("b", "n", problem.layout.b == "c")
+
+
+def never_cut(plan: Plan) -> Iterator[Never]:
+    """That edges cut no access, where accesses divide what is contiguous: see the templates' load_edge, store_edge."""
+    problem, value = plan.problem, plan.constants
+    a, b = sides(problem)
+    lines = {
+        "VA": ("K", problem.k) if a.along_k else ("M", problem.m),
+        "VB": ("K", problem.k) if b.along_k else ("N", problem.n),
+    }
+    if all(name in value and size is not None and size % value[name] == 0 for name, (_, size) in lines.items()):
+        words = " and ".join(f"{value[name]} of {name[1]} divide {size}" for name, (size, _) in lines.items())
+        yield Never("i < valid", True, f"accesses to {words}", "load_edge")
+    if problem.n is not None and "VC" in value and problem.n % value["VC"] == 0:
+        because = f"an access to C has {plural(value['VC'], 'element')}, which divide N"
+        yield Never("i < valid", True, because, "store_edge")
+        for outcome in (False, True):  # behind it
+            yield Never(f"beta == {problem.types.scalar.arithmetic.zero}", outcome, because, "store_edge")
 
 
 def sizes_of(problem: Problem) -> dict[str, int]:

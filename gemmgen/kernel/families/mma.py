@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Derived
-from gemmgen.kernel.families.base import Family, constants, launch_of, sides, sizes_of, tile_grid
+from gemmgen.kernel.families.base import Family, constants, launch_of, never_cut, sides, sizes_of, tile_grid
 from gemmgen.kernel.families.mma_axes import CONSTRAINTS, MMA_M, PAIR_N, PRUNING, MmaConfig
 from gemmgen.kernel.families.mma_operands import (
     LDMATRIX,
@@ -207,12 +207,7 @@ class MmaFamily(Family):
         stages = plan.constants["STAGES"]
         if plan.k_tiles[1] <= stages:
             yield Never("read + 1 < STAGES", False, f"K has no more k tiles than {stages} stages")
-        n, access = plan.problem.n, plan.constants["VC"]
-        if n is not None and n % access == 0:
-            because = f"an access to C has {access} elements, which divide N"
-            yield Never("i < valid", True, because, "store_edge")
-            for outcome in (False, True):  # behind it
-                yield Never(f"beta == {plan.problem.types.scalar.arithmetic.zero}", outcome, because, "store_edge")
+        yield from never_cut(plan)
 
 
 def _multiplying(plan: Plan) -> Iterator[str]:

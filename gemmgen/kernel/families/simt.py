@@ -15,7 +15,16 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Derived
-from gemmgen.kernel.families.base import Family, constants, elements_of, launch_of, sizes_of, tile_grid, zigzag
+from gemmgen.kernel.families.base import (
+    Family,
+    constants,
+    elements_of,
+    launch_of,
+    never_cut,
+    sizes_of,
+    tile_grid,
+    zigzag,
+)
 from gemmgen.kernel.families.simt_axes import CONSTRAINTS, PRUNING, TILE_THREADS, SimtConfig
 from gemmgen.kernel.families.simt_operands import (
     Operand,
@@ -229,6 +238,7 @@ class Simt(Family):
             yield Never(f"padded - {k} > (STAGES - 1) * BK", True, f"K has no more k tiles than {stages} stages")
         if plan.schedule is not None and plan.schedule.idle == 0:
             yield Never("stream_block >= schedule.stream_blocks", True, "the last wave has k tiles for all its blocks")
+        yield from never_cut(plan)
 
 
 def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:

@@ -196,6 +196,16 @@ class WgmmaFamily(Family):
     def never(self, plan: Plan) -> Iterator[Never]:
         if plan.k_tiles[0] >= 1:
             yield Never("previous >= 0", False, "K has a k tile, whose products are under way behind the loop")
+        one, problem, stages = cast(WgmmaConfig, plan.config), plan.problem, plan.constants["STAGES"]
+        if None in (problem.m, problem.n, problem.k, problem.batch) or problem.types.compute.pieces is not None:
+            return
+        case = problem.case()
+        tiles = -(-case.m // one.BM) * -(-case.n // one.BN) * case.batch if one.PERSISTENT else 1  # of a block, at most
+        most = int(tiles * plan.k_tiles[1])
+        if most < stages:
+            because = f"a block goes through {plural(most, 'k tile')} at most, and the ring has {stages} stages"
+            yield Never("stage + 1 < STAGES", False, because)
+            yield Never("stage == 0", True, because)
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         one, mma = cast(WgmmaConfig, plan.config), plan.mma
