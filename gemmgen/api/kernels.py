@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, budget_of, kernel_file, require_problem, rung_or_kernel
 from gemmgen.artifacts.kernelfile import reading, require_writable, write_kernel
 from gemmgen.artifacts.records import Origin, provenance
+from gemmgen.kernel.config import Config
 from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, config_of, family_named
 from gemmgen.kernel.families.base import Family, check, first_rejection
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.naming import require_identifier
 from gemmgen.kernel.render import render, render_plan
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.device import ARCHS, DEFAULT_ARCH
+from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice, compile_target, open_target
 from gemmgen.search.notebook import progress_here
 from gemmgen.search.result import TuneResult
+from gemmgen.search.space import explore
 from gemmgen.search.trial import Progress, Trial
 from gemmgen.search.tuner import tune as search
 from gemmgen.support.errors import require, whole
@@ -107,6 +109,18 @@ def _require_free(name: str, problem: Problem, families: Sequence[Family]) -> No
             render(problem, family, config).renamed(name)
 
 
+def _usual(family: Family, problem: Problem, spec: DeviceSpec) -> Config:
+    """The default config, or the nearest to it that the architecture takes; the default where it takes none."""
+    default = family.default(problem)
+    if first_rejection(family, problem, default, spec.arch.limits) is None:
+        return default
+
+    def distance(config: Config) -> int:
+        return sum(value != default.values[name] for name, value in config.values.items())
+
+    return min(explore(family, problem, spec).accepted, key=distance, default=default)
+
+
 def generate(
     problem: Problem,
     *,
@@ -119,7 +133,9 @@ def generate(
 ) -> KernelSource:
     """Render one kernel: `family`'s default config with `values` (BM=64, ...) in place of its own.
 
-    Nothing is compiled or run. `arch` decides which limits the config must hold; "auto" is the GPU's, else sm_90.
+    Without `values`, where `arch` refuses the default (older ones lack cp.async, say), it is the config of the search's
+    space that differs from it in the fewest parameters. Nothing is compiled or run. `arch` decides which limits the
+    config must hold; "auto" is the GPU's, else sm_90.
     `name` is what the kernel is called, a C identifier; None leaves it the name that it has of itself.
     Raises InvalidInput where a value breaks a constraint, with the nearest ones that would do, and GemmgenError
     where `out` cannot be written.
@@ -128,7 +144,7 @@ def generate(
     chosen = family_named(family)
     values = {name: whole(name, value) for name, value in values.items()}
     arch, spec = compile_target(arch)
-    config = chosen.default(problem).with_values(**values)
+    config = chosen.default(problem).with_values(**values) if values else _usual(chosen, problem, spec)
     check(chosen, problem, config, spec.arch.limits)
     if out is not None:
         require_writable(Path(out))

@@ -102,3 +102,11 @@ def test_export_and_bench_refuse_what_cannot_be_meant(tmp_path: Path, monkeypatc
     monkeypatch.setattr(bench, "why_no_gpu", lambda: "no GPU in this test")
     with pytest.raises(gemmgen.GemmgenError, match="bench measures, and needs a GPU: no GPU in this test"):
         gemmgen.bench(PROBLEM)
+
+
+@pytest.mark.parametrize(("dtype", "arch"), [("f16", "sm_75"), ("f16", "sm_80")])
+def test_what_generate_makes_of_no_values_suits_the_architecture(dtype: str, arch: str) -> None:
+    """sm_75 has neither cp.async nor the instructions that newer ones have."""
+    source = gemmgen.generate(gemmgen.Problem(64, 64, 64, dtype), family="mma", arch=arch)
+    assert source.config["ASYNC"] == (arch == "sm_80")
+    assert gemmgen.generate(source.problem, family="mma", arch=arch, **source.config).text == source.text

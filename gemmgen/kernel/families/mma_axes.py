@@ -41,7 +41,9 @@ CONSTRAINTS = (
     Constraint("HAS_MMA == 1", "no tensor core multiplies these types", False),
     Constraint("MMA_SINCE < NEVER", "no instruction multiplies so many k of these types", False),
     Constraint("MMA_K <= K_STEP", "a fragment of A has four registers at most", False),
-    Constraint("MMA_SINCE <= ARCH", "older architectures have no such instruction", False),
+    Constraint(
+        "MMA_SINCE <= ARCH", "the architecture has no such instruction, or none as exact as --compute asks", False
+    ),
     Constraint(
         "ARCH < MMA_UNTIL or MMA_AGAIN <= ARCH",
         "the architecture makes several others of it: see problem/mma.py",
