@@ -9,8 +9,7 @@ from gemmgen.api.asked import Folder, Kernel, kernel_file
 from gemmgen.artifacts.exporting import Exported, Wish, export_verified
 from gemmgen.run.target import DeviceChoice, compile_target
 from gemmgen.search.notebook import progress_here
-from gemmgen.search.result import TuneResult
-from gemmgen.search.trial import Progress, Trial
+from gemmgen.search.trial import Progress
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
 
@@ -165,10 +164,10 @@ def regret(
     return measured_regret(asked, Path(to), device, count, seed, progress or progress_here())
 
 
-def load(kernel: Kernel | Trial | TuneResult, *, device: DeviceChoice = "auto") -> ArrayKernel:
+def load(kernel: Kernel, *, device: DeviceChoice = "auto") -> ArrayKernel:
     """`kernel` as a function of arrays: `kernel(a, b)` of torch, CuPy, PyCUDA, JAX or numpy, without a copy of them.
 
-    kernel  as for `verify`, or what `tune` found
+    kernel  as for `verify`
     device  "gpu" (or "cuda") takes arrays of a GPU, in the context and on the stream that are current there; "emulator"
             takes arrays of the host, and is slow; "auto" takes the GPU where there is one
 
@@ -178,10 +177,7 @@ def load(kernel: Kernel | Trial | TuneResult, *, device: DeviceChoice = "auto") 
     """
     from gemmgen.arrays.load import load_source
 
-    if isinstance(kernel, TuneResult):
-        kernel = kernel.winner
-    source = kernel.source if isinstance(kernel, Trial) else kernel_file(kernel, compile_target("auto")[1]).source
-    return load_source(source, device, Store())
+    return load_source(kernel_file(kernel, compile_target("auto")[1]).source, device, Store())
 
 
 def load_library(folder: Folder, *, device: DeviceChoice = "auto") -> ArrayLibrary:
