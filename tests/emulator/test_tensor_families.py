@@ -73,6 +73,7 @@ KERNELS = (
     warpgroups(OPEN, {"BN": 32, "STAGES": 3}, types="f32_bf16x6", layout="rr"),
     warpgroups(OPEN, {"BM": 128, "BN": 32, "CONSUMERS": 2, "SPLIT": 4, "PERSISTENT": 0}, ld_align=8, batch=None),
     warpgroups(OPEN, {"CONSUMERS": 2, "CLUSTER": 2, "STAGES": 3, "PINGPONG": 1}, ld_align=8),
+    warpgroups((500, 400, 72), {"BM": 192, "BN": 128, "CONSUMERS": 2, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1}),
     warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2}, batch=None, pointers=True, ld_align=8, epilogue="bias"),
     warpgroups((None, 72, None), {"BK": 32, "STAGES": 3}, types=PROMOTED, ld_align=16),
 )

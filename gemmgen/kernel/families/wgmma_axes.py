@@ -21,7 +21,7 @@ class WgmmaConfig(Config):
     )
 
     BM: int = axis(128, (128, 256, 64, 192), "rows of C that a block computes")
-    BN: int = axis(256, (256, 128, 192, 64, 160, 224, 96, 32, 16), "columns of C that a block computes")
+    BN: int = axis(256, (256, 128, 192, 64, 160, 224, 176, 96, 32, 16), "columns of C that a block computes")
     BK: int = axis(64, (64, 128, 32, 256), "depth of a k tile")
     FROM_REGISTERS: int = axis(
         0,
@@ -168,10 +168,13 @@ PRUNING = (
     Constraint("GROUP == 8", "likewise"),
     Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
     Constraint(
-        "PINGPONG == 0 or BM == 128 and PRODUCTS * BN == 128 * (1 + HALVES)",
-        "in turns no tile was the fastest but the largest power of two whose sums fit a consumer",
+        "PINGPONG == 0 or BM >= 128 and PRODUCTS * BN >= 128 * (1 + HALVES)",
+        "in turns smaller tiles than these were never the fastest",
     ),
-    Constraint("PINGPONG == 0 or CLUSTER == 1", "and it gained nothing from clusters"),
+    Constraint(
+        "PINGPONG == 0 or CLUSTER == 1 or ACROSS == 1 and BM > PRODUCTS * BN or ACROSS == 0 and BM < PRODUCTS * BN",
+        "in turns clusters gained only by sharing the larger of the tiles of A and B",
+    ),
     Constraint(
         "PINGPONG == 0 or M * N * BATCH == 0 or M * N * BATCH > SMS * BM * BN",
         "no block has a second tile, and with it another turn",

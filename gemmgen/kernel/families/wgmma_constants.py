@@ -19,6 +19,7 @@ from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M
 
 PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
 BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: larger tiles were slower
+BESIDE_OWN = 40  # likewise where it stores a tile of its own as it is, beside another's products: nothing spills
 STAGED = "Shared memory"  # the heading of constants that say what lies there
 SUMS = "How C leaves registers"
 OF_PIECES = frozenset({"CM", "CN", "C_STAGES", "PITCH_C"})
@@ -69,13 +70,16 @@ def mmas(config: WgmmaConfig) -> str:
 
 
 def direct(problem: Problem, config: WgmmaConfig) -> bool:
-    """Whether a thread's sums become elements of C one like the other: there is no other epilogue, and no edge.
+    """Whether a thread's sums become elements of C one like the other: there is no other epilogue. TMA leaves out what
+    lies beyond an edge.
 
-    Integers, and tiles of one piece alone, are not among them: ptxas makes other code of these, which was not measured.
+    Integers, tiles of one piece alone, and edges but where consumers take turns, are not among them: ptxas makes other
+    code of these, which was not measured.
     """
     known = piece_box(problem, config)[0] < config.BN and not problem.types.accumulator.is_integer
     usual = known and not config.FROM_REGISTERS and problem.types.compute is not Compute.F16
-    return usual and staged(problem) and problem.epilogue.is_linear and not _edges(problem, config)
+    whole = config.PINGPONG == 1 or not _edges(problem, config)
+    return usual and staged(problem) and problem.epilogue.is_linear and whole
 
 
 def _edges(problem: Problem, config: WgmmaConfig) -> bool:
@@ -110,7 +114,9 @@ def alternates(problem: Problem, config: WgmmaConfig) -> bool:
 def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
     """(sets of sums that a consumer has, registers of a thread that it needs beside them)."""
     compute, two = problem.types.compute, alternates(problem, config)
-    return 1 + compute.promotes + two, BESIDE_TOTALS if compute.pieces or two else BESIDE_SUMS
+    own = config.PINGPONG == 1 and direct(problem, config)
+    beside = BESIDE_TOTALS if compute.pieces or two else BESIDE_OWN if own else BESIDE_SUMS
+    return 1 + compute.promotes + two, beside
 
 
 @cache
