@@ -219,6 +219,7 @@ def test_rounds_meet_in_one_run_before_they_are_ranked(space: Space, monkeypatch
     monkeypatch.setattr(
         Measurements, "_run", lambda self, some, _: tuple(timing(true_us[trial.source.name]) for trial in some)
     )
+    monkeypatch.setattr("gemmgen.search.measuring.FINALISTS", 4)
     ranked = tuner.measurements.rank([trials[:5], [broken, *trials[5:8]]])
     names = [trial.source.name for trial in ranked]
     assert names[:7] == [trial.source.name for trial in (*trials[:4], *trials[5:8])]
@@ -261,6 +262,7 @@ def test_finalists_meet_in_one_run_before_the_fastest_is_verified(
 
     monkeypatch.setattr(Verifications, "_verified", verified)
     monkeypatch.setattr(Measurements, "_run", lambda self, some, _: final)
+    monkeypatch.setattr("gemmgen.search.measuring.FINALISTS", len(final))
     target = SimpleNamespace(gpu=object(), spec=CARD, arch="sm_90", executor=SimpleNamespace(name="gpu"))
     tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Silent())
     judged = tuner.verifications.fastest(tuner.measurements.compare(trials))
@@ -272,7 +274,7 @@ def test_finalists_meet_in_one_run_before_the_fastest_is_verified(
 
     tuner.trials = tuner.measurements.compare(trials)  # a caller may verify itself
     result = tuner._result(())
-    assert result.winner.source is trials[1].source and len(result.finalists) == 4
+    assert result.winner.source is trials[1].source and len(result.finalists) == len(final)
     assert [trial.source for trial in result.trials[4:]] == [trial.source for trial in trials[4:]]
 
 

@@ -71,15 +71,15 @@ def _stands(on_file: Sequence[KernelFile], plan: SuitePlan, target: Target) -> K
 def _winner(
     problem: Problem, on_file: Sequence[KernelFile], plan: SuitePlan, target: Target, store: Store
 ) -> KernelFile:
-    """Search from those on file, hold the winner against them in one run, and keep the fastest that is right.
+    """Search from those on file, hold its finalists against them in one run, and keep the fastest that is right.
 
     Where this card has measured none, those of other cards of its architecture are what it starts with.
     """
     borrowed = [] if any(kernel.measured_time for kernel in on_file) else plan.borrowed(problem)
     rivals = [rival for kernel in on_file if (rival := _rival(kernel, target)) is not None]
     rivals += [KernelFile(rival.source) for kernel in borrowed if (rival := _rival(kernel, target)) is not None]
-    new = _searched(problem, rivals, plan, target, store) if plan.budget else []
-    contenders = list({kernel.source.name: kernel for kernel in (*rivals, *new)}.values())
+    new, close = _searched(problem, rivals, plan, target, store) if plan.budget else ([], [])
+    contenders = list({kernel.source.name: kernel for kernel in (*close, *rivals, *new)}.values())
     if not contenders:
         raise GemmgenError(f"no winner for {problem} is on file, and a budget of 0 searches for none")
     try:
@@ -105,11 +105,15 @@ def _winner(
 
 def _searched(
     problem: Problem, known: Sequence[KernelFile], plan: SuitePlan, target: Target, store: Store
-) -> list[KernelFile]:
-    """The one kernel that a search finds, verified; it starts with what is known."""
+) -> tuple[list[KernelFile], list[KernelFile]]:
+    """The one kernel that a search finds, verified, and those that it was chosen among, which are not.
+
+    It starts with what is known.
+    """
     start = [config_of(kernel.source) for kernel in known]
-    best = tune(problem, target, store, budget=plan.budget, start=start).winner
-    return [KernelFile(best.source, provenance(best, Origin.of(target, plan.command)))]
+    result = tune(problem, target, store, budget=plan.budget, start=start)
+    found = KernelFile(result.winner.source, provenance(result.winner, Origin.of(target, plan.command)))
+    return [found], [KernelFile(trial.source) for trial in result.finalists if trial.failure is None]
 
 
 def _rival(kernel: KernelFile, target: Target) -> KernelFile | None:
