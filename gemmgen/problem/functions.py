@@ -87,7 +87,27 @@ def _slope_of_sigmoid(low: Doubles, high: Doubles) -> Doubles:
     return slope
 
 
-_erf = np.vectorize(math.erf, otypes=[np.float64])  # numpy has none
+ERF_STEP, ERF_ENDS = 1 / 64, 6.0  # of points where erf is known; beyond the last it rounds to 1
+_AT_POINTS = np.array([math.erf(number * ERF_STEP) for number in range(round(ERF_ENDS / ERF_STEP) + 1)])
+ERF_TERMS = 9  # of the series: the next is 1e-19 of the first at most
+
+
+def _erf(x: Doubles) -> Doubles:
+    """By the Taylor series around the nearest point: numpy has none, and a call of `math.erf` holds all threads up.
+
+    From f' = 2 / sqrt(pi) * exp(-x^2) follows f^(n+1) = -2 x f^(n) - 2 (n - 1) f^(n-1).
+    """
+    size = np.minimum(np.abs(x), ERF_ENDS)
+    number = np.rint(size / ERF_STEP)
+    point = number * ERF_STEP
+    step = size - point
+    before, term = np.zeros_like(size), 2 / math.sqrt(math.pi) * np.exp(-point * point) * step
+    change = term.copy()
+    for n in range(1, ERF_TERMS):
+        before, term = term, (-2 * point * step * term - 2 * (n - 1) / n * step * step * before) / (n + 1)
+        change += term
+    value: Doubles = np.copysign(_AT_POINTS[np.nan_to_num(number).astype(np.intp)] + change, x)
+    return value
 
 
 def _gelu(x: Doubles) -> Doubles:

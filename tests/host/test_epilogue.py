@@ -287,6 +287,14 @@ def test_a_kernel_that_rounds_each_operation_stays_within_the_bound(epilogue, se
     assert (np.abs(got - want.value) <= want.bound)[np.broadcast_to(finite, want.value.shape)].all()
 
 
+@given(st.floats(allow_nan=True), st.floats(-6.5, 6.5))
+def test_erf_of_arrays_is_that_of_the_c_library(anything, near):
+    x = np.array([anything, near, near * 2.0**-40, 0.0, -0.0, np.inf, -np.inf])
+    ours, right = FUNCTIONS["erf"].reference(x), np.array([math.erf(one) for one in x])
+    np.testing.assert_array_almost_equal_nulp(ours[~np.isnan(x)], right[~np.isnan(x)], nulp=2)
+    assert (np.isnan(ours) == np.isnan(x)).all() and (np.signbit(ours) == np.signbit(right))[~np.isnan(x)].all()
+
+
 def test_gelu_of_f32_is_off_by_no_more_than_its_record_says():
     """The template's fit in f32; exp2 is off by half a unit of x, of those 2."""
     text = (TEMPLATES / FUNCTIONS["gelu"].f32).read_text()
