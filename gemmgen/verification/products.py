@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.support.blas import multiply
 from gemmgen.verification.data import operands_of
 from gemmgen.verification.situation import EXACT_KINDS, DataKind
 from gemmgen.verification.tensor_bound import needs_largest
@@ -79,7 +80,7 @@ def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Pro
     a = case.a.dtype.decode(case.a.view(operands.a)[window.a_index])
     b = case.b.dtype.decode(case.b.view(operands.b)[window.b_index])
     if sums.is_integer:
-        product = sums.wrap((a @ b).astype(np.int64)).astype(np.float64)
+        product = sums.wrap(multiply(a, b).astype(np.int64)).astype(np.float64)
         return product, np.abs(product), np.zeros((1, 1))
     with np.errstate(invalid="ignore"):
         product = product_of(a, b, sums, data)
@@ -115,7 +116,7 @@ def accurate_product(a: Doubles, b: Doubles) -> Doubles:
     total = np.zeros((*a.shape[:-1], b.shape[-1]))
     for level in reversed(range(count)):  # the smallest first
         for i in range(level + 1):
-            total += a_slices[i] @ b_slices[level - i]
+            total += multiply(a_slices[i], b_slices[level - i])
     return np.asarray(np.ldexp(total, a_scale + b_scale))
 
 
@@ -148,8 +149,8 @@ def _largest_products(a: Doubles, b: Doubles) -> Doubles:
 def _float_product(a: Doubles, b: Doubles, data: DataKind) -> Doubles:
     """A * B in float64. Of data with NaN and Inf BLAS multiplies what is finite: it promises nothing about the rest."""
     if data != "special":
-        return a @ b
-    finite: Doubles = np.where(np.isfinite(a), a, 0.0) @ np.where(np.isfinite(b), b, 0.0)
+        return multiply(a, b)
+    finite = multiply(np.where(np.isfinite(a), a, 0.0), np.where(np.isfinite(b), b, 0.0))
     _add_specials(finite, a, b)
     _add_specials(finite.swapaxes(-1, -2), b.swapaxes(-1, -2), a.swapaxes(-1, -2))
     return finite
