@@ -247,7 +247,24 @@ class DType(Enum):
         known = {dtype.label: dtype for dtype in cls}
         if text == "tf32":
             require(False, "tf32 is a way of multiplying f32, not an element type")
-        here = " or ".join(label for label, others in ELSEWHERE.items() if text.lower() in others)
+        name = text.rpartition(".")[2].lower()  # of torch.float16, too
+        here = " or ".join(label for label, others in ELSEWHERE.items() if name in others)
         meant = f" ({here} here)" if here else ""
         require(text in known, f"unknown dtype {text!r}{meant}: known are {', '.join(known)}")
         return known[text]
+
+    @classmethod
+    def of(cls, given: object) -> DType:
+        """`given` where it is a DType, else the one of that label, or of an element type of numpy's or ml_dtypes'.
+
+        Raises InvalidInput with the known names.
+        """
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, str) or given is None:
+            return cls.parse(str(given))
+        try:
+            theirs = np.dtype(given)  # type: ignore[call-overload]
+        except TypeError:
+            return cls.parse(str(given))
+        return next((one for one in cls if one.numpy == theirs), None) or cls.parse(theirs.name)

@@ -12,10 +12,12 @@ a Case gives it a number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
+
+import numpy as np
 
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
@@ -43,9 +45,10 @@ from gemmgen.problem.sizes import (
 from gemmgen.problem.types import F32_TYPES, Compute, Types
 from gemmgen.support.errors import require, whole
 
-Named = TypeVar("Named", DType, Types, Layout)
+Named = TypeVar("Named", Layout, Compute)
 
 POINTER_ALIGN, LD_ALIGN = 16, 1  # what a problem promises where nothing is said
+DTypeGiven = DType | str | type | np.dtype[Any]
 NO_STRIDE = "matrices behind pointers have no stride"
 
 
@@ -96,10 +99,10 @@ class Problem:
 
     def __init__(
         self,
-        m: Size,
-        n: Size,
-        k: Size,
-        dtype: DType | str | None = None,
+        m: Size | str,
+        n: Size | str,
+        k: Size | str,
+        dtype: DTypeGiven | None = None,
         layout: Layout | str = ROW_MAJOR,
         lda: Distance = "dense",
         ldb: Distance = "dense",
@@ -111,14 +114,17 @@ class Problem:
         stride_b: Distance = "dense",
         stride_c: Distance = "dense",
         pointers: bool = False,
-        types: Types | str = F32_TYPES,
+        types: Types | str | Sequence[DTypeGiven] = F32_TYPES,
         epilogue: Epilogue | str = LINEAR,
         ld_residual: Distance = "dense",
         stride_residual: Distance = "dense",
         typical: Mapping[str, int] | tuple[tuple[str, int], ...] = (),
+        compute: Compute | str | None = None,
     ) -> None:
         """Fields as above. Names do for what they name: layout "rc", types "s8,s8,s32", epilogue "bias+gelu"; typical
-        takes {"M": 16}, sizes numpy's integers. `dtype` is one element type for A, B and C: it goes before `types`.
+        takes {"M": 16}, sizes numpy's integers, and "?" for None. `dtype` is one element type for A, B and C: it goes
+        before `types`. `compute` says how they are multiplied, as --compute does: "tf32" goes before what types say.
+        Element types may be numpy's: np.float32, or (np.int8, np.int8, np.int32).
 
         Raises InvalidInput for what means nothing, for sizes outside 1 .. SIZE_LIMIT, for a leading dimension shorter
         than its line and for a stride shorter than its matrix.
@@ -131,7 +137,7 @@ class Problem:
             "n": size_given("N", n),
             "k": size_given("K", k),
             "batch": size_given("batch", batch),
-            "types": _named(Types, types) if dtype is None else Types.of(_named(DType, dtype)),
+            "types": _types_given(types if dtype is None else Types.of(DType.of(dtype)), compute),
             "layout": _named(Layout, layout),
             "pointer_align": whole("pointer_align", pointer_align),
             "ld_align": whole("ld_align", ld_align),
@@ -387,6 +393,25 @@ class Problem:
         epilogue = "" if self.epilogue.is_linear else f" {self.epilogue}"
         compute = "" if self.types.compute is Compute.FMA else f" {self.types.compute.label}"
         return f"{self.shape}{batch} {self.types}{compute} {self.layout}{epilogue}"
+
+
+def _types_given(types: object, compute: Compute | str | None) -> Types:
+    """Types as a caller wrote them, computed with as `compute` says. Raises InvalidInput."""
+    if isinstance(types, str):
+        written = Types.parse(types)
+    elif isinstance(types, Types):
+        written = types
+    else:
+        parts = list(types) if isinstance(types, Sequence) else []
+        require(len(parts) == 3, f'types = {types!r}: those of A, B and C, for example ("s8", "s8", "s32")')
+        a, b, c = map(DType.of, parts)
+        written = Types(a, b, c)
+    if compute is None:
+        return written
+    wanted = _named(Compute, compute)
+    own = written.compute if isinstance(types, str) and "_" in types else wanted
+    require(own is wanted, f"types = {types!r} compute by {own.label}, and compute = {wanted.label}: give one")
+    return replace(written, compute=wanted)
 
 
 def _named(kind: type[Named], value: object) -> Named:

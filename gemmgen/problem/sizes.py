@@ -129,15 +129,18 @@ def matrix_of(ld: str) -> str:
 
 
 def size_given(name: str, value: object) -> Size:
-    """A size as a caller wrote it; raises InvalidInput for what is no whole number."""
-    return None if value is None else whole(name, value)
+    """A size as a caller wrote it, None or "?" at run time; raises InvalidInput for what is none."""
+    if not isinstance(value, str):
+        return None if value is None else whole(name, value)
+    require(value == RUNTIME, f'{name} = {value!r} is no whole number, nor None or "{RUNTIME}" for run time')
+    return None
 
 
 def distance_given(name: str, value: object) -> Distance:
     """A leading dimension or stride as a caller wrote it; raises InvalidInput for what is none."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or value == RUNTIME:
         return size_given(name, value)
-    require(value == "dense", f'{name} = {value!r}: known are "dense", None and a number of elements')
+    require(value == "dense", f'{name} = {value!r}: known are "dense", None or "{RUNTIME}", and a number of elements')
     return "dense"
 
 

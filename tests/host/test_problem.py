@@ -16,7 +16,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout, Matrix
 from gemmgen.problem.sizes import SIZE_LIMIT, parse_shape
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import ELEMENTS, Compute, Types
 from gemmgen.support.errors import InvalidInput
 
 ANY = Problem(None, None, None, ld_align=4)
@@ -50,10 +50,21 @@ ANY = Problem(None, None, None, ld_align=4)
         ({"dtype": DType.F64, "pointer_align": 4}, "pointer_align = 4: addresses of f64 align to 8 or 16"),
         ({"dtype": "float99"}, "unknown dtype 'float99': known are f32, f64"),
         ({"layout": "row"}, "unknown layout 'row': known are rr, rc, cr, cc"),
-        ({"m": "16"}, "M = '16' is no whole number"),
+        ({"m": "16"}, """M = '16' is no whole number, nor None or "?" for run time"""),
+        ({"dtype": "int8"}, "unknown dtype 'int8' (s8 here): known are f32"),
+        ({"dtype": np.complex64}, "unknown dtype 'complex64': known are f32"),
+        ({"types": ("s8", "s8")}, """types = ('s8', 's8'): those of A, B and C, for example ("s8", "s8", "s32")"""),
+        ({"types": None}, "types = None: those of A, B and C"),
+        ({"types": ("s8", "s8", "int32")}, "unknown dtype 'int32' (s32 here)"),
+        ({"compute": "tf33"}, "unknown compute 'tf33': known are fma, tf32"),
+        ({"dtype": "bf16", "compute": "tf32"}, "A of bf16: tf32 multiplies f32"),
+        (
+            {"types": "f32_tf32", "compute": "bf16x6"},
+            "types = 'f32_tf32' compute by tf32, and compute = bf16x6: give one",
+        ),
         ({"n": 32.0}, "N = 32.0 is no whole number"),
         ({"k": True}, "K = True is no whole number"),
-        ({"lda": "wide"}, """lda = 'wide': known are "dense", None and a number of elements"""),
+        ({"lda": "wide"}, """lda = 'wide': known are "dense", None or "?", and a number of elements"""),
         ({"pointer_align": "16"}, "pointer_align = '16' is no whole number"),
         ({"pointers": "no", "batch": 9}, "pointers = 'no': known are True and False"),
         ({"typical": {"M": 4}}, "typical M = 4, but M is fixed at 16: write ? for it"),
@@ -85,6 +96,27 @@ def test_names_and_numpys_integers_are_taken_as_meant() -> None:
     )
     numbers = (problem.m, problem.n, problem.k, problem.batch, problem.lda, problem.stride_c, problem.ld_align)
     assert {type(number) for number in numbers} == {int}  # what JSON takes
+
+
+def test_sizes_left_to_run_time_may_be_written_as_on_the_command_line() -> None:
+    assert Problem("?", 64, "?", lda="?", batch="?") == Problem(None, 64, None, lda=None, batch=None)
+
+
+def test_element_types_may_be_numpys_and_types_a_tuple() -> None:
+    assert Problem(8, 8, 8, np.float32) == Problem(8, 8, 8)
+    assert Problem(8, 8, 8, dtype=np.dtype("float16")) == Problem(8, 8, 8, "f16")
+    assert {Problem(8, 8, 8, one.numpy).dtype for one in ELEMENTS} == set(ELEMENTS)
+    whole = Problem(8, 8, 8, types="s8,s8,s32")
+    assert Problem(8, 8, 8, types=("s8", np.int8, DType.S32)) == whole
+    assert Problem(8, 8, 8, types=["s8", "s8", np.dtype("int32")]) == whole
+
+
+def test_compute_is_said_as_on_the_command_line() -> None:
+    tf32 = Problem(8, 8, 8, types=Types.parse("f32", Compute.TF32))
+    assert Problem(8, 8, 8, compute="tf32") == Problem(8, 8, 8, "f32", compute=Compute.TF32) == tf32
+    assert Problem(8, 8, 8, types="f32_tf32") == Problem(8, 8, 8, types="f32_tf32", compute="tf32") == tf32
+    assert replace(tf32, compute="fma") == Problem(8, 8, 8)  # type: ignore[call-arg]
+    assert replace(tf32, m=16).types.compute is Compute.TF32
 
 
 def test_a_problem_says_its_one_dtype_or_that_it_has_none() -> None:
