@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.cards import GALLERY, arch_of, card_folder, card_folders, recorded_card
-from gemmgen.artifacts.promises import only_promised, require_agreement
+from gemmgen.artifacts.promises import launch_is_wrong, only_promised, require_agreement
 from gemmgen.artifacts.wrapped import kernel_alone
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.families.base import check
@@ -63,6 +63,11 @@ class KernelFile:
     def only_promised(self) -> tuple[str, ...]:
         """What the JSON alone says of what the kernel takes and how it is launched: see `promises.only_promised`."""
         return () if self.record is None else only_promised(self.source)
+
+    @property
+    def launch_is_wrong(self) -> bool:
+        """Whether the JSON launches otherwise what gemmgen renders: see `promises.launch_is_wrong`."""
+        return self.record is not None and launch_is_wrong(self.source)
 
     @property
     def arch(self) -> str:

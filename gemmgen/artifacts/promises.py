@@ -42,6 +42,12 @@ def only_promised(source: KernelSource) -> tuple[str, ...]:
     return (*_unstated_problem(source), *_unstated_launch(source))
 
 
+def launch_is_wrong(source: KernelSource) -> bool:
+    """Whether the text is what gemmgen renders, and the JSON launches it otherwise: then the JSON is at fault."""
+    rendered = _rendered(source)
+    return rendered is not None and rendered.text == source.text and any(_unstated_launch(source))
+
+
 def _stated(source: KernelSource) -> str | None:
     return stated_problem(source.full_name or source.name)
 

@@ -160,6 +160,7 @@ def command(
     document = {
         **kernel_document(found.source),
         "only_promised": list(found.only_promised),
+        "launch_is_wrong": found.launch_is_wrong,
         "verification": verdict_document(verdict),
         "unconfined": [*unconfined],
         "reproduce": again,

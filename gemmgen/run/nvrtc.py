@@ -16,7 +16,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
+from gemmgen.support.errors import CandidateFailed, Failure, FailureKind, require_no_nul
 from gemmgen.support.paths import TEMPLATES
 
 # -v puts the resource usage into the log. NVRTC has a cache of its own where there is a driver, and a kernel that
@@ -134,6 +134,7 @@ def _nvrtc() -> Any:
 def _compile(text: str, flags: tuple[str, ...]) -> tuple[bytes, str]:
     """(cubin, log). Raises CandidateFailed with the log's first error."""
     nvrtc = _nvrtc()
+    require_no_nul(text)
     foreign = foreign_file(text)
     if foreign is not None:
         raise CandidateFailed(Failure("unjudged", f"{foreign} names a file that is none of CUDA's headers", "nvrtc"))

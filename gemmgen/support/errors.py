@@ -10,6 +10,7 @@ import operator
 from dataclasses import dataclass
 from typing import Literal
 
+TEXT = "text"  # the source of what is said of a text that nobody has compiled
 FailureKind = Literal[
     "rejected",
     "compile",
@@ -56,6 +57,14 @@ class CandidateFailed(GemmgenError):
     def __init__(self, failure: Failure) -> None:
         super().__init__(f"{failure.kind} ({failure.source}): {failure.reason}")
         self.failure = failure
+
+
+def require_no_nul(text: str) -> None:
+    """Raise CandidateFailed, unjudged, for a kernel's text that compilers do not read to its end."""
+    before, nul, _ = text.partition("\0")
+    if nul:
+        where = f"line {before.count(chr(10)) + 1} has a NUL byte"
+        raise CandidateFailed(Failure("unjudged", f"{where}, at which compilers may end the text: take it out", TEXT))
 
 
 class NoBaseline(CandidateFailed):

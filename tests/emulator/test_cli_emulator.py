@@ -177,6 +177,37 @@ def test_verify_of_what_the_emulator_lacks(environment: Path, capsys: pytest.Cap
     assert document(capsys.readouterr().out)["verification"]["failure"]["kind"] == "unjudged"
 
 
+@pytest.mark.parametrize(
+    ("place", "added", "reason"),
+    [
+        (
+            "    float acc",
+            "    cudaTextureObject_t texture = 0;\n    if (tex2D<float>(texture, 0.0f, 0.0f) > 1e30f) return;",
+            "cudaTextureObject_t: the emulator has neither textures nor surfaces",
+        ),
+        (
+            "extern",
+            'asm(".incbin \\"/etc/hosts\\"");',
+            "asm outside of functions: the emulator runs what stands in them",
+        ),
+        ("// Made by", "// \0", "has a NUL byte, at which compilers may end the text: take it out"),
+    ],
+    ids=["textures", "asm outside of functions", "a NUL byte"],
+)
+def test_verify_of_what_is_not_judged_says_what_that_is(
+    place: str, added: str, reason: str, environment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["generate", "16x16x16", "--family", "naive"])
+    (kernel,) = environment.glob("gemmgen-out/*.cu")
+    lines = kernel.read_text().splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith(place))
+    kernel.write_text("\n".join([*lines[:at], added, *lines[at:]]) + "\n")
+    assert main(["verify", str(kernel), "--device", "emulator"]) == 3
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "NOT JUDGED" in shown and "FAIL" not in shown and "PASS" not in shown
+    assert reason in shown and (f".cu:{at + 1}: " in shown or f"line {at + 1} " in shown)
+
+
 def test_verify_says_what_no_cuda_compiler_saw(
     environment: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

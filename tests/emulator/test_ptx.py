@@ -406,7 +406,7 @@ def test_right_edits_of_tensor_kernels_pass(name: str, emulator: EmulatorExecuto
 
 def test_text_keeps_its_lines_and_what_is_hidden_may_be_anything() -> None:
     text = (
-        'a;\nasm volatile(\n  "bar.sync 0;" /* "x" */\n  ::: "memory");\n'
+        'void f() {\na;\nasm volatile(\n  "bar.sync 0;" /* "x" */\n  ::: "memory");\n}\n'
         '#define M(x) asm("mov.u32 %0, 1;" \\\n  : "=r"(x))\n'
     )
     after = translated(text)
@@ -416,3 +416,20 @@ def test_text_keeps_its_lines_and_what_is_hidden_may_be_anything() -> None:
     hidden = '#ifdef __CUDACC__\nasm("made.up;");\n#endif\n'
     assert translated("// asm(\n") == "// asm(\n" and translated(hidden) == hidden
     assert "static_assert" in translated(hidden.replace("#endif", '#else\nasm("made.up;");\n#endif'))
+
+
+def test_asm_outside_of_functions_is_not_run() -> None:
+    known, lacks = 'asm("membar.gl;");', "asm outside of functions"
+    for inside in (
+        f"void f() {{ {known} }}",
+        f"namespace a {{ void f() {{ if (x) {{ {known} }} }} }}",
+        f"#define M {known}",
+    ):
+        assert "fence" in translated(inside) and lacks not in translated(inside)
+    for outside in (
+        known,
+        f"namespace {{ {known} }}",
+        f'extern "C" {{ void f() {{}} {known} }}',
+        "asm(\".incbin 'x'\");",
+    ):
+        assert lacks in translated(outside) and "fence" not in translated(outside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from gemmgen.cli.reports.verify import show_verdict
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import CONFIG, KernelSource
-from gemmgen.support.errors import InvalidInput
+from gemmgen.support.errors import Failure, InvalidInput
 from gemmgen.verification.verifier import Verdict
 
 SOURCE = render(*parse_name("gemm_f32_rr_MxNx40_naive_8x8"))
@@ -115,6 +116,28 @@ def test_what_only_the_json_promises_is_shown(tmp_path: Path, case: str) -> None
     console = Console(width=400, record=True)
     show_verdict(console, kernel, Verdict("emulator", 8, 0, 0.5), "gemmgen verify", None)
     assert f"judged under {', '.join(promised)}, which only its JSON promises" in console.export_text()
+
+
+def test_a_json_that_launches_otherwise_what_gemmgen_renders_is_at_fault(tmp_path: Path) -> None:
+    crash = Verdict("emulator", 1, 0, math.inf, Failure("crash", "thread 64 reads outside A", "emulator"))
+
+    def shown(kernel: KernelFile) -> str:
+        console = Console(width=400, record=True)
+        show_verdict(console, kernel, crash, "gemmgen verify", None)
+        return console.export_text()
+
+    def launched(source: KernelSource, threads: int, folder: str) -> KernelFile:
+        (tmp_path / folder).mkdir()
+        return read_kernel(written(source, tmp_path / folder, lambda one: one["launch"].update(threads=threads)))
+
+    wrong = launched(SOURCE, 128, "wrong")
+    assert wrong.launch_is_wrong
+    assert "FAIL  its JSON, whose launch is not that of the text: crash, after 1 situation" in shown(wrong)
+    assert "threads = 128 (gemmgen launches it with 64): `gemmgen generate` writes the JSON anew" in shown(wrong)
+    edited = replace(SOURCE, text=SOURCE.text.replace("float acc = 0.0f;", "float acc = 1.0f;"))
+    for kernel in (launched(SOURCE, 64, "right"), launched(edited, 128, "edited"), KernelFile(SOURCE)):
+        assert not kernel.launch_is_wrong, "an edit may want another launch"
+        assert "FAIL  crash, after 1 situation" in shown(kernel)
 
 
 def test_a_certificate_of_another_problem_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

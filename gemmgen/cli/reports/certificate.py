@@ -6,8 +6,8 @@ from rich.console import Console
 
 from gemmgen.artifacts.doubts import Edit
 from gemmgen.artifacts.recheck import Difference, Recheck
-from gemmgen.cli.reports.verify import show_hidden, show_pass, show_promised, show_unconfined
-from gemmgen.cli.reports.words import bad, bold, facts, good
+from gemmgen.cli.reports.verify import show_hidden, show_pass, show_promised, show_unconfined, unjudged_words
+from gemmgen.cli.reports.words import bad, bold, facts, fault, good
 from gemmgen.support.errors import Failure
 from gemmgen.verification.verifier import Verdict
 
@@ -104,9 +104,11 @@ def _show_verified(console: Console, result: Recheck) -> None:
 
 def _show_wrong(console: Console, result: Recheck, wrong: Verdict, failure: Failure) -> None:
     if failure.kind == "unjudged":
-        console.print(bold("NOT JUDGED"), f" the emulator lacks what this kernel uses: {failure.reason}")
+        console.print(bold("NOT JUDGED"), f" {unjudged_words(failure)}: {failure.reason}")
         return
-    console.print(bad("FAIL"), f" every file is the one certified, but the kernel is wrong: {failure.reason}")
+    console.print(
+        bad("FAIL"), f" every file is the one certified, but the kernel {fault(failure.kind)}: {failure.reason}"
+    )
     if wrong.situation is not None:
         by = "the certificate" if wrong is result.verdict else "the check"
         console.print(f"      in {wrong.situation}, drawn by seed {wrong.seed} of {by}", soft_wrap=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from gemmgen.cli.reports.words import bad, bold, facts, figure, good, percent
+from gemmgen.cli.reports.words import bad, bold, facts, fault, figure, good, percent
 from gemmgen.kernel.naming import full_name_of
 from gemmgen.support.words import plural
 from gemmgen.verification.corpus import situation_document
@@ -45,7 +45,8 @@ def show_replay(console: Console, replay: Replay) -> None:
     elif replay.found is None:
         console.print(f"PASS  {replay.path}: the kernel is right by now{since}", soft_wrap=True)
     else:
-        console.print(f"FAIL  {replay.path}: the kernel is wrong{since}\n", soft_wrap=True)
+        kind = replay.found.failure.kind
+        console.print(f"FAIL  {replay.path}: the kernel {fault(kind)}{since}\n", soft_wrap=True)
         _show_found(console, replay.found)
 
 

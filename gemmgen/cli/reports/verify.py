@@ -11,6 +11,7 @@ from gemmgen.benchmark.explain import Explanation
 from gemmgen.cli.reports.words import bad, bold, facts, figure, good
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.run.coverage import Coverage
+from gemmgen.support.errors import Failure
 from gemmgen.support.words import plural
 from gemmgen.verification.checks import SAMPLE_TILES
 from gemmgen.verification.domain import Domain
@@ -39,9 +40,9 @@ def show_verdict(
     if verdict.failure is None:
         show_pass(console, verdict)
     elif verdict.failure.kind == "unjudged":
-        _show_unjudged(console, verdict.failure.reason)
+        _show_unjudged(console, verdict.failure)
     else:
-        _show_failure(console, verdict, again)
+        _show_failure(console, kernel, verdict, again)
     show_promised(console, kernel.only_promised)
     if cuda is not None and cuda.failure is None:
         _show_cuda(console, cuda)
@@ -125,12 +126,18 @@ def coverage_words(coverage: Coverage | None) -> str:
     return f"{coverage.taken} of {coverage.branches} branches taken; never ran: {'; '.join(never[:NEVER_RAN])}{more}"
 
 
-def _show_unjudged(console: Console, reason: str) -> None:
-    console.print(bold("NOT JUDGED"), "the emulator lacks what this kernel uses; it may be right\n", sep="  ")
+def _show_unjudged(console: Console, failure: Failure) -> None:
+    console.print(bold("NOT JUDGED"), f"{unjudged_words(failure)}; it may be right\n", sep="  ")
     made = facts()
-    made.add_row("reason", reason)
-    made.add_row("elsewhere", "`gemmgen verify --device gpu` runs it on a GPU")
+    made.add_row("reason", failure.reason)
+    if failure.source == "emulator":
+        made.add_row("elsewhere", "`gemmgen verify --device gpu` runs it on a GPU")
     console.print(made)
+
+
+def unjudged_words(failure: Failure) -> str:
+    """What keeps a kernel from being judged, whose reason follows."""
+    return "the emulator lacks what this kernel uses" if failure.source == "emulator" else "its text was not compiled"
 
 
 def _show_cuda(console: Console, cuda: CudaCheck) -> None:
@@ -149,10 +156,14 @@ def show_unconfined(console: Console, unconfined: Sequence[str]) -> None:
         console.print(f"      not confined: {'; '.join(unconfined)}", soft_wrap=True)
 
 
-def _show_failure(console: Console, verdict: Verdict, again: str) -> None:
+def _show_failure(console: Console, kernel: KernelFile, verdict: Verdict, again: str) -> None:
     assert verdict.failure is not None
-    console.print(bad("FAIL"), f"{verdict.failure.kind}, after {_tried(verdict)}\n", sep="  ")
-    made = facts()
+    tried, made = f"{verdict.failure.kind}, after {_tried(verdict)}\n", facts()
+    if kernel.launch_is_wrong:
+        console.print(bad("FAIL"), f"its JSON, whose launch is not that of the text: {tried}", sep="  ")
+        made.add_row("launch", f"{', '.join(kernel.only_promised)}: `gemmgen generate` writes the JSON anew")
+    else:
+        console.print(bad("FAIL"), tried, sep="  ")
     if verdict.situation is not None:
         made.add_row("smallest case", str(verdict.situation))
         if verdict.depends:

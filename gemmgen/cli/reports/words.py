@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gemmgen.kernel.model import Occupancy
+from gemmgen.support.errors import FailureKind
 from gemmgen.support.words import NONE, figure, percent, short
 from gemmgen.verification.verifier import Verdict
 
@@ -19,6 +20,7 @@ __all__ = [
     "bad",
     "bold",
     "facts",
+    "fault",
     "figure",
     "good",
     "markdown_table",
@@ -30,6 +32,14 @@ __all__ = [
     "verified",
 ]
 
+FAULTS: dict[FailureKind, str] = {  # of a kernel that fails so; of any other kind it is wrong
+    "compile": "does not compile",
+    "launch": "does not launch",
+    "timeout": "hangs",
+    "crash": "crashes",
+    "race": "has a race",
+    "nondeterministic": "gives other bits from one run to the next",
+}
 PROSE_WIDTH = 16  # at least
 UNLIMITED = 1000  # columns
 
@@ -84,6 +94,11 @@ def accepted(count: int, total: int) -> str:
 def occupancy(fit: Occupancy) -> str:
     """ "25% registers": the share of an SM's threads, and what keeps another block out."""
     return f"{fit.share:.0%} {fit.limiter}"
+
+
+def fault(kind: FailureKind) -> str:
+    """What a kernel does that fails so: "has a race"."""
+    return FAULTS.get(kind, "is wrong")
 
 
 def verified(verdict: Verdict | None) -> str:

@@ -24,7 +24,7 @@ from gemmgen.run.emulator.instructions import twins
 from gemmgen.run.emulator.parameters import require_grid_constants
 from gemmgen.run.emulator.probes import Probed, Site
 from gemmgen.run.emulator.ptx import translated
-from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.errors import CandidateFailed, require_no_nul
 from gemmgen.support.files import Store, content_key
 from gemmgen.support.lifeline import Lifelines
 from gemmgen.support.paths import TEMPLATES
@@ -37,6 +37,8 @@ INSTRUCTIONS = "instructions.hpp"  # twins of the tensor-core instructions that 
 HEADERS = RUNTIME / "cuda"  # that a kernel may include
 COMPILE_TIMEOUT = 300.0
 SHOWN_ERRORS = 3
+# As errors name what they do not know.
+TEXTURES = re.compile(r"'((?:tex|surf)[123]D\w*|(?:cuda)?(?:texture|surface)\w*)'", re.IGNORECASE)
 WORKS = b"works"
 
 # Unrolled as `#pragma unroll` asks for, so that indices are constants and their checks cost nothing.
@@ -123,6 +125,7 @@ class HostCompiler:
         compiler or the linker refuses the text. It may be a right kernel all the same: the host compiler lacks what
         CUDA has and the emulator does not stand in for.
         """
+        require_no_nul(source.text)
         require_grid_constants(source)
         plain = for_host(source.text)
         text = _compiled(probed(plain))
@@ -270,6 +273,8 @@ def _first_errors(source: KernelSource, messages: str) -> str:
     for path, number, error in re.findall(r"^(.+?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", messages, re.MULTILINE):
         file = Path(path).name
         shown = f" in `{lines[int(number) - 1].strip()}`" if file == f"{source.name}.cu" else ""
+        if lacking := TEXTURES.search(error):
+            return f"{file}:{number}: {lacking[1]}: the emulator has neither textures nor surfaces{shown}"
         errors.append(f"{file}:{number}: {error.removeprefix('static assertion failed: ')}{shown}")
     return "; ".join(errors[:SHOWN_ERRORS]) or messages.strip()[-1000:]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -25,6 +26,9 @@ OPERAND = re.compile(r'\s*(?:\[(\w+)\]\s*)?"([^"]*)"\s*\((.*)\)\s*', re.DOTALL)
 ESCAPES = {"n": "\n", "t": "\t", "r": "\n", '"': '"', "\\": "\\", "'": "'"}
 REGISTERS = {"h": "uint16_t", "r": "uint32_t", "l": "uint64_t", "f": "uint32_t", "d": "uint64_t"}
 LABEL = re.compile(r"([A-Za-z_$%][\w$%=]*)\s*:(?!:)")
+BRACE = re.compile(r"(\bnamespace\b[\s\w:]*|\bextern\s+0+\s*)?\{|\}")  # in text without strings
+MACRO = re.compile(r"^[ \t]*#(?:\\\n|[^\n])*", re.MULTILINE)
+OUTSIDE = 'static_assert(false, "asm outside of functions: the emulator runs what stands in them alone")'
 GUARD = re.compile(r"@(!?)\s*([\w%$]+)\s+")
 DECLARED = re.compile(r"\.reg\s+(?:\.v[24]\s+)?\.(\w+)\s+(.*)", re.DOTALL)
 INSTRUCTION = re.compile(r"([\w.:]+)\s*(.*)", re.DOTALL)
@@ -36,13 +40,15 @@ def translated(text: str) -> str:
     if not ASM.search(text):
         return text
     plain = _visible(text)
+    outside = _outside(plain)
     pieces, last = [], 0
     for number, found in enumerate(ASM.finditer(plain)):
         end = _closing(plain, found.end())
         if end is None:
             break
         inside = slice(found.end() + 1, end - 1)
-        cpp = _statement(text[inside], plain[inside], found[1] is not None, number)
+        own = text[inside], plain[inside], found[1] is not None, number
+        cpp = OUTSIDE if outside(found.start()) else _statement(*own)
         pieces += [text[last : found.start()], cpp, _line_ends(text[found.start() : end])]
         last = end
     return "".join([*pieces, text[last:]])
@@ -58,6 +64,20 @@ def _visible(text: str) -> str:
             for number in range(one.first - 1, one.last):
                 lines[number] = re.sub(r"[^\n]", " ", lines[number])
     return "".join(lines)
+
+
+def _outside(plain: str) -> Callable[[int], bool]:
+    """Whether a place is outside of all functions and macros: in no braces but those of namespaces and `extern "C"`."""
+    places, inside, opened = [0], [False], []
+    for found in BRACE.finditer(plain):
+        if found[0] != "}":
+            opened.append(found[1] is None)
+        elif opened:
+            opened.pop()
+        places.append(found.end())
+        inside.append(any(opened))
+    macros = [found.span() for found in MACRO.finditer(plain)]
+    return lambda at: not (inside[bisect_right(places, at) - 1] or any(first <= at < end for first, end in macros))
 
 
 def _blank(found: re.Match[str]) -> str:
