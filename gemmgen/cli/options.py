@@ -145,13 +145,16 @@ class ProblemOptions:
         )
 
 
-_PROBLEM = (
-    click.option(
+def _dtype_option(default: DType) -> Callable[[Function], Function]:
+    return click.option(
         "--dtype",
         metavar="TYPE",
         help=f"Element type of A, B and C: {', '.join(dtype.label for dtype in ELEMENTS)}. Floating-point types "
-        "narrower than f32 are summed in f32, integers in s32.  [default: f32]",
-    ),
+        f"narrower than f32 are summed in f32, integers in s32.  [default: {default.label}]",
+    )
+
+
+_PROBLEM = (
     click.option(
         "--types",
         metavar="A,B,C",
@@ -264,15 +267,18 @@ def shape_argument(function: Function) -> Function:
     return click.argument("shape", metavar="SHAPE", type=shape_of)(function)
 
 
-def problem_options(function: Function) -> Callable[..., Any]:
-    """Adds the options of a problem; `function` gets them as one argument, `options: ProblemOptions`."""
+def problem_options(function: Function, dtype: DType = DType.F32) -> Callable[..., Any]:
+    """Adds the options of a problem; `function` gets them as one argument, `options: ProblemOptions`.
+
+    dtype  what A, B and C are where nothing is said of types: --help says so, and `function` has to make it so
+    """
 
     @wraps(function)
     def collected(**values: Any) -> Any:
         fields = {name: values.pop(name) for name in ProblemOptions.__dataclass_fields__}
         return function(options=ProblemOptions(**fields), **values)
 
-    return _all(collected, _PROBLEM)
+    return _all(collected, (_dtype_option(dtype), *_PROBLEM))
 
 
 def out_option(help_text: str) -> Callable[[Function], Function]:

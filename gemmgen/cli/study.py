@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -54,7 +55,7 @@ def _files(written: Written) -> list[str]:
 
 def _subcommand(study: Study) -> Callable[..., None]:
     @click.argument("shape", metavar="[SHAPE]", type=shape_of, default=study.shape)
-    @problem_options
+    @partial(problem_options, dtype=study.dtype)
     @click.option("--device", default="auto", show_default=True, help=DEVICE)
     @click.option("--out", type=click.Path(path_type=Path), help=OUT)
     @json_option

@@ -20,7 +20,7 @@ from gemmgen import api
 from gemmgen.artifacts.kernelfile import find_kernel, read_kernel, write_kernel
 from gemmgen.artifacts.records import problem_document
 from gemmgen.benchmark import bench
-from gemmgen.benchmark.study import STUDIES
+from gemmgen.benchmark.study import STUDIES, Study
 from gemmgen.cli import COMMANDS, cli, main, progress
 from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.naming import RESERVED, full_name_of, parse_name
@@ -75,6 +75,13 @@ def test_help_teaches(run: Run, command: str) -> None:
     code, out, _ = run(*command.split(), "--help")
     assert code == 0
     assert "--json" in out and len(out.splitlines()) > 8
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_help_of_a_study_names_the_dtype_that_it_takes(study: Study, run: Run) -> None:
+    out = " ".join(run("study", study.name, "--help")[1].split())
+    assert f"[SHAPE: {study.shape}, {study.dtype.label}]" in out
+    assert f"integers in s32. [default: {study.dtype.label}]" in out
 
 
 def test_help_lists_every_command(run: Run) -> None:
@@ -459,6 +466,14 @@ BROKEN_USAGE = {
     "minutes that are no number": ("fuzz --minutes nan", "'nan' is no number"),
     "a part in full-width digits": (f"suite --part {wide('1')}/2", "is no part: write I/N"),
     "an arch in full-width digits": (f"explain x --arch sm_{wide('90')}", f"unknown arch 'sm_{wide('90')}'"),
+    "bf16 by WMMA of sm_75": (
+        "generate 64x64x64 --family wmma --dtype bf16 --arch sm_75",
+        "(ARCH = 75, WMMA_SINCE = 80): the architecture has no such instruction of these types",
+    ),
+    "f16 by batchedmma of sm_75": (
+        "generate 64x64x64 --family batchedmma --dtype f16 --batch 9 --arch sm_75",
+        "(ARCH = 75, MMA_SINCE = 80): the architecture has no such instruction of these types",
+    ),
     "what others call f16": ("tune 64x64x64 --types fp16", "unknown dtype 'fp16' (f16 here): known are f32"),
     "dtype": ("tune 64x64x64 --dtype f17", "unknown dtype 'f17': known are f32"),
     "layout": ("generate 64x64x64 --layout rx", "unknown layout 'rx'"),

@@ -40,7 +40,7 @@ class BatchedMmaConfig(Config):
 
 CONSTRAINTS = (
     Constraint("HALVES == 1", "tensor cores multiply two operands of f16, or of bf16, here", False),
-    Constraint("MMA_SINCE <= ARCH", "older architectures have no such instruction", False),
+    Constraint("MMA_SINCE <= ARCH", "the architecture has no such instruction of these types", False),
     Constraint("BATCH != 1", "it serves batches only", False),
     Constraint("SUMMED == 0", "it sums neither rows of A nor columns of B", False),
     ONE_PRODUCT,
