@@ -141,26 +141,28 @@ def regret(
     to: Folder,
     device: DeviceChoice = "auto",
     arch: str = "auto",
-    sizes: int = 200,
+    sizes: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[ProductRegret, ...]:
     """How much longer the choices of a library take than its best kernels, by product and architecture.
 
     spec   what the library was made of, as for `library`, and `to` the folder that holds it
-    sizes  so many, drawn at random from the ranges of `spec` and not of the grid, that a GPU times kernels for
+    sizes  so many, drawn at random from the ranges of `spec` and not of the grid, that a GPU times kernels for: 200
+           where it is None
     seed   of what is drawn
 
     Where there is no GPU of an architecture nothing is measured: there sizes of the library's record are decided by
     rules made without them ("cross-validated"), if its times were measured, and else predicted times are compared.
-    Raises InvalidInput where the folder holds no library of this spec.
+    Raises InvalidInput where the folder holds no library of this spec, and for a number of sizes where none are drawn.
     """
     from gemmgen.artifacts.library.regret import measured_regret
     from gemmgen.artifacts.library.spec import Spec, read_spec
 
     name, _ = compile_target(arch)
     asked = spec if isinstance(spec, Spec) else read_spec(Path(spec), name)
-    count, seed = whole("sizes", sizes, least=1), whole("seed", seed, least=0)
+    count = None if sizes is None else whole("sizes", sizes, least=1)
+    seed = whole("seed", seed, least=0)
     return measured_regret(asked, Path(to), device, count, seed, progress or progress_here())
 
 

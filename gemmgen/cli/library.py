@@ -52,7 +52,7 @@ from gemmgen.support.errors import require
     is_flag=True,
     help="Make nothing: time the choices of the library in --to against its best kernels, over sizes drawn at random.",
 )
-@click.option("--sizes", type=Whole(1), help="How many, with --regret.  [default: 200]")
+@click.option("--sizes", type=Whole(1), help="How many, with --regret on a GPU.  [default: 200]")
 @seed_option
 @arch_option
 @json_option
@@ -96,9 +96,7 @@ def command(
         given = ", ".join(name for name, value in making.items() if value is not None)
         require(not given, f"--regret makes nothing: leave out {given}")
         with watch() as progress:
-            found = measure_regret(
-                spec, to=to, device=device, arch=arch, sizes=sizes or 200, seed=seed, progress=progress
-            )
+            found = measure_regret(spec, to=to, device=device, arch=arch, sizes=sizes, seed=seed, progress=progress)
         emit(as_json, lambda: [_regret_document(one) for one in found], lambda console: show_regrets(console, found))
         return
     require(sizes is None, f"--sizes {sizes} is of --regret")

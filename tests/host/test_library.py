@@ -636,6 +636,14 @@ def test_sizes_that_kernels_are_built_for_are_decided_among_these() -> None:
     assert mine
 
 
+def test_sizes_are_not_drawn_without_a_gpu(tmp_path: Path) -> None:
+    spec = library_of_squares(tmp_path, "measured")
+    with pytest.raises(
+        InvalidInput, match=r"^30 sizes to draw, and no GPU of sm_90 here .*on record .*, 256 of a product"
+    ):
+        gemmgen.regret(spec, to=tmp_path, device="emulator", sizes=30)
+
+
 def test_of_predicted_times_regret_is_predicted(tmp_path: Path) -> None:
     spec = library_of_squares(tmp_path, "predicted")
     (found,) = gemmgen.regret(spec, to=tmp_path, device="emulator")

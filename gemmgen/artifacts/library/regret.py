@@ -20,9 +20,11 @@ from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.search.trial import Progress
 from gemmgen.support.brief import brief
+from gemmgen.support.errors import require
 from gemmgen.support.files import Store
 
 Section = tuple[Needs, frozenset[tuple[str, int]]]
+SIZES = 200  # that are drawn, where nobody says how many
 FOLDS = 8  # parts of the recorded times, each of which is left out in turn
 
 
@@ -54,7 +56,7 @@ class ProductRegret:
 
 
 def measured_regret(
-    spec: Spec, folder: Path, device: DeviceChoice, count: int, seed: int, progress: Progress
+    spec: Spec, folder: Path, device: DeviceChoice, count: int | None, seed: int, progress: Progress
 ) -> tuple[ProductRegret, ...]:
     """Of the library in `folder` that was made of `spec`: see gemmgen.api.regret."""
     choices = choices_from(spec, folder)
@@ -62,7 +64,15 @@ def measured_regret(
     for arch in spec.architectures:
         target = open_target(device, arch, Store())
         with target.executor:
-            found += [_of(choice, target, count, seed, progress) for choice in choices if choice.arch == arch]
+            own = [choice for choice in choices if choice.arch == arch]
+            found += [_of(choice, target, count or SIZES, seed, progress) for choice in own]
+    draws = count is None or any(one.kind == "measured" for one in found)
+    names, on_record = ", ".join(spec.architectures), max((len(one.drawn) for one in found), default=0)
+    require(
+        draws,
+        f"{count} sizes to draw, and no GPU of {names} here to time kernels for them: where that is left out, those on "
+        f"record are compared, {on_record} of a product",
+    )
     return tuple(found)
 
 
