@@ -28,8 +28,9 @@ from gemmgen.verification.situation import Situation
 from gemmgen.verification.window import Window
 
 FAR = 2**32 + 2**28  # elements before the end of each matrix that is so long, unless
-MOST_BYTES = 2**43  # one spans more
-MOST_TILES = MOST_SIZE = 2**30  # of a grid, and of its rows or products: kernels count both in an int
+MOST_BYTES = 2**43  # one spans more,
+FAR_TILES = 2**24 + 2**20  # and before as many tiles of C: a float counts fewer
+MOST_BLOCKS = MOST_SIZE = 2**30  # of a grid, and of its rows or products: kernels count both in an int
 TILES = 2  # of a launch of which all has memory, before its last one
 STEP = 2**10  # so many tiles are a whole number of groups of them, and keep the alignment of operands
 ROWS = 3  # of the last tile
@@ -122,13 +123,14 @@ def _rows_before(source: KernelSource, last: Case, near: Case) -> int:
     more = {name: near.tensors[name].elements - one.elements for name, one in last.tensors.items()}
     matrices = [more[one.name] for one in source.problem.matrices if more[one.name] > 0]
     longer = near.m - last.m + near.batch - last.batch  # one of them is
-    tiles = source.launch.tiles(near) - source.launch.tiles(last)
+    launch = source.launch
+    tiles, blocks = launch.tiles(near) - launch.tiles(last), launch.blocks(near) - launch.blocks(last)
     if not matrices or tiles <= 0:  # a launch that leaves rows or products out has no blocks at their end
         return 0
-    widest = max(elements * last.tensors[name].dtype.size for name, elements in more.items())
-    return min(
-        -(-FAR * longer // min(matrices)), MOST_BYTES * longer // widest, MOST_TILES * longer // tiles, MOST_SIZE
-    )
+    partials = launch.workspace(near).partials - launch.workspace(last).partials
+    widest = max(partials, *(elements * last.tensors[name].dtype.size for name, elements in more.items()))
+    far = max(-(-FAR * longer // min(matrices)), FAR_TILES * longer // tiles)
+    return min(far, MOST_BYTES * longer // widest, MOST_BLOCKS * longer // blocks, MOST_SIZE)
 
 
 def _distances(matrix: Matrix) -> tuple[int, int]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
 from gemmgen.kernel.families import BATCHED_MMA, NAIVE
+from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Workspace
 from gemmgen.problem.epilogue import parse_epilogue
@@ -121,6 +123,40 @@ def test_the_end_of_a_launch_of_fixed_distances_lies_beyond_32_bits(
     kernel.close()
     longer = [name for name, one in tail.far.tensors.items() if one.elements > tail.near.tensors[name].elements]
     assert len(longer) >= 2 and min(reach(tail.far)[name] for name in longer if name in "AC") > 2**32
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gemm_f32_rr_bB_2x2x5_ldb_ldc6_sa_sb0_sc_la4_simt_"
+        "outer1_64x32x8_8x8_w64x32_v1_ta1_tb0_pad4_s2_async1_unroll4_slices2_minb1_g6_split32",
+        "gemm_bf16bf16f32_rc_bB_Mx67xK_ldb_pa4_la2_mma_16x32x64_w16x16_s2_async1_swizzle0_g3_split5",
+    ],
+)
+def test_the_end_of_a_split_launch_has_as_many_blocks_as_kernels_count(name: str, emulator: EmulatorExecutor) -> None:
+    """And its partial sums take no more memory than has addresses."""
+    source = render(*parse_name(name))
+    kernel, found = emulator.load(source), list(tails(source, dense=True))
+    assert any(tail.size == "batch" for tail in found)
+    for tail in found:
+        assert source.launch.blocks(tail.far) <= 2**30 and source.launch.workspace(tail.far).partials <= 2**43
+        assert check_tail(kernel, tail, DomainTally()) == 0
+    kernel.close()
+
+
+def test_tiles_at_the_end_are_more_than_a_float_counts(emulator: EmulatorExecutor) -> None:
+    problem = Problem(None, 16, 64)
+    source = render(problem, NAIVE, NAIVE.default(problem).with_values(BM=64, BN=8))
+    (tail,) = tails(source, dense=True)
+    assert source.launch.tiles(tail.far) > 2**24
+    tile = "const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;"
+    assert source.text.count(tile) == 1
+    counted = f"const float block = blockIdx.x;\n    {tile.replace('blockIdx.x', 'int(block)')}"
+    for text, wrong in ((source.text, False), (source.text.replace(tile, counted), True)):
+        kernel = emulator.load(replace(source, text=text))
+        with pytest.raises(Wrong) if wrong else nullcontext():
+            check_tail(kernel, tail, DomainTally())
+        kernel.close()
 
 
 @pytest.mark.parametrize("count", COUNTS)
