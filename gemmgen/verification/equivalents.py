@@ -32,6 +32,11 @@ def _begins_full(source: KernelSource) -> bool:
     return k_tiles >= source.config["STAGES"] - 1
 
 
+def _shallow(source: KernelSource) -> bool:
+    """Whether a k tile is so short that any type counts its k."""
+    return source.config.get("BK", 0) <= 2**7
+
+
 def _is_linear(source: KernelSource) -> bool:
     return source.problem.epilogue.is_linear
 
@@ -87,6 +92,11 @@ EQUIVALENTS = (
         "one k tile more takes the path with checks, which none of its elements fails",
     ),
     Equivalent(
+        r"const bool inside = (\w+) >= (B[MN]) && (.*) -> const bool inside = \1 (?:==|>) \2 && \3|"
+        r"if \(inside\) start_\w<false>\(.*\); -> if \(false\);$",
+        "some tiles more, or all, take the path with checks, which none of their elements fails",
+    ),
+    Equivalent(
         rf"for \(int (\w+) = 0; (\1 < [A-Z_]+(?: - 1)?;.*) -> for \({NARROWER} \1 = 0; \2",
         "the loop counts to a small constant, which any type holds",
     ),
@@ -96,7 +106,17 @@ EQUIVALENTS = (
         "the number of a stage, which any type holds",
     ),
     Equivalent(
-        r"const int (m|n|element) = (.*) -> const unsigned \1 = \2", "a row, column or element, which is never negative"
+        r"const int (m|n|element|first) = (.*) -> const unsigned \1 = \2",
+        "a row, column or element, which is never negative",
+    ),
+    Equivalent(
+        r"for \(int i = threadIdx\.x; (.*) -> for \(unsigned i = threadIdx\.x; \1",
+        "an element of a tile, which is never negative",
+    ),
+    Equivalent(
+        rf"\b(mma|load_fragments_[ab])\((.*)\bint (k|k_step), .* -> .*\b\1\(\2{NARROWER} \3, ",
+        "a k of a k tile, which any type holds",
+        when=_shallow,
     ),
     Equivalent(
         r"const int m = (.*) -> const short m = \1",
@@ -133,8 +153,22 @@ EQUIVALENTS = (
         "tiles of one group of rows, however many columns it is said to have",
         when=_one_group,
     ),
-    Equivalent(r"(sums_of_piece\(.*\);) -> \1 \1", "the same registers copied twice"),
-    Equivalent(r"\bj \+= (\w+)\) \{ -> .*\bj \^= \1\) \{", "a loop of one pass: two would not end"),
+    Equivalent(
+        r"((?:sums_of_piece|wmma_store)\(.*\);|for \(.*\) stored\.at\[i\] = .*;) -> \1 \1$",
+        "the same registers copied twice",
+    ),
+    Equivalent(
+        r"\b(j|step) \+= ([\w* ]+)\) \{ -> .*\b\1 \^= \2\) \{",
+        "a loop of one pass: two would not end",
+    ),
+    Equivalent(
+        r"return \{min\(K, split \* extent\), (.*) -> return \{min\(\(K \+ 1\), split \* extent\), \1",
+        "a range that begins behind K has no k tile either",
+    ),
+    Equivalent(
+        r"(if \(product >= s\.batch\) return;) (A \+= .*;) -> \2 \1$",
+        "a thread that has no product reads nothing, wherever it would",
+    ),
     Equivalent(
         r"(.*)\bbeta == 0\.0f \? 0\.0f : (.*) -> .*\bbeta == 0\.0f \? -?\d\.\df : \2",
         "where beta = 0, any finite number times beta is 0",
@@ -183,6 +217,17 @@ EQUIVALENTS = (
         when=_begins_full,
     ),
     Equivalent(
+        r"if \(depth > 0\) \{ -> if \((?:true|\(depth \+ 1\) > 0|depth >= 0|depth != 0)\) \{",
+        "behind the last k tile nobody reads what its stage gets",
+        text=r"store_shared_a\(a_staged, ",
+    ),
+    Equivalent(
+        r"deletion, .*: if \(i < valid\) (to\[i\] = .*) -> \1$",
+        "what is staged of columns that C has not, TMA drops",
+        text=r"tma_store_2d\(&map_c",
+        when=_is_linear,
+    ),
+    Equivalent(
         r"deletion, .*: if \(m >= rows\) return; -> ;$",
         "what is staged of rows that C has not, TMA drops",
         text=r"tma_store_2d\(&map_c",
@@ -206,7 +251,8 @@ EQUIVALENTS = (
     ),
     Equivalent(
         r"constexpr int (SUMS_PITCH) = (.*); -> constexpr int \1 = |"
-        r"constexpr int (SHARED_[AB]) = BK \* PITCH_[AB]; -> constexpr int \3 = BK \* PITCH_",
+        r"constexpr int (SHARED_[AB]) = BK \* PITCH_[AB]; -> constexpr int \3 = BK \* PITCH_|"
+        r"constexpr int SHARED_FLOATS = (.*)\(SUMS_FLOATS > CHUNK_FLOATS\); -> .*\(SUMS_FLOATS != CHUNK_FLOATS\);",
         "more shared memory than is needed",
     ),
     Equivalent(
