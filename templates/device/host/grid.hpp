@@ -28,7 +28,8 @@
 
 namespace gemmgen {
 
-constexpr auto ALONE = std::chrono::milliseconds(3);  // a launch that takes longer gets helpers
+// A launch that takes longer gets helpers, where these save more than the time in which they start and end.
+constexpr auto ALONE = std::chrono::milliseconds(3), STARTS = std::chrono::milliseconds(6);
 
 inline std::atomic<uint32_t>* next_block = nullptr;  // shared with the helpers
 
@@ -97,6 +98,13 @@ inline void join(pid_t helper) {
   fail("crash", {}, "a process of the emulator was killed by signal %d", WTERMSIG(status));
 }
 
+// What `workers` save where so many clusters are left, and `done` of them took `passed`.
+inline std::chrono::steady_clock::duration saved(std::chrono::steady_clock::duration passed, uint32_t done, uint32_t left,
+                                                 unsigned workers) {
+  const uint32_t rounds = (left + workers - 1) / workers;
+  return passed / done * (left - rounds);
+}
+
 inline void run_grid(const uint32_t* blocks) {
   const auto start = std::chrono::steady_clock::now();
   const auto is_written = [](const DeviceVariable& variable) { return variable.written; };
@@ -105,9 +113,13 @@ inline void run_grid(const uint32_t* blocks) {
   const unsigned workers = std::any_of(gemmgen_device_variables, end, is_written) ? 1 : request.workers;
   std::vector<pid_t> helpers;
   *next_block = 0;
+  uint32_t done = 0;
   run_blocks(blocks, [&] {
-    if (!helpers.empty() || std::chrono::steady_clock::now() - start < ALONE) return;
-    const uint32_t left = request.block_count - std::min(next_block->load(), request.block_count);
+    ++done;
+    const auto passed = std::chrono::steady_clock::now() - start;
+    if (!helpers.empty() || passed < ALONE) return;
+    const uint32_t left = (request.block_count - std::min(next_block->load(), request.block_count)) / cluster.ranks;
+    if (saved(passed, done, left, workers) < STARTS) return;
     while (helpers.size() + 1 < workers && helpers.size() < left) {
       const pid_t helper = start_helper(blocks);
       if (helper < 0) break;  // no more processes: the work is done with fewer
