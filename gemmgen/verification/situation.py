@@ -257,6 +257,11 @@ def products_beyond_16_bits(problem: Problem) -> list[Situation]:
     return [Situation(case, "exact", seed=1)] if sum(one.bytes for one in case.matrices) <= MOST_PRODUCTS_BYTES else []
 
 
+def with_room(source: KernelSource, situations: Iterable[Situation]) -> list[Situation]:
+    """Those of `situations` whose partial sums take VAST_PARTIALS at most: an emulator remembers who wrote each."""
+    return [one for one in situations if source.launch.workspace(one.case).partials <= VAST_PARTIALS]
+
+
 def _depths(source: KernelSource) -> list[int]:
     """K beyond 16 bits, and with more k tiles than 8 and 16 bits count, as far as a tile of C takes no longer.
 

@@ -46,6 +46,7 @@ from gemmgen.verification.situation import (
     simpler_situations,
     stratum,
     vast_situations,
+    with_room,
     without_scale,
 )
 from gemmgen.verification.tails import Tail, check_tail, tails
@@ -231,6 +232,7 @@ def _beyond_draws(
     if examples < EXHAUSTIVE:
         return far
     products = products_beyond_16_bits(source.problem) if whole or source.problem.pointers else []
+    products = products if whole else with_room(source, products)
     return [*far, *vast_situations(source, largest), *products]
 
 

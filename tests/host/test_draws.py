@@ -46,6 +46,7 @@ from gemmgen.verification.situation import (
     side_of,
     stratum,
     vast_situations,
+    with_room,
 )
 from gemmgen.verification.verifier import DEFAULT_EXAMPLES, stratified_test
 
@@ -195,6 +196,14 @@ def test_a_gpu_runs_a_batch_of_products_beyond_16_bits_where_memory_is_enough(
     found = products_beyond_16_bits(problem)
     assert [one.case.batch for one in found] == batch
     assert all(sum(matrix.bytes for matrix in one.case.matrices) <= MOST_PRODUCTS_BYTES for one in found)
+
+
+def test_products_whose_partial_sums_take_gigabytes_have_no_room_in_the_emulator() -> None:
+    problem = Problem(None, 64, None, batch=None, pointers=True)
+    found = products_beyond_16_bits(problem)
+    for split, room in ((1, found), (6, [])):
+        source = render(problem, SIMT, SIMT.default(problem).with_values(SPLIT=split))
+        assert found and with_room(source, found) == room
 
 
 def test_k_tiles_that_16_bits_do_not_count_are_tried_where_tiles_are_small() -> None:
