@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED_MMA, NAIVE
+from gemmgen.kernel.families import BATCHED_MMA, NAIVE, SIMT
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Workspace
@@ -203,4 +203,14 @@ def test_matrices_behind_pointers_have_lines_beyond_32_bits(batch: int | None, e
     ((situation, apart),) = apart_situations(render(problem, NAIVE, NAIVE.default(problem)))
     kernel, tally = emulator.load(render(problem, NAIVE, NAIVE.default(problem))), DomainTally()
     assert check_apart(kernel, situation, apart, tally) == 0 and min(reach(apart).values()) > 2**32
+    kernel.close()
+
+
+def test_lines_that_end_on_another_page_than_they_begin_have_both(emulator: EmulatorExecutor) -> None:
+    """Of f64 behind pointers a line begins anywhere on a page."""
+    problem = Problem(67, None, None, "f64", "cc", ldb=None, ldc=None, batch=17, pointers=True, ld_align=4)
+    source = render(problem, SIMT, SIMT.default(problem))
+    ((situation, apart),) = apart_situations(source)
+    kernel = emulator.load(source)
+    assert check_apart(kernel, situation, apart, DomainTally()) == 0
     kernel.close()

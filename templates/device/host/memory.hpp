@@ -178,10 +178,10 @@ inline Region map_pieces(const std::string& name, int file, off_t offset, std::s
   const auto whole = [](std::size_t place) { return place / page_bytes() * page_bytes(); };
   for (std::size_t m = 0; m < pieces.matrices; ++m)
     for (std::size_t l = 0; l < pieces.lines; ++l) {
-      const std::size_t at = m * pieces.file_stride + l * pieces.file_ld;
-      const std::size_t end = l + 1 < pieces.lines ? at + pieces.file_ld : (m + 1) * pieces.file_stride;
+      const std::size_t at = skew + m * pieces.file_stride + l * pieces.file_ld;
+      const std::size_t end = l + 1 < pieces.lines ? at + pieces.file_ld : skew + (m + 1) * pieces.file_stride;
       const std::size_t begin = whole(at);  // the next piece's first page is none of this one's
-      map(segment + whole(m * pieces.stride + l * pieces.ld), std::min(whole(end), segment_bytes) - begin, protection,
+      map(segment + whole(skew + m * pieces.stride + l * pieces.ld), std::min(whole(end), segment_bytes) - begin, protection,
           MAP_SHARED | MAP_FIXED, file, offset + off_t(begin));
     }
   return {name, start, segment + span + BAND_BYTES, segment + skew, bytes, nullptr, {}};
