@@ -290,7 +290,10 @@ def out_option(help_text: str) -> Callable[[Function], Function]:
 
 def as_option(function: Function) -> Function:
     """--as: the user's own name."""
-    text = "Your name for kernel, files and launcher: a C identifier.  [default: one that says what it computes]"
+    text = (
+        "Your name for kernel, files and launcher: a C identifier, of at most 100 letters, digits and _.  "
+        "[default: one that says what it computes]"
+    )
     return click.option("--as", "own_name", metavar="NAME", help=text)(function)
 
 

@@ -82,9 +82,10 @@ def short_name(problem: Problem, arch: str, digits: str) -> str:
 
 def require_identifier(name: str) -> None:
     """Raise InvalidInput unless `name` can be that of a C function and of a file."""
+    shown = repr(name) if len(name) <= 100 else f"{name[:100]!r}..., of {len(name)} letters,"
     require(
         re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name) is not None,
-        f"{name[:100]!r} can name no kernel: write a C identifier, as my_gemm, of at most 100 letters, digits and _",
+        f"{shown} can name no kernel: write a C identifier, as my_gemm, of at most 100 letters, digits and _",
     )
     require(name not in RESERVED, f"{name!r} can name no kernel: CUDA C++ has another use for it")
 

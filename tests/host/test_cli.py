@@ -407,6 +407,14 @@ def test_what_can_name_no_kernel_is_refused(run: Run, tmp_path: Path, command: s
     assert no_files_but(tmp_path)
 
 
+def test_names_of_a_hundred_letters_are_taken_and_longer_ones_counted(run: Run) -> None:
+    name = "x" * 100
+    assert run(*f"export {FULL} --to out --examples 0".split(), "--as", name)[0] == 0
+    assert f"{name}_launch(" in Path(f"out/{name}.h").read_text()
+    err = run("generate", SHAPE, "--as", f"{name}y")[2]
+    assert f"'{name}'..., of 101 letters, can name no kernel: " in err and "of at most 100 letters" in err
+
+
 def test_a_name_that_the_text_uses_is_refused(run: Run, tmp_path: Path) -> None:
     for command in ("generate", "tune"):
         code, _, err = run(command, SHAPE, "--as", "Shape")
