@@ -23,6 +23,7 @@ from gemmgen.kernel.families import WGMMA
 from gemmgen.kernel.model import least_us
 from gemmgen.kernel.plan import SumOrder
 from gemmgen.kernel.render import render
+from gemmgen.kernel.source import Launch
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEVICES, parse_arch
 from gemmgen.problem.dtype import DType
@@ -30,6 +31,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.pieces import BF16X6
 from gemmgen.problem.types import PROMOTION, Compute, Types
 from gemmgen.problem.wgmma import Wgmma
+from gemmgen.run.emulator.driver import long_work
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits
@@ -163,3 +165,11 @@ def test_a_bench_shows_errors_of_pieces() -> None:
     show_bench(console, [row, replace(row, accuracy=None)])
     text = console.export_text()
     assert "cuBLASLt's error" in text and "0.44" in text and "in units of 2^-24" in text
+
+
+def test_a_launch_that_multiplies_pieces_may_take_as_many_times_longer() -> None:
+    """With K = 1,048,593 a block of 64 x 16 took 19 s, and hung by the limit of one product."""
+    plain, split = (Problem(8, 5, 2**20 + 17, compute=one) for one in ("tf32", "bf16x6"))
+    launch = Launch(threads=256, grid=(("M", 64), ("N", 16)))
+    limits = [long_work(launch, one.case(), blocks=1, watched=False) for one in (plain, split)]
+    assert limits[0] > 8 and limits[1] > 5.9 * limits[0]

@@ -196,7 +196,7 @@ class EmulatedKernel:
         # Blocks that share C are watched by one process, which also finds the same race first each time.
         workers = 1 if server is self._watched else len(os.sched_getaffinity(0))
         tiles = len(blocks) * -(-self.source.launch.blocks(case) // max(grid, 1))  # of one block each
-        timeout = self._timeout + _long_work(self.source.launch, case, tiles, server is self._watched)
+        timeout = self._timeout + long_work(self.source.launch, case, tiles, server is self._watched)
         how = {
             "grid": grid,
             "block_count": len(blocks),
@@ -334,9 +334,11 @@ def _tile_work(launch: Launch, case: Case) -> float:
     return max(case.flops / launch.tiles(case), 2.0 * launch.partial_elements * case.k)
 
 
-def _long_work(launch: Launch, case: Case, blocks: int, watched: bool) -> float:
+def long_work(launch: Launch, case: Case, blocks: int, watched: bool) -> float:
     """Seconds of processor time, in tenths, that a launch of so many `blocks` may take because of its size."""
-    flops = _tile_work(launch, case) * launch.tiles(case) * blocks / launch.blocks(case)
+    pieces = case.problem.types.compute.pieces
+    products = 1 if pieces is None else len(pieces.pairs)
+    flops = products * _tile_work(launch, case) * launch.tiles(case) * blocks / launch.blocks(case)
     of_flops = flops * (WATCHED_FLOP_SECONDS if watched else FLOP_SECONDS)
     return round(blocks * launch.threads * THREAD_SECONDS + of_flops, 1)
 
