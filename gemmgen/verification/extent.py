@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 
 from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.tensor_map import MOST_STRIDE
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import WIDEST_ACCESS
 from gemmgen.problem.gemm import Problem
@@ -51,21 +52,23 @@ def _lines_apart(source: KernelSource) -> Apart | None:
     wanted = {"m": tile.get("M", 1) + BEYOND, "n": tile.get("N", 1) + BEYOND, "k": depth}
     sizes = _free(problem, wanted) | ({"batch": 1} if problem.batch is None else {})
     dense = problem.case(**sizes)
-    far = [one for one in problem.matrices if problem.sizes[one.ld] is None and _far_ld(one, dense) > 0]
-    if not any((dense.tensors[one.name].lines - 1) * _far_ld(one, dense) >= 2**31 for one in far):
+    # Of a batch whose matrices lie side by side, each spans the distance to the next: TMA takes no longer ones.
+    most = MOST_STRIDE if source.launch.maps and problem.batched else MOST_BYTES
+    far = [one for one in problem.matrices if problem.sizes[one.ld] is None and _far_ld(one, dense, most) > 0]
+    if not any((dense.tensors[one.name].lines - 1) * _far_ld(one, dense, most) >= 2**31 for one in far):
         return None
     case = problem.case(**sizes, **{one.ld: _paged(dense, one, "line_length") for one in far}, beta=BETA)
-    apart = problem.case(**sizes, **{one.ld: _far_ld(one, dense) for one in far}, beta=BETA)
+    apart = problem.case(**sizes, **{one.ld: _far_ld(one, dense, most) for one in far}, beta=BETA)
     return Situation(case, "exact", seed=0), apart
 
 
-def _far_ld(one: MatrixSizes, case: Case) -> int:
-    """The leading dimension of a matrix whose lines lie apart; 0 where it has too many."""
+def _far_ld(one: MatrixSizes, case: Case, most: int) -> int:
+    """The leading dimension of a matrix of at most so many bytes whose lines lie apart; 0 where it has too many."""
     matrix = case.tensors[one.name]
     if not 0 < matrix.lines <= MOST_LINES:
         return 0
     page = mmap.PAGESIZE
-    return min(FAR_LD, MOST_BYTES // (matrix.lines * one.dtype.size) // page * page) + _odd(case.problem)
+    return min(FAR_LD, (most // (matrix.lines * one.dtype.size) - 1) // page * page) + _odd(case.problem)
 
 
 def _odd(problem: Problem) -> int:

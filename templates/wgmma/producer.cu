@@ -6,6 +6,9 @@ if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads start
     setmaxnreg_dec<PRODUCER_REGISTERS>();
 //% endif
     if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+//% if view.ragged
+    int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
+//% endif
 //% if view.persistent
     for (int number = ${ view.loops.first }; number < ${ view.loops.every }; number += ${ view.loops.step }) {
 ${ load_tile(view) | indent(8, true) | trim("\n") }
@@ -24,6 +27,9 @@ const int matrix = ${ view.loops.matrix };
 //% if view.pointers
 const MapOrigin origin_a = map_origin(A_array[matrix]), origin_b = map_origin(B_array[matrix]);
 //% endif
+//% for x in view.ragged
+const int inside_${ x.x } = max(0, min(B${ x.MN }, (s.${ x.MN } - tile.${ x.mn } + BOX_${ x.X } - 1) / BOX_${ x.X } * BOX_${ x.X }));  // lines of ${ x.X }'s tile in boxes that do not lie outside
+//% endfor
 //% for x in [view.a, view.b] if x.shared
 const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this block brings, to the whole cluster
 //% endfor

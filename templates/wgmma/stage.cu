@@ -2,10 +2,23 @@
 //% from "wgmma/each.cu" import each_mma
 /*# TMA's copies of k tiles that begin at k, or of a block's part of them. Their bytes count at `full`. #*/
 //% macro fill_stage(view)
+//% for x in view.ragged
+const int lines_${ x.x } = fresh > 0 ? B${ x.MN } : inside_${ x.x };
+//% endfor
+//% if view.ragged
+fresh -= fresh > 0;
+//% endif
 unsigned long long* const full = &shared.full[ring.stage];
 mbarrier_arrive_expect_tx(full, ${ view.tile_a.bytes } + ${ view.tile_b.bytes });${ "  // of %s also the parts that other blocks multicast" | format("A" if view.a.shared else "B") if view.cluster > 1 }
 //% for copy in view.copies
+//% if copy.lines
 //% if copy.boxes
+for (int at = 0; at < ${ copy.boxes | join("; at += ") })
+    for (int line = 0; line < ${ copy.lines | join("; line += ") }) ${ call(copy) }
+//% else
+for (int line = 0; line < ${ copy.lines | join("; line += ") }) ${ call(copy) }
+//% endif
+//% elif copy.boxes
 #pragma unroll
 for (int at = 0; at < ${ copy.boxes | join("; at += ") }) ${ call(copy) }
 //% else

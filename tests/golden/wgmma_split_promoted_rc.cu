@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_c4712b46
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_b3cc417d
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -79,6 +79,7 @@ constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
 
 // Shared memory
 constexpr int LINE_A = 128;      // elements of a line of A's boxes, the span of the swizzle
+constexpr int BOX_A = 64;        // lines of a box of A: TMA brings none that lie outside
 constexpr int LINE_B = 128;      // elements of a line of B's boxes, the span of the swizzle
 constexpr int CN = 32;           // columns of a piece: C leaves by pieces of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
@@ -423,7 +424,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_c4712b46(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_b3cc417d(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M,
     float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -446,12 +447,18 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_c4712b46(
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
+        // lines of A's tile in boxes that do not lie outside
+        const int inside_a = max(0, min(BM, (s.M - tile.m + BOX_A - 1) / BOX_A * BOX_A));
         for (int k = begin; k < end; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+            const int lines_a = fresh > 0 ? BM : inside_a;
+            fresh -= fresh > 0;
             unsigned long long* const full = &shared.full[ring.stage];
-            mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-            tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
+            mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(E4M3) + sizeof(shared.b[0]));
+            for (int line = 0; line < lines_a; line += BOX_A)
+                tma_load_2d(shared.a[ring.stage] + line * LINE_A, &map_a, full, k, tile.m + line);
             tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
         }
         return;

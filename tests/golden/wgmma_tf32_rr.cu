@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_01620bb5
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_2bd8cbc7
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says;
 //                                                    C is read unless beta = 0, A and B always
@@ -56,6 +56,7 @@ constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block bri
 
 // Shared memory
 constexpr int LINE_A = 32;  // floats of a line of A's boxes, the span of the swizzle
+constexpr int BOX_A = 64;   // lines of a box of A: TMA brings none that lie outside
 constexpr int LINE_B = 32;  // floats of a line of B's boxes, the span of the swizzle
 constexpr int CM = 32;      // rows of a piece: C leaves by pieces of a consumer's 64 columns
 constexpr int CN = 32;      // columns of these in a line of shared memory
@@ -442,7 +443,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_01620bb5(
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_2bd8cbc7(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -466,15 +467,21 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_01620bb5(
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
+            // lines of A's tile in boxes that do not lie outside
+            const int inside_a = max(0, min(BM, (s.M - tile.m + BOX_A - 1) / BOX_A * BOX_A));
             const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+                const int lines_a = fresh > 0 ? BM : inside_a;
+                fresh -= fresh > 0;
                 unsigned long long* const full = &shared.full[ring.stage];
                 // of B also the parts that other blocks multicast
-                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
+                mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(float) + sizeof(shared.b[0]));
+                for (int line = 0; line < lines_a; line += BOX_A)
+                    tma_load_2d(shared.a[ring.stage] + line * LINE_A, &map_a, full, k, tile.m + line);
                 #pragma unroll
                 for (int at = 0; at < BN; at += LINE_B)
                     tma_load_multicast_2d(shared.b[ring.stage] + at * BK + part * LINE_B, &map_b, full, tile.n + at,

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1002x512_sm90_fce378a9
+// gemm_bf16_rc_Mx1002x512_sm90_0f7cd9c4
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -65,6 +65,7 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 
 // Shared memory
 constexpr int LINE_A = 64;       // elements of a line of A's boxes, the span of the swizzle
+constexpr int BOX_A = 64;        // lines of a box of A: TMA brings none that lie outside
 constexpr int LINE_B = 64;       // elements of a line of B's boxes, the span of the swizzle
 constexpr int CN = 96;           // columns of a piece: C leaves by pieces of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
@@ -336,7 +337,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1002x512_sm90_fce378a9(
+gemm_bf16_rc_Mx1002x512_sm90_0f7cd9c4(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M,
     float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -358,13 +359,19 @@ gemm_bf16_rc_Mx1002x512_sm90_fce378a9(
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
+            // lines of A's tile in boxes that do not lie outside
+            const int inside_a = max(0, min(BM, (s.M - tile.m + BOX_A - 1) / BOX_A * BOX_A));
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+                const int lines_a = fresh > 0 ? BM : inside_a;
+                fresh -= fresh > 0;
                 unsigned long long* const full = &shared.full[ring.stage];
-                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
+                mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(BF16) + sizeof(shared.b[0]));
+                for (int line = 0; line < lines_a; line += BOX_A)
+                    tma_load_2d(shared.a[ring.stage] + line * LINE_A, &map_a, full, k, tile.m + line);
                 tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
             }
         }

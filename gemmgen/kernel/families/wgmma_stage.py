@@ -21,6 +21,7 @@ class Copy:
     to        where the box goes
     start     where it begins in the operand
     boxes     bound and step of `at`; () for one box
+    lines     likewise of `line`, where boxes that lie wholly outside are left out
     blocks    those of the cluster that get it, as a mask; "" for this one alone
     """
 
@@ -29,6 +30,7 @@ class Copy:
     to: str
     start: str
     boxes: tuple[str, ...]
+    lines: tuple[str, ...]
     blocks: str
 
 
@@ -63,11 +65,14 @@ def _copies(problem: Problem, x: Operand, loops: Loops) -> Iterator[Copy]:
     block, line = f"B{x.MN}", f"LINE_{x.X}"
     lines = _of_all(x, block) if x.along_k else "BK"  # of a box
     at, part = " + at" if x.boxes > 1 else "", " + part" if x.shared else ""
+    cut = f"min(PART_{x.X}, lines_{x.x} - part)" if x.shared else f"lines_{x.x}"
+    row = " + line" if x.ragged else ""
     for second in range(x.beside):
         behind = f" + {block} * {line if x.along_k else 'BK'}" if second else ""
-        to = f"shared.{x.x}[ring.stage]{behind}{f'{at} * {lines}' if at else ''}{f'{part} * {line}' if part else ''}"
+        within = f" + (part + line) * {line}" if part and row else f"{part or row} * {line}" if part or row else ""
+        to = f"shared.{x.x}[ring.stage]{behind}{f'{at} * {lines}' if at else ''}{within}"
         first = f"s.{x.MN} + tile.{x.mn}" if second else f"tile.{x.mn}"
-        start = f"k{at}, {first}{part}" if x.along_k else f"{first}{at}, k{part}"
+        start = f"k{at}, {first}{part}{row}" if x.along_k else f"{first}{at}, k{part}"
         matrix = _matrix(problem, x, loops)
         yield Copy(
             function=f"tma_load_{'multicast_' if x.shared else ''}{2 + len(matrix)}d",
@@ -75,6 +80,7 @@ def _copies(problem: Problem, x: Operand, loops: Loops) -> Iterator[Copy]:
             to=to,
             start=", ".join((start, *matrix)),
             boxes=("BK" if x.along_k else block, line) if x.boxes > 1 else (),
+            lines=(cut, f"BOX_{x.X}") if x.ragged else (),
             blocks="(1 << CLUSTER) - 1" if x.shared else "",
         )
 
@@ -94,7 +100,8 @@ def tile_of(problem: Problem, config: WgmmaConfig, x: Operand, first: str = "") 
     element = f"sizeof({problem.types.factors[x.x == 'b'].ctype})"
     along = "k" if x.boxes == 1 else f"(k / {line} * {line} * {block} + k % {line})"
     length = line if x.along_k else "BK"  # elements from one row to the next, or from one box of lines to the next
-    brought = f"{_of_all(x, f'LINES_{x.X}')} * BK * {element}" if x.limited else f"sizeof(shared.{x.x}[0])"
+    count = f"lines_{x.x}" if x.ragged else _of_all(x, f"LINES_{x.X}")
+    brought = f"{count} * BK * {element}" if x.limited or x.ragged else f"sizeof(shared.{x.x}[0])"
     return Tile(
         bytes=brought,
         at=f"shared.{x.x}[stage]{f' + {first} * {length}' if first else ''}",

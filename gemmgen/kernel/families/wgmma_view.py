@@ -156,6 +156,11 @@ class WgmmaView:
         return tuple(x for x in (self.a, self.b) if x.limited)
 
     @property
+    def ragged(self) -> tuple[Operand, ...]:
+        """The operands of whose tiles copies leave out boxes that lie wholly outside."""
+        return tuple(x for x in (self.a, self.b) if x.ragged)
+
+    @property
     def first(self) -> Operand:
         """The operand whose lines are the 64 rows of an instruction."""
         return self.b if self.swapped else self.a

@@ -16,6 +16,7 @@ from gemmgen.verification.bugs.base import (
 from gemmgen.verification.bugs.subjects import (
     WGMMA_COLUMNS,
     WGMMA_CR,
+    WGMMA_CUT,
     WGMMA_PINGPONG,
     WGMMA_PREPARED,
     WGMMA_PROMOTED,
@@ -93,6 +94,14 @@ WGMMA_BUGS = (
         "2 * sizeof(shared.a[0]) + sizeof(shared.b[0])", (DEADLOCK,)),
     Bug("a stage too many in the ring", "stage", WGMMA_RC, "stage + 1 < STAGES", "stage + 1 <= STAGES",
         (OUT_OF_ARRAY, NOT_FENCED, UNDER_WAY, TOO_MANY, DEADLOCK, BYTES)),
+    # Boxes that lie outside are left out
+    Bug("the box that an edge cuts is left out", "edge", WGMMA_CUT, "+ BOX_A - 1) / BOX_A", ") / BOX_A",
+        (VALUE, POISON)),
+    Bug("the bytes of boxes that are left out", "bytes", WGMMA_CUT, "lines_a * BK * sizeof(BF16)",
+        "sizeof(shared.a[0])", (DEADLOCK,)),
+    Bug("boxes are left out of a stage that nobody wrote to", "not written", WGMMA_CUT, "fresh > 0 ? BM : inside_a",
+        "inside_a", (UNWRITTEN,)),
+    Bug("all boxes of a tile are its first", "swapped index", WGMMA_CUT, "tile.m + line", "tile.m", (VALUE, POISON)),
     # TMA
     Bug("coordinates in the order of a matrix", "swapped index", WGMMA_RC, "map_a, full, k, tile.m",
         "map_a, full, tile.m, k",
