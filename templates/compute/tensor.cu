@@ -94,7 +94,7 @@ __device__ __forceinline__ void rows_of(const Accumulators& acc, ${ T } (&sums)[
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
-        for (int j = 0; j < TN; ++j) sums[i][j] = ${ "float_from_f16(static_cast<unsigned short>(acc[i / 2][j / 2][i % 2] >> 16 * (j % 2)))" if view.halves else "acc[i / 2][j / 2][i % 2 * 2 + j % 2]" };
+        for (int j = 0; j < TN; ++j) sums[i][j] = ${ "float_from_f16(static_cast<unsigned short>(acc[i / 2][%s][i %% 2] >> 16 * (%s)))" | format(view.fragment_of_column, view.column) if view.halves else "acc[i / 2][%s][i %% 2 * 2 + %s]" | format(view.fragment_of_column, view.column) };
     }
 }
 //% endmacro
@@ -105,7 +105,7 @@ __device__ __forceinline__ void rows_of(const Accumulators& acc, ${ T } (&sums)[
 template <int DISTANCE>
 __device__ __forceinline__ void exchange_with(${ T } (&row)[TN])
 {
-    constexpr int WIDTH = 2 * DISTANCE;
+    constexpr int WIDTH = ${ view.run } * DISTANCE;
     const bool upper = threadIdx.x & DISTANCE;
     #pragma unroll
     for (int j = 0; j < TN; ++j) {
@@ -117,12 +117,11 @@ __device__ __forceinline__ void exchange_with(${ T } (&row)[TN])
     }
 }
 
-// Tensor cores leave a thread pairs of neighbours in a row of C. Lanes exchange them until each thread has runs of FN neighbours.
+// Tensor cores leave a thread ${ "runs of four" if view.run == 4 else "pairs of" } neighbours in a row of C. Lanes exchange them until each thread has runs of FN neighbours.
 __device__ __forceinline__ void exchange(${ T } (&row)[TN])
 {
-    exchange_with<1>(row);
-//% if view.exchanged == 8
-    exchange_with<2>(row);
-//% endif
+//% for distance in view.exchanges
+    exchange_with<${ distance }>(row);
+//% endfor
 }
 //% endmacro

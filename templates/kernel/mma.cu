@@ -7,6 +7,7 @@
 //% from "device/ldmatrix.cu" import ldmatrix
 //% from "device/mma.cu" import mma as mma_function
 //% from "copy/swizzle.cu" import swizzle
+//% from "fragment/ldmatrix_pairs.cu" import unzip
 //% from "compute/tensor.cu" import declare_summed, exchange
 //% block elements
 ${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves=view.halves, adds=kernel.adds_integers) }
@@ -19,14 +20,17 @@ using Accumulators = ${ "unsigned" if view.halves else T }[MMAS_M][MMAS_N][${ vi
 
 /*% endblock %*/
 //% block origin
-${ warp_origin(view.exchanged) }
+${ warp_origin(view) }
 //% endblock
 //% block access
 //% block copies
 //% endblock
 ${ ldmatrix(view.loads) }
+//% if view.a.pairs or view.b.pairs
+${ unzip() }
+//% endif
 ${ mma_function(view.instructions) }
-//% if view.exchanged
+//% if view.exchanges
 ${ exchange(view) }
 //% endif
 //% if view.rounds
@@ -48,7 +52,7 @@ ${ declare_summed(kernel) }
 
     ${ T } sums[TM][TN];
     rows_of(${ "totals" if view.promoted else "acc" }, sums);
-//% if view.exchanged
+//% if view.exchanges
     #pragma unroll
     for (int i = 0; i < TM; ++i) exchange(sums[i]);
 //% endif
@@ -60,8 +64,8 @@ ${ declare_summed(kernel) }
 //% if "column_sum" in kernel.problem.epilogue.sums
     ${ T } column_sums[TN];
     #pragma unroll
-    for (int j = 0; j < TN; ++j) column_sums[j] = column_sum_acc[j / 2][j % 2];  // and in every row
-//% if view.exchanged
+    for (int j = 0; j < TN; ++j) column_sums[j] = column_sum_acc[${ view.fragment_of_column }][${ view.column }];  // and in every row
+//% if view.exchanges
     exchange(column_sums);
 //% endif
 //% endif

@@ -4,6 +4,10 @@
 
 STAGES k tiles of A and B are in shared memory or on their way there by cp.async. Their lines are not padded: chunks of
 16 bytes trade places within a line (a swizzle), so that the eight rows of an ldmatrix lie in banks of their own.
+
+Elements of 8 bits whose lines run along m or n come in pairs of neighbours (templates/fragment/ldmatrix_pairs.cu). The
+even ones of 16 rows of A are an instruction's first 8, the odd ones the others; even and odd columns of B are those of
+two instructions. Nothing but a thread's place in C knows of it: it has two neighbouring rows, or four columns.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.families.base import Family, constants, launch_of, never_cut, sides, sizes_of, tile_grid
 from gemmgen.kernel.families.mma_axes import CONSTRAINTS, MMA_M, PAIR_N, PRUNING, MmaConfig
 from gemmgen.kernel.families.mma_operands import (
-    LDMATRIX,
+    LDMATRIX_PAIRS,
+    LDS,
     THREADS,
     Operand,
     access_width,
@@ -59,7 +64,11 @@ class MmaView:
     may_be_empty         which can be none
     advances             the mainloop goes on from one k tile to another
     refills              and copies k tiles to stages: there are more than were filled before it
-    exchanged            neighbouring columns that a thread has sums of once lanes have exchanged them; 0: they do not
+    run                  neighbouring columns that instructions leave a thread sums of,
+    together             and that it has sums of in the end
+    fragment_of_column   which fragment of B a thread's column `j` of C comes from, as C++,
+    column               and which of a thread's two of it that is
+    exchanges            distances of lanes that exchange sums, one after the other, for longer runs
     group                tile rows of a raster group: blocks go down them before they step right
     compute, outer, slices, sums  as `simt` has them
     """
@@ -78,7 +87,11 @@ class MmaView:
     may_be_empty: bool
     advances: bool
     refills: bool
-    exchanged: int
+    run: int
+    together: int
+    fragment_of_column: str
+    column: str
+    exchanges: tuple[int, ...]
     group: int
     compute: str = "compute/tensor.cu"
     outer: bool = True
@@ -122,23 +135,23 @@ class MmaFamily(Family):
             "C_BYTES": types.c.size,
             "A_ACCESS": access_width(problem, a) * types.a.size,
             "B_ACCESS": access_width(problem, b) * types.b.size,
-            "A_TRANSPOSED": int(not a.along_k and _by_ldmatrix(problem)[0]),
-            "B_TRANSPOSED": int(not b.along_k and _by_ldmatrix(problem)[1]),
             "PROMOTED": int(types.compute is Compute.PROMOTED),
             "HAS_MMA": int(any(instruction(types, axis_k).mma for axis_k in INSTRUCTION_K)),
             "C_ACCESS": _c_access(problem),
+            "C_RUN": _c_run(problem),
             "NEVER": NEVER,
         }
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         mma, (a, b) = cast(MmaConfig, config), sides(problem)
-        one = instruction(problem.types, mma.MMA_K)
+        one, access = instruction(problem.types, mma.MMA_K), _c_access(problem)
+        columns = access if mma.EXCHANGE else _c_run(problem)
         return (
             *_native(one.since, one.until, one.again),
             *_tiling(k_step(problem.types.a)),
             *operand_constants(problem, mma, a),
             *operand_constants(problem, mma, b),
-            *_results(*((_c_access(problem),) * 2 if mma.EXCHANGE else (2, gcd(2, problem.vector_limit("ldc"))))),
+            *_results(2 if _pairs(problem)[0] else 1, columns, gcd(access, columns)),
             SHARED_BYTES,
         )
 
@@ -179,14 +192,18 @@ class MmaFamily(Family):
             may_be_empty=plan.launch.adds_up or problem.k is None,
             advances=plan.k_tiles[1] > 1,
             refills=plan.k_tiles[1] >= mma.STAGES,
-            exchanged=plan.constants["FN"] if mma.EXCHANGE else 0,
+            run=_c_run(problem),
+            together=plan.constants["FN"],
+            fragment_of_column="j / 4 * 2 + j % 2" if b.pairs else "j / 2",
+            column="j / 2 % 2" if b.pairs else "j % 2",
+            exchanges=_exchanges(problem, plan.constants["FN"]),
             group=mma.GROUP,
         )
 
     def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        together = plan.constants["FN"]
-        columns = {lane: _first_column(lane % 4, together) for lane in range(WARP)}
-        return tuple((lane // 4, columns[lane]) for lane in range(WARP))
+        rows, columns = plan.constants["FM"], plan.constants["FN"]
+        once = len(_exchanges(plan.problem, columns)) == 1
+        return tuple((lane // 4 * rows, _first_column(lane % 4, columns, once)) for lane in range(WARP))
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         mma, value = cast(MmaConfig, plan.config), plan.constants
@@ -222,6 +239,9 @@ def _multiplying(plan: Plan) -> Iterator[str]:
         f"Warp    {mma.WM} x {mma.WN} of C: for each {k} k, {plural(mmas, 'mma')} of {one.m} x {one.n} x {one.k}, "
         f"whose fragments {reads:g} {by} bring"
     )
+    for of, pairs in zip(("rows of A", "columns of B"), _pairs(plan.problem), strict=True):
+        if pairs:
+            yield f"Pairs   ldmatrix transposes pairs of {of}: lanes unzip them to fragments of even and odd ones"
     if plan.problem.types.compute is Compute.PROMOTED:
         yield promoted_sums(mma.BK)
     if mma.ASYNC:
@@ -238,13 +258,34 @@ def _c_access(problem: Problem) -> int:
 
 
 def _by_ldmatrix(problem: Problem) -> tuple[bool, bool]:
-    """Whether it brings fragments of A, and of B."""
-    a, b = (fragment_of(problem.dtype_of(side.X), side.along_k) == LDMATRIX for side in sides(problem))
+    """Whether it brings fragments of A, and of B,"""
+    a, b = (fragment != LDS for fragment in _fragments(problem))
     return a, b
 
 
+def _pairs(problem: Problem) -> tuple[bool, bool]:
+    """and brings pairs of neighbours in m, and in n."""
+    a, b = (fragment == LDMATRIX_PAIRS for fragment in _fragments(problem))
+    return a, b
+
+
+def _fragments(problem: Problem) -> tuple[str, ...]:
+    """The templates that bring those of A and of B."""
+    return tuple(fragment_of(problem.dtype_of(side.X), side.along_k) for side in sides(problem))
+
+
+def _c_run(problem: Problem) -> int:
+    """Neighbouring columns that a lane has sums of: two of an instruction, or of each of two in turn."""
+    return 4 if _pairs(problem)[1] else 2
+
+
+def _exchanges(problem: Problem, together: int) -> tuple[int, ...]:
+    """Distances of the lanes that exchange sums, until each has so many neighbours together: runs double each time."""
+    return tuple(distance for distance in (1, 2) if distance * _c_run(problem) < together)
+
+
 def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
-    one, (a, b) = instruction(problem.types, mma.MMA_K).mma, _by_ldmatrix(problem)
+    one, (a, b), (pairs_a, pairs_b) = instruction(problem.types, mma.MMA_K).mma, _by_ldmatrix(problem), _pairs(problem)
     size_a, size_b, k = problem.types.a.size, problem.types.b.size, value["K_STEP"]
     read = mma.WM * size_a + mma.WN * size_b  # bytes of a warp, for each k
     # Of eight lines that are read at once, those that lie in the same banks, where chunks stay in order.
@@ -268,15 +309,17 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
         prefetch=mma.STAGES - 1,
         staged_registers=0 if mma.ASYNC else staged,
         products=one.products // WARP if one else 1,
+        conversions=4 * (mma.WM / MMA_M * pairs_a + mma.WN / PAIR_N * pairs_b) / k,
         other_registers=OTHER_REGISTERS if loops else FEW_REGISTERS,
         fragment_registers=(1 + loops) * fragments,
         row_bytes=value["STEP_N"] * problem.types.c.size,
     )
 
 
-def _first_column(lane: int, together: int) -> int:
-    """Of the four lanes of a row that of so many neighbours: see templates/device/warp_origin.cu."""
-    return lane % 2 * MMA_N + lane // 2 * together if together == 4 else lane * together
+def _first_column(lane: int, together: int, once: bool) -> int:
+    """Of the four lanes of a row that of so many neighbours, which exchanged sums `once`, or twice or never: see
+    templates/device/warp_origin.cu."""
+    return lane % 2 * 2 * together + lane // 2 * together if once else lane * together
 
 
 @cache
@@ -301,15 +344,15 @@ def _tiling(step: int) -> tuple[Derived, ...]:
 
 
 @cache
-def _results(together: int, store: int) -> tuple[Derived, ...]:
+def _results(rows: int, columns: int, store: int) -> tuple[Derived, ...]:
     """The thread tile that a warp's accumulators make up: see templates/device/warp_origin.cu."""
     lines = (
         ("TM", "2 * MMAS_M", "rows of C that a thread has sums of"),
         ("TN", "2 * MMAS_N", "columns of C that a thread has sums of"),
-        ("FM", "1", "adjacent rows in a run"),
-        ("FN", str(together), "adjacent columns in a run"),
-        ("STEP_M", "8", "rows from a run to the next"),
-        ("STEP_N", str(4 * together), "columns from a run to the next"),
+        ("FM", str(rows), "adjacent rows in a run"),
+        ("FN", str(columns), "adjacent columns in a run"),
+        ("STEP_M", str(8 * rows), "rows from a run to the next"),
+        ("STEP_N", str(4 * columns), "columns from a run to the next"),
         ("VC", str(store), "elements of an access to C"),
     )
     return tuple(Derived(*line, group="How C leaves registers") for line in lines)

@@ -65,7 +65,11 @@ CONSTRAINTS = (
     Constraint("A_LANES > 0 and THREADS % A_LANES == 0", "threads copy whole lines of A's tile together"),
     Constraint("B_LANES > 0 and THREADS % B_LANES == 0", "threads copy whole lines of B's tile together"),
     # How C leaves
-    Constraint("EXCHANGE == 0 or C_ACCESS > 2", "wider accesses than to a pair need ldc and C aligned to them", False),
+    Constraint(
+        "EXCHANGE == 0 or C_ACCESS > C_RUN",
+        "wider accesses than to a lane's own run need ldc and C aligned to them",
+        False,
+    ),
     Constraint("EXCHANGE == 0 or WN % STEP_N == 0", "four lanes have whole accesses of a row together"),
     Constraint("STAGES >= 2", "one stage is filled while another is read", False),
     Constraint("ASYNC == 1 or STAGES == 2", "copies through registers keep one tile in flight", False),
@@ -74,8 +78,6 @@ CONSTRAINTS = (
         "ASYNC == 0 or A_ACCESS >= 4 and B_ACCESS >= 4", "cp.async copies 4, 8 or 16 bytes: align lda and ldb", False
     ),
     Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
-    Constraint("A_TRANSPOSED == 0 or A_BYTES == 2", "ldmatrix transposes elements of 2 bytes only", False),
-    Constraint("B_TRANSPOSED == 0 or B_BYTES == 2", "ldmatrix transposes elements of 2 bytes only", False),
     *SPLIT_CONSTRAINTS,
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
 )
@@ -106,8 +108,8 @@ PRUNING = (
     Constraint("BK * A_BYTES >= 64 and BK * A_BYTES <= 128", "a line of a sector or two, or of more than 128 bytes"),
     Constraint("GROUP == 8", "a detail, tried last, of the fastest"),
     Constraint(
-        "EXCHANGE == 1 or 8 * C_BYTES >= 32 or C_ACCESS <= 2 or WN % (4 * C_ACCESS) > 0",
-        "likewise: the pairs of four lanes fill no sector",
+        "EXCHANGE == 1 or 4 * C_RUN * C_BYTES >= 32 or C_ACCESS <= C_RUN or WN % (4 * C_ACCESS) > 0",
+        "likewise: the runs of four lanes fill no sector",
     ),
-    Constraint("EXCHANGE == 0 or 8 * C_BYTES < 32", "likewise: they fill one"),
+    Constraint("EXCHANGE == 0 or 4 * C_RUN * C_BYTES < 32", "likewise: they fill one"),
 )

@@ -15,7 +15,7 @@ from gemmgen.problem.dtype import WIDEST_ACCESS, WORD, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute
 
-LDMATRIX, LDS = "fragment/ldmatrix.cu", "fragment/lds.cu"
+LDMATRIX, LDMATRIX_PAIRS, LDS = "fragment/ldmatrix.cu", "fragment/ldmatrix_pairs.cu", "fragment/lds.cu"
 LDMATRIX_BYTES = 4  # of the widest element that it brings
 THREADS = "32 * (BM / WM) * (BN / WN)"
 
@@ -49,7 +49,12 @@ class Operand(Side):
 
     @property
     def by_ldmatrix(self) -> bool:
-        return self.fragment == LDMATRIX
+        return self.fragment != LDS
+
+    @property
+    def pairs(self) -> bool:
+        """ldmatrix brings elements of 8 bits in pairs, neighbours in m or n, which lanes take apart."""
+        return self.fragment == LDMATRIX_PAIRS
 
     @property
     def at_edge(self) -> bool:
@@ -67,9 +72,10 @@ class Operand(Side):
 
 def fragment_of(dtype: DType, along_k: bool) -> str:
     """The template that brings fragments of `dtype` to registers: ldmatrix moves 16 bytes along a shared line, and
-    transposes elements of 2 bytes only."""
-    whole = dtype.size <= LDMATRIX_BYTES if along_k else dtype.size < LDMATRIX_BYTES
-    return LDMATRIX if whole else LDS
+    transposes units of 2 bytes only."""
+    if along_k:
+        return LDMATRIX if dtype.size <= LDMATRIX_BYTES else LDS
+    return {1: LDMATRIX_PAIRS, 2: LDMATRIX}.get(dtype.size, LDS)
 
 
 def k_step(dtype: DType) -> int:
@@ -86,7 +92,7 @@ def operand_constants(problem: Problem, config: MmaConfig, side: Side) -> tuple[
     width, size = access_width(problem, side), problem.dtype_of(side.X).size
     block = config.BM if side.x == "a" else config.BN
     line = config.BK if side.along_k else block
-    by_ldmatrix = fragment_of(problem.dtype_of(side.X), side.along_k) == LDMATRIX
+    by_ldmatrix = fragment_of(problem.dtype_of(side.X), side.along_k) != LDS
     chunk = WIDEST_ACCESS if by_ldmatrix else 2 * WIDEST_ACCESS
     return _copy_constants(side, width, chunk // size, gcd(BANK_BYTES, line * size), chunk, elements_of(problem))
 
