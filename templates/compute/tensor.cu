@@ -16,6 +16,13 @@
     ${ T } ${ name }_acc[${ lines[name] }][4] = {};  // sums of this warp's ${ "rows of A" if name == "row_sum" else "columns of B" }, as products with ones
 //% endfor
 //% endmacro
+/*# A thread's column `j` of C: of which fragment of B, and which of the two columns that the thread has sums of in that. #*/
+//% macro fragment_of(view)
+${ "j / 4 * 2 + j % 2" if view.b.pairs else "j / 2" }
+//%- endmacro
+//% macro column_of(view)
+${ "j / 2 % 2" if view.b.pairs else "j % 2" }
+//%- endmacro
 /*# What multiplies a fragment of A by one of B. #*/
 //% macro multiply(view)
 ${ "multiply" if view.composed else view.mma.function }
@@ -94,7 +101,7 @@ __device__ __forceinline__ void rows_of(const Accumulators& acc, ${ T } (&sums)[
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
-        for (int j = 0; j < TN; ++j) sums[i][j] = ${ "float_from_f16(static_cast<unsigned short>(acc[i / 2][%s][i %% 2] >> 16 * (%s)))" | format(view.fragment_of_column, view.column) if view.halves else "acc[i / 2][%s][i %% 2 * 2 + %s]" | format(view.fragment_of_column, view.column) };
+        for (int j = 0; j < TN; ++j) sums[i][j] = ${ "float_from_f16(static_cast<unsigned short>(acc[i / 2][%s][i %% 2] >> 16 * (%s)))" | format(fragment_of(view), column_of(view)) if view.halves else "acc[i / 2][%s][i %% 2 * 2 + %s]" | format(fragment_of(view), column_of(view)) };
     }
 }
 //% endmacro

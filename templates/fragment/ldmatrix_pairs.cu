@@ -1,20 +1,22 @@
 /*# shared -> registers, elements of 8 bits whose lines run along m or n: ldmatrix transposes pairs of them, which lanes unzip. #*/
 //% from "copy/swizzle.cu" import place
 //% macro unzip()
-// The line of 32, k by k, whose 16 elements this lane names for ldmatrix_x4_trans. That moves units of 2 bytes: pairs of neighbours
-// in m or n. Lane 4 g + t shall get the g-th pair at k = 4 t to 4 t + 3 in two registers, and 16 further on in two more. With the upper
-// two k first where t >= 2, the eight lines of a matrix differ modulo 8, and the swizzle keeps their banks apart.
+// Of 32 lines, one for each k, that which this lane names for ldmatrix_x4_trans. It transposes units of 2 bytes: of elements of 8 bits
+// these are pairs, neighbours in m or n at one k. Lane 4 g + t shall get pair g of k = 4 t to 4 t + 3 in two registers, and of the k 16
+// further on in two more. Lanes of t >= 2 get the upper two k first: then the eight lines that are read at once differ modulo 8, and
+// the swizzle keeps them in banks of their own.
 __device__ __forceinline__ int line_of_pairs()
 {
     const int lane = threadIdx.x % 32;
     return lane / 16 * 16 + lane / 2 % 4 * 4 + (lane / 4 + lane / 8) % 2 * 2 + lane % 2;
 }
 
-// Of this lane's four pairs in two registers the first elements, or the `second` ones, as mma takes them: the first k in the lowest bits.
-__device__ __forceinline__ unsigned unzip(unsigned two, unsigned two_more, bool second)
+// The first or the `second` elements of this lane's four pairs, of which two registers hold two each: as mma takes them, the first k in
+// the lowest bits.
+__device__ __forceinline__ unsigned unzip(unsigned two, unsigned others, bool second)
 {
-    const unsigned first = threadIdx.x % 4 < 2 ? 0x6420 : 0x2064;  // bytes 0 to 3 are those of `two`
-    return __byte_perm(two, two_more, second ? first + 0x1111 : first);
+    const unsigned first = threadIdx.x % 4 < 2 ? 0x6420 : 0x2064;  // bytes of `two` are 0 to 3, of `others` 4 to 7
+    return __byte_perm(two, others, second ? first + 0x1111 : first);
 }
 //% endmacro
 //% macro fragment(x)

@@ -8,7 +8,7 @@
 //% from "device/mma.cu" import mma as mma_function
 //% from "copy/swizzle.cu" import swizzle
 //% from "fragment/ldmatrix_pairs.cu" import unzip
-//% from "compute/tensor.cu" import declare_summed, exchange
+//% from "compute/tensor.cu" import column_of, declare_summed, exchange, fragment_of
 //% block elements
 ${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves=view.halves, adds=kernel.adds_integers) }
 //%- endblock
@@ -64,7 +64,7 @@ ${ declare_summed(kernel) }
 //% if "column_sum" in kernel.problem.epilogue.sums
     ${ T } column_sums[TN];
     #pragma unroll
-    for (int j = 0; j < TN; ++j) column_sums[j] = column_sum_acc[${ view.fragment_of_column }][${ view.column }];  // and in every row
+    for (int j = 0; j < TN; ++j) column_sums[j] = column_sum_acc[${ fragment_of(view) }][${ column_of(view) }];  // and in every row
 //% if view.exchanges
     exchange(column_sums);
 //% endif

@@ -30,11 +30,15 @@ def test_bytes_on_their_way_through_registers_lie_in_words() -> None:
     [
         ("sm_90", "bf16", "rc"),
         ("sm_80", "s8,s8,s32", "rc"),
+        ("sm_80", "s8,s8,s32", "cr"),
         ("sm_90", "f64", "rc"),
         *(
             pytest.param(arch, types, layout, marks=pytest.mark.soak)
             for arch in ("sm_80", "sm_86", "sm_89", "sm_90", "sm_120")
-            for types, layout in (("bf16", "rr"), ("f16", "cc"), ("f16,f16,f32", "cr"), ("s8,s8,s32", "rc"))
+            for types, layout in (
+                *(("bf16", "rr"), ("f16", "cc"), ("f16,f16,f32", "cr"), ("s8,s8,s32", "rc")),
+                *(("s8,s8,s32", "rr"), ("s8,s8,s32", "cr"), ("s8,s8,s32", "cc")),
+            )
         ),
     ],
 )
@@ -57,4 +61,7 @@ def test_the_machine_code_is_what_the_plan_says(arch: str, types: str, layout: s
     assert brought == (value["K_STEPS"] + 1) * reads, "those of the first k step, and of a k tile"
     assert counts["LDGSTS"] == value["STAGES"] * (value["A_ITERATIONS"] + value["B_ITERATIONS"])
     assert counts["LDGSTS"] == sass.text.count("LDGSTS.E.BYPASS.LTC128B.128 "), "of 16 bytes, past L1"
+    unzipped = value["MMAS_M"] * (layout[0] == "c") + value["MMAS_N"] // 2 * (layout[1] == "r")
+    if problem.types.a.size == 1 and unzipped:
+        assert sass.main_loop.counts["PRMT"] == value["K_STEPS"] * 4 * unzipped, "one for each register of a fragment"
     assert sass.main_loop.counts[plan.instruction] == value["K_STEPS"] * multiplies

@@ -142,6 +142,17 @@ SAMPLES = {
     "mma_exchange_zero_points_rc": Sample(
         MMA, {"EXCHANGE": 1, "WN": 32}, (None, 512, 1024), "rc", epilogue="zero_m+zero_n", types="u8,s8,bf16"
     ),
+    "mma_s8_rr": Sample(MMA, {}, (None, 512, 1024), "rr", epilogue="scale_m+scale_n+bias", types="s8,s8,bf16"),
+    "mma_pairs_zero_points_cr": Sample(
+        MMA,
+        {"EXCHANGE": 1, "WN": 32},
+        (512, None, 1000),
+        "cr",
+        epilogue="zero_m+zero_n",
+        types="u8,s8,bf16",
+        ld_align=8,
+    ),
+    "mma_registers_s8_cc": Sample(MMA, {"ASYNC": 0, "STAGES": 2}, (127, 64, 100), "cc", types="s8,s8,s32"),
     "mma_exchange_f32_rr": Sample(MMA, {"EXCHANGE": 1, "WM": 32}, (512, 512, 512), types="bf16,bf16,f32"),
     "mma_tf32_rr": Sample(MMA, {"WM": 32}, (None, 512, 1024), "rr", compute=Compute.TF32),
     "mma_f16_sums_rc": Sample(MMA, {}, (512, 512, 512), "rc", dtype=DType.F16, compute=Compute.F16),

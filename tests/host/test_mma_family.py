@@ -8,7 +8,7 @@ import pytest
 
 from gemmgen.kernel.families import MMA
 from gemmgen.kernel.families.base import constants, first_rejection
-from gemmgen.kernel.families.mma_operands import LDMATRIX, fragment_of
+from gemmgen.kernel.families.mma_operands import LDMATRIX, LDMATRIX_PAIRS, fragment_of
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
@@ -16,9 +16,9 @@ from gemmgen.problem.types import Compute, Types
 BANKS, BANK = 128, 4  # bytes that lie in banks of their own, and of one
 
 
-def served(types: str, compute: Compute, **axes: int) -> set[str]:
+def served(types: str, compute: Compute, layout: str = "rc", **axes: int) -> set[str]:
     """The architectures on which `types` are, with copies through registers, which all have."""
-    problem = Problem(256, 256, 256, types=Types.parse(types, compute), layout="rc")
+    problem = Problem(256, 256, 256, types=Types.parse(types, compute), layout=layout)
     config = MMA.default(problem).with_values(**{"ASYNC": 0, "STAGES": 2, **axes})
     return {name for name, arch in ARCHS.items() if first_rejection(MMA, problem, config, arch.limits) is None}
 
@@ -49,15 +49,58 @@ def test_a_kernel_is_for_architectures_that_have_its_instruction(
     assert served(types, compute, **axes) == archs
 
 
+@pytest.mark.parametrize("layout", ["rr", "rc", "cr", "cc"])
+@pytest.mark.parametrize(
+    ("types", "compute", "axes", "archs"),
+    [
+        ("s8,s8,s32", Compute.FMA, {}, SINCE_80),
+        ("u8,s8,bf16", Compute.FMA, {"MMA_K": 16}, {"sm_75"}),
+        ("e4m3,e5m2,f16", Compute.FMA, {}, {"sm_120"}),
+        ("e4m3,e5m2,f16", Compute.FAST, {}, {"sm_89", "sm_120"}),
+        ("e4m3", Compute.PROMOTED, {}, {"sm_89", "sm_120"}),
+    ],
+)
+def test_elements_of_8_bits_lie_in_any_order(
+    types: str, compute: Compute, axes: dict[str, int], archs: set[str], layout: str
+) -> None:
+    assert served(types, compute, layout, **axes) == archs
+
+
+@pytest.mark.parametrize("exchange", [0, 1])
+@pytest.mark.parametrize("layout", ["rr", "rc", "cr", "cc"])
+def test_lanes_have_each_element_of_a_warp_tile_once(layout: str, exchange: int) -> None:
+    problem = Problem(256, 256, 256, types="s8,s8,bf16", layout=layout)
+    plan = MMA.plan(problem, MMA.default(problem).with_values(EXCHANGE=exchange))
+    value = plan.constants
+    owned = [
+        (
+            m + i // value["FM"] * value["STEP_M"] + i % value["FM"],
+            n + j // value["FN"] * value["STEP_N"] + j % value["FN"],
+        )
+        for m, n in plan.origins
+        for i, j in product(range(value["TM"]), range(value["TN"]))
+    ]
+    assert sorted(owned) == list(product(range(value["WM"]), range(value["WN"])))
+
+
 def test_lines_that_no_cp_async_fits_go_through_registers() -> None:
     problem = Problem(256, 256, 255, types="bf16", layout="rc")
     assert MMA.default(problem).values["ASYNC"] == 0
     assert MMA.default(Problem(256, 256, 254, types="bf16", layout="rc")).values["ASYNC"] == 1
 
 
+def line_of_pairs(lane: int) -> int:
+    """As the kernel has it."""
+    return lane // 16 * 16 + lane // 2 % 4 * 4 + (lane // 4 + lane // 8) % 2 * 2 + lane % 2
+
+
 @pytest.mark.parametrize("types", ["bf16", "s8,s8,s32", "f64"])
 @pytest.mark.parametrize("layout", ["rc", "cr"])
-@pytest.mark.parametrize("axes", [{}, {"BM": 64, "WM": 32, "BN": 32, "WN": 16}, {"BK": 128}], ids=str)
+@pytest.mark.parametrize(
+    "axes",
+    [{}, {"BM": 64, "WM": 32, "BN": 32, "WN": 16}, {"BM": 16, "WM": 16, "BN": 256}, {"BM": 32, "WM": 32, "BK": 128}],
+    ids=str,
+)
 def test_what_is_read_at_once_lies_in_banks_of_its_own(types: str, layout: str, axes: dict[str, int]) -> None:
     problem = Problem(512, 512, 512, types=types, layout=layout)
     value = constants(MMA, problem, MMA.default(problem).with_values(**axes))
@@ -69,8 +112,11 @@ def test_what_is_read_at_once_lies_in_banks_of_its_own(types: str, layout: str, 
             place = at ^ row // value[f"{X}_PHASE"] % value[f"{X}_SWIZZLED"] * value[f"CHUNK_{X}"]
             return (row * line + place) * size
 
-        if fragment_of(problem.dtype_of(X), along_k) == LDMATRIX:
+        fragment = fragment_of(problem.dtype_of(X), along_k)
+        if fragment == LDMATRIX:
             reads = [[(first + row, 0, 16) for row in range(8)] for first in (0, 8)]
+        elif fragment == LDMATRIX_PAIRS:
+            reads = [[(line_of_pairs(8 * matrix + row), 0, 16) for row in range(8)] for matrix in range(4)]
         else:  # half a warp: four rows or columns of C, each at four k
             at_k = [(mn, k) for mn, k in product(range(4), range(4))]
             reads = [[(mn, k, size) if along_k else (k, mn, size) for mn, k in at_k]]

@@ -66,8 +66,6 @@ class MmaView:
     refills              and copies k tiles to stages: there are more than were filled before it
     run                  neighbouring columns that instructions leave a thread sums of,
     together             and that it has sums of in the end
-    fragment_of_column   which fragment of B a thread's column `j` of C comes from, as C++,
-    column               and which of a thread's two of it that is
     exchanges            distances of lanes that exchange sums, one after the other, for longer runs
     group                tile rows of a raster group: blocks go down them before they step right
     compute, outer, slices, sums  as `simt` has them
@@ -89,8 +87,6 @@ class MmaView:
     refills: bool
     run: int
     together: int
-    fragment_of_column: str
-    column: str
     exchanges: tuple[int, ...]
     group: int
     compute: str = "compute/tensor.cu"
@@ -194,8 +190,6 @@ class MmaFamily(Family):
             refills=plan.k_tiles[1] >= mma.STAGES,
             run=_c_run(problem),
             together=plan.constants["FN"],
-            fragment_of_column="j / 4 * 2 + j % 2" if b.pairs else "j / 2",
-            column="j / 2 % 2" if b.pairs else "j % 2",
             exchanges=_exchanges(problem, plan.constants["FN"]),
             group=mma.GROUP,
         )
@@ -239,9 +233,9 @@ def _multiplying(plan: Plan) -> Iterator[str]:
         f"Warp    {mma.WM} x {mma.WN} of C: for each {k} k, {plural(mmas, 'mma')} of {one.m} x {one.n} x {one.k}, "
         f"whose fragments {reads:g} {by} bring"
     )
-    for of, pairs in zip(("rows of A", "columns of B"), _pairs(plan.problem), strict=True):
-        if pairs:
-            yield f"Pairs   ldmatrix transposes pairs of {of}: lanes unzip them to fragments of even and odd ones"
+    pairs = [of for of, paired in zip(("rows of A", "columns of B"), _pairs(plan.problem), strict=True) if paired]
+    if pairs:
+        yield f"Pairs   ldmatrix transposes pairs of {' and of '.join(pairs)}: lanes unzip them to even and odd ones"
     if plan.problem.types.compute is Compute.PROMOTED:
         yield promoted_sums(mma.BK)
     if mma.ASYNC:

@@ -28,7 +28,9 @@ class MmaConfig(Config):
     MMA_K: int = axis(16, (16, 32, 8, 4), "k of an instruction")
     SWIZZLE: int = axis(1, (1, 0), "1: chunks of a shared line trade places, 0: they lie in order")
     EXCHANGE: int = axis(
-        0, (0, 1), "1: lanes exchange sums until each has an access of 16 bytes to C together, 0: each stores its pairs"
+        0,
+        (0, 1),
+        "1: lanes exchange sums until each has an access of 16 bytes to C together, 0: each stores what it has",
     )
     GROUP: int = axis(8, (8, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2")
     SPLIT: int = split_axis()

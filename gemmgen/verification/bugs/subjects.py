@@ -144,6 +144,16 @@ MMA_EXCHANGE = Subject(
     replace(_typed("u8,s8,bf16", "rc"), ld_align=16, epilogue=parse_epilogue("zero_m+zero_n")),
     (("WN", 32), ("EXCHANGE", 1)), MMA,
 )  # fmt: skip
+MMA_PAIRS = Subject("mma s8 rr", replace(_typed("s8,s8,s32", "rr"), ld_align=16), (("WN", 32),), MMA)
+MMA_PAIRS_EXCHANGE = Subject(
+    "mma u8, s8 cr, sums exchanged, zero points",
+    replace(_typed("u8,s8,bf16", "cr"), ld_align=16, epilogue=parse_epilogue("zero_m+zero_n")),
+    (("WN", 32), ("EXCHANGE", 1)), MMA,
+)  # fmt: skip
+MMA_PAIRS_FAST = Subject(
+    "mma e4m3 cc, fast", Problem(32, 32, 4096, types=Types.parse("e4m3", Compute.FAST), layout=Layout("c", "c")),
+    family=MMA, arch="sm_89",
+)  # fmt: skip
 WGMMA_RC = Subject("wgmma bf16 rc", replace(_typed("bf16", "rc"), n=72, ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA)
 WGMMA_WIDE = Subject("wgmma bf16 rc, wide tiles", replace(_typed("bf16", "rc"), ld_align=8), (("BN", 256),), WGMMA)
 WGMMA_CUT = Subject(

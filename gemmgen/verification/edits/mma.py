@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.subjects import MMA_EXCHANGE, MMA_RC, MMA_REGISTERS, MMA_SPLIT, MMA_WHOLE
+from gemmgen.verification.bugs.subjects import (
+    MMA_EXCHANGE,
+    MMA_PAIRS,
+    MMA_PAIRS_EXCHANGE,
+    MMA_RC,
+    MMA_REGISTERS,
+    MMA_SPLIT,
+    MMA_WHOLE,
+)
 from gemmgen.verification.edits.base import Edit
 
 MMA_EDITS = (
@@ -65,6 +73,19 @@ MMA_EDITS = (
     Edit("lanes two apart exchange first", MMA_EXCHANGE, (
         ("    exchange_with<1>(row);\n    exchange_with<2>(row);",
             "    exchange_with<2>(row);\n    exchange_with<1>(row);"),)),
+    Edit("all lanes get the lower k of pairs first", MMA_PAIRS, (
+        ("(lane / 4 + lane / 8) % 2 * 2", "lane / 8 % 2 * 2"), ("threadIdx.x % 4 < 2 ? 0x6420 : 0x2064", "0x6420"))),
+    Edit("pairs are unzipped by masks and shifts", MMA_PAIRS, (("""\
+    const unsigned first = threadIdx.x % 4 < 2 ? 0x6420 : 0x2064;  // bytes of `two` are 0 to 3, of `others` 4 to 7
+    return __byte_perm(two, others, second ? first + 0x1111 : first);
+""", """\
+    const bool lower_first = threadIdx.x % 4 < 2;
+    const unsigned lower = (lower_first ? two : others) >> 8 * second & 0x00ff00ffu;
+    const unsigned upper = (lower_first ? others : two) >> 8 * second & 0x00ff00ffu;
+    return (lower & 0xffu) | lower >> 8 | (upper & 0xffu) << 16 | upper >> 16 << 24;
+"""),)),
+    Edit("even and odd k in another order, in A and in B", MMA_PAIRS_EXCHANGE, (
+        ("threadIdx.x % 4 < 2 ? 0x6420 : 0x2064", "0x6420"),)),
     Edit("two barriers for a k tile", MMA_REGISTERS, (
         ("        stage ^= 1;\n", "        __syncthreads();\n        stage ^= 1;\n"),)),
 )  # fmt: skip

@@ -1,0 +1,535 @@
+// gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_88af7480
+//
+//     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
+//     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
+//     sums in s32 on tensor cores; C is read unless beta = 0, A and B always
+//
+//     A  512 x 1000, column-major, lda = 512
+//     B  1000 x N, row-major, ldb at run time
+//     C  512 x N, row-major, ldc at run time
+//     zero_m  512 elements, one a row of C
+//     zero_n  N elements, one a column of C
+//
+// Block   128 x 128 of C by 256 threads, in k tiles of 64, 49152 bytes of shared memory
+// Warp    64 x 32 of C: for each 32 k, 16 mmas of 16 x 8 x 32, whose fragments 6 ldmatrix bring
+// Pairs   ldmatrix transposes pairs of rows of A and of columns of B: lanes unzip them to even and odd ones
+// Stages  cp.async fills shared memory 2 stages ahead of its use
+// Stores  lanes exchange sums: each stores 8 neighbours of a row of C at once
+//
+// Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
+// Expects A, B, C, zero_m and zero_n at addresses divisible by 16, C overlapping no other operand,
+//         ldb, ldc divisible by 8
+// Config  gemm_u8s8bf16_cr_512xNx1000_la8_zero_m_zero_n_mma_128x128x64_w64x32_s3_async1_mma32_exchange1_g8_split1
+// Made by gemmgen generate '512x?x1000' --types u8,s8,bf16 --layout cr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C' --ld-align 8 --arch sm_90 --family mma --set WN=32 --set EXCHANGE=1
+
+namespace {
+
+#ifdef __CUDACC__
+// The nearest bfloat16, ties to even.
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
+{
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+#endif  // __CUDACC__
+
+// A bfloat16: the upper half of a float.
+struct BF16 {
+    unsigned short bits;
+    BF16() = default;
+    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+};
+
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+struct Shape {
+    static constexpr int M = 512;
+    int N;
+    static constexpr int K = 1000;
+    static constexpr int lda = 512;
+    int ldb;
+    int ldc;
+};
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
+
+// Parameters
+constexpr int BM = 128;    // rows of C that a block computes
+constexpr int BN = 128;    // columns of C that a block computes
+constexpr int BK = 64;     // depth of a k tile
+constexpr int WM = 64;     // rows of C that a warp computes
+constexpr int WN = 32;     // columns of C that a warp computes
+constexpr int STAGES = 3;  // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+
+// Work split
+constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
+constexpr int K_STEP = 32;                           // k of a step: those of one set of fragments
+constexpr int MMAS_M = WM / 16;                      // instructions down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // instructions across a warp's tile
+constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
+
+// How A gets to shared memory
+constexpr int VA = 16;            // elements of an access to A
+constexpr int A_LANES = BM / VA;  // threads along a line of A's tile
+constexpr int A_ITERATIONS = (BK * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_A = 16;       // elements of a chunk of 16 bytes, the unit of the swizzle
+constexpr int A_PHASE = 1;        // consecutive lines that swizzle alike: they fill the banks together
+constexpr int A_SWIZZLED = 8;     // chunks of a line that the swizzle permutes
+
+// How B gets to shared memory
+constexpr int VB = 8;             // elements of an access to B
+constexpr int B_LANES = BN / VB;  // threads along a line of B's tile
+constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_B = 16;       // elements of a chunk of 16 bytes, the unit of the swizzle
+constexpr int B_PHASE = 1;        // consecutive lines that swizzle alike: they fill the banks together
+constexpr int B_SWIZZLED = 8;     // chunks of a line that the swizzle permutes
+
+// How C leaves registers
+constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
+constexpr int TN = 2 * MMAS_N;  // columns of C that a thread has sums of
+constexpr int FM = 2;           // adjacent rows in a run
+constexpr int FN = 8;           // adjacent columns in a run
+constexpr int STEP_M = 16;      // rows from a run to the next
+constexpr int STEP_N = 32;      // columns from a run to the next
+constexpr int VC = 8;           // elements of an access to C
+
+static_assert(BM % WM == 0, "warps split a block's rows evenly");
+static_assert(BN % WN == 0, "warps split a block's columns evenly");
+static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
+static_assert(WN % 16 == 0, "fragments of B are loaded for two instructions at a time");
+static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
+static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
+static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
+static_assert(WN % STEP_N == 0, "four lanes have whole accesses of a row together");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
+
+using TileA = unsigned char[BK][BM];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileB = signed char[BK][BN];  // B's, likewise
+using Accumulators = int[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
+
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
+
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+{
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = number / (GROUP * columns);
+    const int first = group * GROUP;
+    const int height = min(GROUP, rows - first);  // the last group may be lower
+    const int within = number % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
+}
+
+// The first element of this warp's tile within the block tile.
+struct WarpOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ WarpOrigin warp_origin()
+{
+    const int warp = threadIdx.x / 32;
+    return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
+}
+
+// The first of this thread's sums within the block tile, once lanes have exchanged them: it has 8 neighbours in row 2 *
+// (lane / 4) of four instructions side by side, and as many in the next row.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const WarpOrigin warp = warp_origin();
+    const int lane = threadIdx.x % 32;
+    return {warp.m + lane / 4 * 2, warp.n + lane % 2 * 16 + lane % 4 / 2 * 8};
+}
+
+#ifdef __CUDACC__
+// Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
+    }
+}
+
+// Close the group of copies started since the last commit.
+__device__ __forceinline__ void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Wait until at most the N newest groups of this thread are under way.
+template <int N>
+__device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+// Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row)
+{
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
+}
+#endif  // __CUDACC__
+
+// Of 32 lines, one for each k, that which this lane names for ldmatrix_x4_trans. It transposes units of 2 bytes: of
+// elements of 8 bits these are pairs, neighbours in m or n at one k. Lane 4 g + t shall get pair g of k = 4 t to 4 t +
+// 3 in two registers, and of the k 16 further on in two more. Lanes of t >= 2 get the upper two k first: then the eight
+// lines that are read at once differ modulo 8, and the swizzle keeps them in banks of their own.
+__device__ __forceinline__ int line_of_pairs()
+{
+    const int lane = threadIdx.x % 32;
+    return lane / 16 * 16 + lane / 2 % 4 * 4 + (lane / 4 + lane / 8) % 2 * 2 + lane % 2;
+}
+
+// The first or the `second` elements of this lane's four pairs, of which two registers hold two each: as mma takes
+// them, the first k in the lowest bits.
+__device__ __forceinline__ unsigned unzip(unsigned two, unsigned others, bool second)
+{
+    const unsigned first = threadIdx.x % 4 < 2 ? 0x6420 : 0x2064;  // bytes of `two` are 0 to 3, of `others` 4 to 7
+    return __byte_perm(two, others, second ? first + 0x1111 : first);
+}
+
+#ifdef __CUDACC__
+// d += a * b, 16 x 8 x 32, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
+// in rows g and g + 8; of a the same rows, of b column g, each at k = 4 t to 4 t + 3, and every 16 further on.
+__device__ __forceinline__ void mma_m16n8k32_u8s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif  // __CUDACC__
+
+// Two lanes DISTANCE apart exchange sums of a row. Before, each holds runs of WIDTH neighbours, and a run of the upper
+// lane follows the lower lane's in C. Of each two such pairs of runs the lower lane then holds the first pair, the
+// upper lane the second.
+template <int DISTANCE>
+__device__ __forceinline__ void exchange_with(int (&row)[TN])
+{
+    constexpr int WIDTH = 4 * DISTANCE;
+    const bool upper = threadIdx.x & DISTANCE;
+    #pragma unroll
+    for (int j = 0; j < TN; ++j) {
+        if (j / WIDTH % 2) continue;
+        int& first = row[j];
+        int& second = row[j + WIDTH];
+        const int got = __shfl_xor_sync(0xffffffffu, upper ? first : second, DISTANCE);
+        (upper ? first : second) = got;
+    }
+}
+
+// Tensor cores leave a thread runs of four neighbours in a row of C. Lanes exchange them until each thread has runs of
+// FN neighbours.
+__device__ __forceinline__ void exchange(int (&row)[TN])
+{
+    exchange_with<1>(row);
+}
+
+// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
+// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+__device__ __forceinline__ int swizzled_a(int line, int at)
+{
+    return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
+}
+
+// The same in B's.
+__device__ __forceinline__ int swizzled_b(int line, int at)
+{
+    return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
+}
+
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along m, which is contiguous. Zeros
+// stand for what lies outside A.
+__device__ __forceinline__ void copy_a(const unsigned char* tile, Shape s, int depth, TileA& shared)
+{
+    const int first = threadIdx.x / A_LANES, m = threadIdx.x % A_LANES * VA;
+    const unsigned char* const from = tile + Offset(first) * s.lda + m;
+    #pragma unroll
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const int step = i * (THREADS / A_LANES), k = first + step;
+        const int valid = k < depth ? VA : 0;  // elements that exist
+        cp_async<1 * VA>(&shared[k][swizzled_a(k, m)], from + Offset(step) * s.lda, 1 * max(0, min(VA, valid)));
+    }
+}
+
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along n, which is contiguous. Zeros
+// stand for what lies outside B.
+__device__ __forceinline__ void copy_b(const signed char* tile, Shape s, int columns, int depth, TileB& shared)
+{
+    const int first = threadIdx.x / B_LANES, n = threadIdx.x % B_LANES * VB;
+    const signed char* const from = tile + Offset(first) * s.ldb + n;
+    #pragma unroll
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const int step = i * (THREADS / B_LANES), k = first + step;
+        const int valid = k < depth ? columns - n : 0;  // elements that exist
+        cp_async<1 * VB>(&shared[k][swizzled_b(k, n)], from + Offset(step) * s.ldb, 1 * max(0, min(VB, valid)));
+    }
+}
+
+// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows for each instruction, from `warp_m` on.
+// Even ones are the first 8 of an instruction, odd ones the last 8.
+__device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m, int k_step, unsigned (&a)[MMAS_M][4])
+{
+    const int k = k_step + line_of_pairs();
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        const int m = warp_m + 16 * i;
+        unsigned pairs[4];
+        ldmatrix_x4_trans(pairs, &shared[k][swizzled_a(k, m)]);
+        #pragma unroll
+        for (int r = 0; r < 4; ++r) a[i][r] = unzip(pairs[r / 2 * 2], pairs[r / 2 * 2 + 1], r % 2);
+    }
+}
+
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 16 columns for two instructions, from `warp_n`
+// on. Even ones are the first instruction's, odd ones the second's.
+__device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
+{
+    const int k = k_step + line_of_pairs();
+    #pragma unroll
+    for (int j = 0; j < MMAS_N; j += 2) {
+        const int n = warp_n + 8 * j;
+        unsigned pairs[4];
+        ldmatrix_x4_trans(pairs, &shared[k][swizzled_b(k, n)]);
+        #pragma unroll
+        for (int r = 0; r < 4; ++r) b[j + r % 2][r / 2] = unzip(pairs[r / 2 * 2], pairs[r / 2 * 2 + 1], r % 2);
+    }
+}
+
+// acc += a * b: the products of one k step. In a serpentine: each instruction has a fragment of the one before it.
+__device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsigned (&b)[MMAS_N][2], Accumulators& acc,
+                                    int (&row_sum_acc)[MMAS_M][4], int (&column_sum_acc)[MMAS_N][4])
+{
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int step = 0; step < MMAS_N; ++step) {
+            const int j = i % 2 ? MMAS_N - 1 - step : step;
+            mma_m16n8k32_u8s8(acc[i][j], a[i], b[j]);
+        }
+    }
+    const unsigned one = 0x01010101u;  // four elements
+    const unsigned b_ones[2] = {one, one};
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) mma_m16n8k32_u8s8(row_sum_acc[i], a[i], b_ones);
+    const unsigned a_ones[4] = {one, one, one, one};
+    #pragma unroll
+    for (int j = 0; j < MMAS_N; ++j) mma_m16n8k32_u8s8(column_sum_acc[j], a_ones, b[j]);
+}
+
+// The sums by the rows that this thread has of C, and by columns in each: other names for the same registers.
+__device__ __forceinline__ void rows_of(const Accumulators& acc, int (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j) sums[i][j] = acc[i / 2][j / 4 * 2 + j % 2][i % 2 * 2 + j / 2 % 2];
+    }
+}
+
+// c - a * b, which wraps around at 32 bits.
+__device__ __forceinline__ int multiply_subtract(int a, int b, int c)
+{
+    return static_cast<int>(static_cast<unsigned>(c) - static_cast<unsigned>(a) * static_cast<unsigned>(b));
+}
+
+// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+struct Epilogue {
+    float alpha, beta;
+    const int* zero_m;
+    const int* zero_n;
+};
+
+// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
+// alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
+__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, int acc, int row_sum,
+                                          int column_sum, float c)
+{
+    const int zero_m = e.zero_m[m];
+    const int zero_n = e.zero_n[n];
+    return fmaf(e.beta, c,
+                e.alpha * multiply_subtract(row_sum, zero_n,
+                                            multiply_subtract(zero_m, multiply_subtract(s.K, zero_n, column_sum),
+                                                              acc)));
+}
+
+// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may
+// be NaN.
+template <int N>
+__device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, Shape s, int m, int n, Vec<int, N> value,
+                                           int row_sum, Vec<int, N> column_sum, int valid)
+{
+    if (valid >= N) {
+        Vec<BF16, N> old = {};
+        if (e.beta != 0.0f) old = load<N>(to);
+        Vec<BF16, N> stored;
+        #pragma unroll
+        for (int i = 0; i < N; ++i)
+            stored.at[i] = BF16(epilogue(e, s, m, n + i, value.at[i], row_sum, column_sum.at[i], old.at[i]));
+        store<N>(to, stored);
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid)
+            to[i] =
+                BF16(epilogue(e, s, m, n + i, value.at[i], row_sum, column_sum.at[i], e.beta == 0.0f ? 0.0f : to[i]));
+    }
+}
+
+// The i-th of this thread's TM rows of C, for those elements that exist.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, ThreadOrigin thread, int i,
+                                          const int (&sums)[TN], int row_sum, const int (&column_sums)[TN],
+                                          const Epilogue& e)
+{
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        Vec<int, VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+        Vec<int, VC> column_sum;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) column_sum.at[v] = column_sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, e, s, m, n, value, row_sum, column_sum, columns - n);
+    }
+}
+
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, ThreadOrigin thread,
+                                        const int (&sums)[TM][TN], const int (&row_sums)[TM],
+                                        const int (&column_sums)[TN], const Epilogue& e)
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) store_row(tile, s, columns, thread, i, sums[i], row_sums[i], column_sums, e);
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_88af7480(
+    const unsigned char* __restrict__ A,
+    const signed char* __restrict__ B,
+    BF16* __restrict__ C,
+    const int* __restrict__ zero_m,
+    const int* __restrict__ zero_n,
+    int N,
+    int ldb,
+    int ldc,
+    float alpha,
+    float beta)
+{
+    __shared__ __align__(16) TileA As[STAGES];
+    __shared__ __align__(16) TileB Bs[STAGES];
+    const Shape s{N, ldb, ldc};
+    const TileOrigin tile = tile_of_block(s, blockIdx.x);
+    const ThreadOrigin thread = thread_origin();
+    const int columns = s.N - tile.n;  // from the tile's origin to the edge of C
+    const unsigned char* a_tile = A + tile.m;
+    const signed char* b_tile = B + tile.n;
+    const Offset a_step = Offset(BK) * s.lda;  // to the next tile along K
+    const Offset b_step = Offset(BK) * s.ldb;
+    const WarpOrigin warp = warp_origin();
+    Accumulators acc = {};
+    int row_sum_acc[MMAS_M][4] = {};  // sums of this warp's rows of A, as products with ones
+    int column_sum_acc[MMAS_N][4] = {};  // sums of this warp's columns of B, as products with ones
+
+    #pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        const int depth = s.K - stage * BK;
+        if (depth > 0) {
+            copy_a(a_tile, s, depth, As[stage]);
+            copy_b(b_tile, s, columns, depth, Bs[stage]);
+        }
+        cp_async_commit();
+        a_tile += a_step;
+        b_tile += b_step;
+    }
+
+    cp_async_wait<STAGES - 2>();  // this thread's copies of the first k tile have landed
+    __syncthreads();              // and all threads'
+    unsigned a[2][MMAS_M][4], b[2][MMAS_N][2];  // fragments of a k step, and of the next one
+    load_fragments_a(As[0], warp.m, 0, a[0]);
+    load_fragments_b(Bs[0], warp.n, 0, b[0]);
+
+    int read = 0, write = STAGES - 1;
+    for (int k = 0; k < s.K; k += BK) {
+        #pragma unroll
+        for (int step = 0; step < K_STEPS; ++step) {
+            // Load the next step's fragments, then multiply this one's: with no branch between, ptxas interleaves both.
+            const int next = (step + 1) % 2;
+            if (step + 1 == K_STEPS) {        // of the next k tile; after the last one, of this one again, unused
+                cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
+                __syncthreads();              // and all threads'; none reads this k tile any more
+                if (k + BK < s.K) read = read + 1 < STAGES ? read + 1 : 0;
+            }
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            if (step == 0) {
+                const int depth = s.K - k - (STAGES - 1) * BK;
+                if (depth > 0) {
+                    copy_a(a_tile, s, depth, As[write]);
+                    copy_b(b_tile, s, columns, depth, Bs[write]);
+                }
+                cp_async_commit();  // an empty group too: the wait counts groups
+                a_tile += a_step;
+                b_tile += b_step;
+                write = write + 1 < STAGES ? write + 1 : 0;
+            }
+            mma(a[step % 2], b[step % 2], acc, row_sum_acc, column_sum_acc);
+        }
+    }
+
+    int sums[TM][TN];
+    rows_of(acc, sums);
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) exchange(sums[i]);
+    int row_sums[TM];
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) row_sums[i] = row_sum_acc[i / 2][i % 2 * 2];  // the same in every column
+    int column_sums[TN];
+    #pragma unroll
+    for (int j = 0; j < TN; ++j) column_sums[j] = column_sum_acc[j / 4 * 2 + j % 2][j / 2 % 2];  // and in every row
+    exchange(column_sums);
+
+    BF16* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    const Epilogue e = {alpha, beta, zero_m + tile.m, zero_n + tile.n};
+    store_c(c_tile, s, columns, thread, sums, row_sums, column_sums, e);
+}
