@@ -16,7 +16,7 @@ from gemmgen.run.executor import Floats
 from gemmgen.support.threads import in_threads
 from gemmgen.verification.leaning import leaning, leans
 from gemmgen.verification.multiplied import Multiply, on_host
-from gemmgen.verification.reference import PART_ELEMENTS, Wanted, expected_amax, stored_as, wanted_of
+from gemmgen.verification.reference import Wanted, expected_amax, parts_of, stored_as, wanted_of
 from gemmgen.verification.roundings import doubtful
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.window import Window
@@ -120,7 +120,7 @@ def _compared(situation: Situation, result: Floats, window: Window, output: str,
     matrix, types = situation.case.tensors[output], situation.case.problem.types
     got = matrix.view(result)[window.index]
     elements = _Elements(types, matrix.dtype, got, wanted)
-    parts = in_threads(lambda part: elements.beside(part.within(window), part), window.parts(PART_ELEMENTS))
+    parts = in_threads(lambda part: elements.beside(part.within(window), part), parts_of(window))
     wrong = [part for part in parts if isinstance(part, Mismatch)]
     ratios = elements.sampled_ratios(situation.seed)
     if wrong:

@@ -94,7 +94,7 @@ from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.recent import Recent
-from gemmgen.support.threads import in_threads
+from gemmgen.support.threads import cores, in_threads
 from gemmgen.verification.data import MEMORY, data_seed, make_operands, unscaled
 from gemmgen.verification.linear import (
     REFERENCE_ROUNDINGS,
@@ -115,7 +115,10 @@ Doubles = npt.NDArray[np.float64]
 Elements = npt.NDArray[Any]
 
 KEPT_ELEMENTS = 2**18  # of a product that is kept for other scalars
-PART_ELEMENTS = 2**17  # that a thread looks at: in float64 a few such arrays fit a core's cache
+# That a thread looks at. In float64 a few arrays of the least fit a core's cache. But threads hand Python's lock on at
+# each operation, 7 ms for a part among 16 threads (2026-11-26, by parts of 2^14, 2^15 and 2^17): large windows have
+# few parts. The most keeps all their arrays to a few GB.
+PART_ELEMENTS, MOST_PART_ELEMENTS = 2**17, 2**20
 
 
 @dataclass(frozen=True)
@@ -226,8 +229,13 @@ def _wanted_whole(situation: Situation, output: str, multiply: Multiply) -> Want
         with np.errstate(over="ignore", invalid="ignore"):
             stored[at] = stored_as(types, dtype, values[at]).astype(dtype.numpy)
 
-    in_threads(store, whole.parts(PART_ELEMENTS))
+    in_threads(store, parts_of(whole))
     return Wanted.of(values, bound, stored)
+
+
+def parts_of(window: Window) -> list[Window]:
+    """`window` in parts for threads: one for each core, where that makes them neither small nor large."""
+    return window.parts(min(MOST_PART_ELEMENTS, max(PART_ELEMENTS, window.elements // cores())))
 
 
 def _expected(situation: Situation, window: Window, output: str, multiply: Multiply) -> tuple[Doubles, Doubles]:
@@ -241,7 +249,7 @@ def _expected(situation: Situation, window: Window, output: str, multiply: Multi
 
     found = PRODUCTS.get(of, made, lambda found: tuple(chain(*found))) if window.elements <= KEPT_ELEMENTS else made()
     # Sums of whole rows of A, or columns of B, are made once.
-    parts = [window] if case.problem.epilogue.sums else window.parts(PART_ELEMENTS)
+    parts = [window] if case.problem.epilogue.sums else parts_of(window)
     if len(parts) == 1:
         return _expected_part(situation, window, output, found)
     values = np.empty(found[0][0].shape)

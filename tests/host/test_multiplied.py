@@ -126,6 +126,7 @@ def test_parts_find_what_the_whole_finds(types: str, batch: int, monkeypatch: py
     whole = compare(what, result)
     reference.EXPECTED.__init__(32, 2**30)
     monkeypatch.setattr(reference, "PART_ELEMENTS", 16)
+    monkeypatch.setattr(reference, "MOST_PART_ELEMENTS", 16)
     again = reference.expected(what, Window.whole(what.case))
     assert np.array_equal(right, again[0]) and np.array_equal(bound, again[1])
     assert compare(what, result).mismatch == whole.mismatch and whole.mismatch.count == 3
