@@ -1,4 +1,4 @@
-"""Kernels' times as functions of the sizes, for a dispatcher to compare: where two or three sizes of a product vary.
+"""Kernels' times as functions of the sizes, for a dispatcher to compare: where sizes of a product vary.
 
 A kernel takes so long for its launch, for each wave of blocks, for each turn of the SMs and for what it moves. That sum
 is multiplied by a factor, which is interpolated between a few sizes. Both are fitted to times at a few hundred sizes.
@@ -20,7 +20,7 @@ from gemmgen.artifacts.library.table import Sizes
 
 Numbers = npt.NDArray[np.float64]
 
-NODES = {3: 4, 2: 6}  # of each axis that varies, by how many do: a few points of the grid to each
+NODES = {3: 4, 2: 6, 1: 4}  # of each axis that varies, by how many do: a few points of the grid to each
 SMOOTH = 0.1  # in points: how much a factor without a time near keeps to 1
 RIVALS = 4.0  # a kernel's time counts e^-4 where it takes twice as long as the best one: nobody chooses it there
 LEAST_WEIGHT = 0.01
@@ -153,7 +153,7 @@ def estimated(
     batch: int = 1,
 ) -> Estimates:
     """Estimates of kernels, fitted to their `times` at `points`: finite ones, in microseconds."""
-    nodes = NODES[min(3, max(2, sum(not one.listed for one in ranges)))]
+    nodes = NODES[max(1, sum(not one.listed for one in ranges))]
     m, n, k = (Axis.of(one, nodes) for one in ranges)
     return fitted((m, n, k), tilings, points, times, sms, batch)
 

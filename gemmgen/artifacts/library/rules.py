@@ -188,7 +188,7 @@ def _section_rules(
     if len(taken) == 1:
         return [], [Rule(section.needs, box, (numbers[0],), (grid[len(grid) // 2],))]
     times = clock.times(taken, grid, section.needs)
-    if are_spread(ranges):
+    if any(not one.listed for one in ranges):
         made = [_estimates_rule(product, ranges, taken, grid, times, clock)]
     else:
         made = _box_rules(taken, grid, times, box, clock)
