@@ -71,6 +71,7 @@ class Card:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.tile, self.times, self.searches = 8, {8: 5.0, 16: 4.0, 32: 8.0}, 0
         self.start: list[int] = []  # tiles that the last search started with
+        self.close: tuple[int, ...] = ()  # and of its other finalists
         self.plan = SuitePlan((PROBLEM,), folder, "gemmgen suite", budget=4)
         self.fails: GemmgenError | None = None
         self.serves = True  # whether cuBLASLt has a kernel
@@ -105,7 +106,7 @@ class Card:
         if self.fails is not None:
             raise self.fails
         winner = trial_of(problem, self.tile)
-        return SimpleNamespace(winner=winner, finalists=(winner,))
+        return SimpleNamespace(winner=winner, finalists=(winner, *(trial_of(problem, tile) for tile in self.close)))
 
     def _compare(self, kernels: Sequence[KernelFile], *_: Any) -> list[BenchRow | Failure]:
         theirs = Timing((10.0,), {})
@@ -216,6 +217,21 @@ def test_a_rival_of_another_text_must_pass_again(card: Card, monkeypatch: pytest
     card.tile = 8
     card.run(again=True)
     assert card.tiles == {8}, "16 was faster, and is wrong now"
+
+
+@pytest.mark.parametrize(("right", "kept"), [(True, 16), (False, 8)])
+def test_a_finalist_that_is_faster_beside_cublaslt_is_kept_if_it_is_right(
+    card: Card, monkeypatch: pytest.MonkeyPatch, right: bool, kept: int
+) -> None:
+    """The search found 8, and did not verify 16."""
+    card.close = (16, 32)
+    verdict = Verdict("gpu", 7, 0, 0.2) if right else Verdict("gpu", 3, 0, 9.0, WRONG)
+    monkeypatch.setattr(measuring, "verify", lambda *_, **__: verdict)
+    monkeypatch.setattr(measuring, "compile_kernel", lambda source, *_: trial_of(source.problem, 16).compiled)
+    (outcome,) = card.run()
+    (kernel,) = kernels_in(card.plan.folder)
+    assert outcome.state == "done" and kernel.source.config["BM"] == kept
+    assert kernel.record is not None and kernel.record["verification"]["passed"]
 
 
 def test_a_row_that_fails_is_a_row_with_its_reason(card: Card) -> None:
