@@ -1,7 +1,8 @@
 """The certificate of an exported kernel: what was shown of it, under which conditions, and what was not shown.
 
 It is JSON, and holds what NAME.json does (`records.provenance`), which was known of the kernel before, less what is not
-of use beside it: single times, and what earlier verifications tell. Beside that:
+of use beside it: single times, limits of the card that measured, what earlier verifications tell, and the command of a
+run of the performance suite, which is of many kernels. Beside that:
 
 certified     command, date, examples and seed of the verification that export made
 verification  what that found; null where none was asked for
@@ -42,6 +43,8 @@ from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
 
 LARGE_EXAMPLES = 20  # where one situation takes seconds
 LEFT_OUT = ("emulator", "sanitizers", "deterministic", "suite")  # entries of a kernel on file, of earlier verifications
+BENCH = ("card", "date", "cublaslt", "speedup", "error")  # what stays of the comparison with cuBLASLt,
+BASELINE = ("kind", "us", "tflops", "version")  # and of its time
 EARLIER = ("passed", "executor", "examples", "seed", "sampled", "worst_error_over_bound")  # what stays of the last one
 NO_EXECUTOR: Document = {
     "name": "none",
@@ -105,8 +108,7 @@ def certified_record(
         trial = Trial(source, plan := plan_of(source), predict(plan, spec), shown.compiled)
         known = provenance(trial, Origin.unrun(arch, spec, command))
     record = {
-        **{name: value for name, value in known.items() if name not in LEFT_OUT},
-        **_brief_times(known),
+        **_brief(known),
         **kernel_document(source),
         "edited": kernel.edited,
         "arch": arch,
@@ -126,24 +128,25 @@ def _earlier(known: Mapping[str, Any]) -> Document | None:
     found = known.get("verification")
     if not found:
         return None
-    verification = {name: found[name] for name in EARLIER if name in found}
-    return {"verification": verification, **{name: known.get(name) for name in ("executor", "date")}}
+    return {"verification": _only(found, EARLIER), **{name: known.get(name) for name in ("executor", "date")}}
 
 
-def _brief_times(known: Mapping[str, Any]) -> Document:
-    """The entries "time" and "bench" without single times, and what a bench says as the time does."""
-    return {
-        name: _without(known[name], left)
-        for name, left in (("time", ("samples_us",)), ("bench", ("samples_us", "protocol", "case")))
-        if name in known
-    }
+def _brief(known: Mapping[str, Any]) -> Document:
+    """A kernel's record without what a certificate leaves out."""
+    brief = {name: value for name, value in known.items() if name not in LEFT_OUT}
+    if "suite" in known:
+        brief.pop("command", None)
+    if "time" in known:
+        brief["time"] = {name: value for name, value in known["time"].items() if name != "samples_us"}
+    if "bench" in known:
+        brief["bench"] = _only(known["bench"], BENCH)
+        if brief["bench"].get("cublaslt"):
+            brief["bench"]["cublaslt"] = _only(brief["bench"]["cublaslt"], BASELINE)
+    return brief
 
 
-def _without(value: Any, left_out: Sequence[str]) -> Any:
-    """JSON-ready data without these entries, at whatever depth."""
-    if not isinstance(value, dict):
-        return value
-    return {name: _without(one, left_out) for name, one in value.items() if name not in left_out}
+def _only(entries: Mapping[str, Any], names: Sequence[str]) -> Document:
+    return {name: entries[name] for name in names if name in entries}
 
 
 def executor_document(executor: Executor) -> Document:

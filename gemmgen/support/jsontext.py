@@ -1,11 +1,13 @@
-"""JSON for people: what fits a line stands on one."""
+"""JSON for people: what fits a line stands on one, and short entries share lines."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 WIDTH = 120
+SHORT = 40  # characters of an entry that shares a line with others
 
 
 def json_text(value: Any, margin: str = "") -> str:
@@ -15,6 +17,22 @@ def json_text(value: Any, margin: str = "") -> str:
         return line
     inner = f"{margin} "
     if isinstance(value, dict):
-        parts = [f"{json.dumps(str(name))}: {json_text(one, inner)}" for name, one in value.items()]
-        return f",\n{inner}".join(parts).join((f"{{\n{inner}", f"\n{margin}}}"))
-    return f",\n{inner}".join(json_text(one, inner) for one in value).join((f"[\n{inner}", f"\n{margin}]"))
+        entries = [(one, f"{json.dumps(str(name))}: {json_text(one, inner)}") for name, one in value.items()]
+    else:
+        entries = [(one, json_text(one, inner)) for one in value]
+    parts = ((text, not isinstance(one, dict) and len(text) <= SHORT) for one, text in entries)
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return f",\n{inner}".join(_filled(parts, WIDTH - len(inner))).join((f"{opening}\n{inner}", f"\n{margin}{closing}"))
+
+
+def _filled(parts: Iterable[tuple[str, bool]], width: int) -> Iterator[str]:
+    """Lines of entries, each with whether it may stand beside others."""
+    line, open_ = "", False
+    for text, shares in parts:
+        if open_ and shares and len(line) + len(text) + len(", ,") <= width:
+            line += f", {text}"
+            continue
+        if line:
+            yield line
+        line, open_ = text, shares
+    yield line

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import gemmgen
 from gemmgen.artifacts.certificate import examples_to_certify, not_shown
 from gemmgen.artifacts.recheck import read_certificate, recheck
 from gemmgen.artifacts.records import sanitizer_document
@@ -27,6 +28,8 @@ from gemmgen.verification.verifier import Verdict
 FULL = "gemm_f32_rr_64x96x32_naive_16x16"
 NAME = render(*parse_name(FULL)).name
 CERTIFICATE = f"{NAME}.certificate.json"
+
+REPOSITORY = Path(__file__).parents[2]
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -395,6 +398,18 @@ SENTENCES = {
 
 def test_what_was_not_shown_is_said_in_words() -> None:
     assert list(not_shown(FACTS)) == list(SENTENCES.values())
+
+
+def test_a_certificate_has_what_was_measured_and_not_how_it_was_found(tmp_path: Path) -> None:
+    path = next(iter(sorted((REPOSITORY / "generated" / "sm_90").glob("gemm_bf16_rc_1000x1000x1000_*.cu"))))
+    record = json.loads(path.with_suffix(".json").read_text())
+    gemmgen.export(path, to=tmp_path, examples=0)
+    certificate = json.loads((tmp_path / f"{path.stem}.certificate.json").read_text())
+    bench, time = record["bench"], certificate["time"]
+    assert {**time, "samples_us": record["time"]["samples_us"]} == record["time"] and time["kind"] == "measured"
+    baseline = {name: bench["cublaslt"][name] for name in ("kind", "us", "tflops", "version")}
+    assert certificate["bench"] == {**{name: bench[name] for name in ("card", "date", "speedup")}, "cublaslt": baseline}
+    assert "command" not in certificate and "--only" in record["command"]  # of the suite's run, for many kernels
 
 
 def _on_a_gpu(facts: dict[str, Any]) -> None:

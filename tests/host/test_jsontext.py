@@ -26,7 +26,16 @@ def test_what_fits_a_line_stands_on_one() -> None:
     document = {"sizes": {"M": [1, 4096], "N": [1, 9]}, "flags": ["-O3"] * 40, "name": "k"}
     lines = json_text(document).splitlines()
     assert lines[1] == ' "sizes": {"M": [1, 4096], "N": [1, 9]},' and lines[-2] == ' "name": "k"'
-    assert len(lines) == 2 + 2 + 42 and all(len(line) <= WIDTH for line in lines)
+    assert len(lines) == 2 + 2 + 2 + 3 and all(len(line) <= WIDTH for line in lines)
+
+
+def test_short_entries_share_lines_and_long_ones_do_not() -> None:
+    sentences = ["a sentence that is long enough for a line of its own, say"] * 3
+    document = {**{f"size_{i}": i for i in range(30)}, "says": sentences, "maps": [{"box": 64}] * 20, "last": None}
+    lines = json_text(document).splitlines()
+    assert all(len(line) <= WIDTH for line in lines)
+    assert lines[1].startswith(' "size_0": 0, "size_1": 1,') and lines[-2] == ' "last": null'
+    assert sum("sentence" in line for line in lines) == 3 and sum("box" in line for line in lines) == 20
 
 
 def test_what_is_no_json_is_refused() -> None:
