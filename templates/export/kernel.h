@@ -61,7 +61,6 @@ extern "C" {
 //% if not out.parts
  * This kernel takes none: `workspace` may be null. Other kernels of the same problem may take one.
 //% else
- *
 //% if out.copies
  * It holds ${ "copies" if out.copies | length > 1 else "a copy" } of ${ out.copied | join(" and ") }, with lines as the kernel takes them.
 //% endif
@@ -76,9 +75,8 @@ extern "C" {
  * holds, in their order. So results do not depend on the order in which blocks run.
 //% endif
  *
- * It may hold anything before a launch, which sets up what it needs there. One launch at a time uses it: two that run at
- * the same time would write over each other's ${ "copies" if out.copies and not out.adds_up else "sums" }. Launches in order on one stream may share it, those of other
- * kernels, too.
+ * It may hold anything before a launch, which sets up what it needs there. One launch at a time uses it: two would write over
+ * each other's ${ "copies" if out.copies and not out.adds_up else "sums" }. Launches in order on one stream may share it, those of other kernels, too.
 //% endif
  */
 size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "int ", 1) | join(", ") or "void" });
@@ -86,12 +84,10 @@ size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "
 /* Start the kernel on `stream` of the current device; returns before it has run.
  *
 //% for group in out.alignments
- * ${ group.names | join(", ") }
- *           device memory, at addresses divisible by ${ group.bytes }
+ * ${ "%-9s" | format(group.names | join(", ")) } device memory, at addresses divisible by ${ group.bytes }
 //% endfor
 //% if out.unaligned
- * ${ out.unaligned | join(", ") }
- *           device memory, at any address
+ * ${ "%-9s" | format(out.unaligned | join(", ")) } device memory, at any address
 //% endif
 //% if out.pointers
  * A_array, B_array, C_array
@@ -100,14 +96,12 @@ size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "
  *           matrix${ ". With K = 0 A and B are not read, but their pointers are" if "K" in out.runtime_sizes }
 //% endif
 //% if out.written
- * C, ${ out.written | join(", ") }
- *           are written, and overlap no other operand
+ * C, ${ out.written | join(", ") } are written, and overlap no other operand
 //% elif not out.pointers
  * C         overlaps no other operand
 //% endif
 //% if out.amaxes
- * ${ out.amaxes | join(", ") }
- *           may hold anything before: each launch sets them to 0 first
+ * ${ out.amaxes | join(", ") } may hold anything before: each launch sets them to 0 first
 //% endif
 //% if out.runtime_sizes
  * ${ "%-9s" | format(out.runtime_sizes | join(", ")) } 0 to ${ out.size_limit }${ "; with no element in C nothing is launched" if out.may_be_empty }
@@ -119,31 +113,27 @@ size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "
  * ${ "%-9s" | format(x.name) } ${ "0 (all products share the matrix), or " if x.may_be_zero }at least (${ x.lines } - 1) * ${ x.ld } + ${ x.line }${ ", and divisible by " ~ x.unit if x.unit > 1 }
 //% endfor
 //% if out.parts
- * workspace of at least ${ out.name }_workspace_bytes(${ out.runtime_sizes | join(", ") }) bytes, at an address divisible by ${ out.workspace_align }
+ * workspace of at least the bytes above, at an address divisible by ${ out.workspace_align }
 //% endif
  *
  * Nothing is allocated, and nothing waits: it can be captured in a graph. Returns cudaSuccess, or
- *     cudaErrorInvalidValue           a null pointer${ " (A and B may be null where K = 0)" if out.may_be_null }
-//% if out.runtime_names
- *                                     a size${ ", leading dimension or stride" if out.runtime_strides else " or leading dimension" if out.runtime_lds } outside its range
-//% endif
-//% if out.parts
- *                                     a workspace that is too small
-//% endif
+ *
+//% set outside = ["a size%s outside its range" | format(", leading dimension or stride" if out.runtime_strides else " or leading dimension" if out.runtime_lds else "")] if out.runtime_names else []
+//% set small = ["a workspace that is too small"] if out.parts else []
+ * cudaErrorInvalidValue: ${ (["a null pointer" ~ (" (A and B may be null where K = 0)" if out.may_be_null else "")] + outside + small) | join("; ") }
 //% if out.alignments or out.parts
- *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above${ "; what arrays hold is not checked" if out.pointers }
+ * cudaErrorMisalignedAddress: an address that is not divisible as above${ "; what arrays hold is not checked" if out.pointers }
 //% endif
 //% set no_grid = ["a grid of more than 2^31 - 1 blocks"] if out.tile_sizes else []
 //% set no_memory = ["a device whose blocks have no %d bytes of shared memory" | format(out.shared_bytes)] if out.shared_bytes else []
-//% for reason in no_grid + no_memory
- *     ${ "cudaErrorInvalidConfiguration" if loop.first else " " * 29 }   ${ reason }
-//% endfor
- *     cudaErrorNoKernelImageForDevice a device ${ "that is no sm_%s" | format(out.capability | join) if out.feature else "that is older than sm_%s" | format(out.capability | join) if out.maps.encoded else "for which %s.cu was not compiled" | format(out.name) }
-//% if out.maps.encoded
- *     cudaErrorCallRequiresNewerDriver  a driver older than CUDA 12.0
+//% if no_grid + no_memory
+ * cudaErrorInvalidConfiguration: ${ (no_grid + no_memory) | join("; ") }
 //% endif
- *     another                         CUDA's own: there is no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or
- *                                     work that ran before has failed
+ * cudaErrorNoKernelImageForDevice: a device ${ "that is no sm_%s" | format(out.capability | join) if out.feature else "that is older than sm_%s" | format(out.capability | join) if out.maps.encoded else "for which the kernel was not compiled" }
+//% if out.maps.encoded
+ * cudaErrorCallRequiresNewerDriver: a driver older than CUDA 12.0
+//% endif
+ * another of CUDA's: there is no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or work that ran before has failed
  */
 cudaError_t ${ out.name }_launch(
 ${ out.declared(out.arguments, behind="cudaStream_t stream") });
@@ -153,12 +143,11 @@ ${ out.declared(out.arguments, behind="cudaStream_t stream") });
 const char* ${ out.name }_refusal(void);
 
 /* A launch whose arguments are checked${ " and whose tensor maps are encoded" if out.maps.encoded }: it may be copied, and run any number of
- * times on the device that was the current one, while tensors and workspace stay where they are. Fields are the launcher's.
- */
+ * times on the device that was current, while tensors and workspace stay where they are. Fields are the launcher's. */
 typedef struct ${ out.name }_plan {
-//% for one in out.maps.encoded
-    unsigned long long ${ one.parameter }[16];
-//% endfor
+//% if out.maps.encoded
+    unsigned long long ${ out.maps.encoded | map(attribute="parameter") | join("[16], ") }[16];
+//% endif
 //% for p in out.kept
     ${ p.ctype } ${ p.text };
 //% endfor
@@ -184,8 +173,8 @@ cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t strea
 /* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
  * lie: preparing them does nothing.
 //% else
-/* The same in parts. Both prepare, then any number of launches run as long as nobody else writes to the workspace; where
- * elements of A, or B, change, its part is prepared again. So weights are copied once, whatever kernel of the problem this is.
+/* The same in parts: both prepare, then any number of launches run while nobody else writes to the workspace. Where elements
+ * of A, or B, change, it is prepared again. So weights are copied once, whatever kernel of the problem this is.
  *
  * prepare_a  ${ out.made_of["A"] or "does nothing: the kernel reads A as it lies" }
  * prepare_b  ${ done_for_b | join(", and ") or "does nothing: the kernel reads B as it lies" }
@@ -196,13 +185,12 @@ cudaError_t ${ out.name }_prepare_b(const ${ out.name }_plan* plan, cudaStream_t
 cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* plan, cudaStream_t stream);
 /*% if out.packed %*/
 
-/* Weights apart from a workspace, for several products at once: what prepare_b would make of B, in memory of its own. Kernels
- * of the same problem that read B as it lies have none of this.
+/* Weights apart from a workspace, for several products at once: what prepare_b would make of B, in device memory of its own.
+ * Kernels of the same problem that read B as it lies have none of this.
  *
- * packed_bytes      of that memory, on the device, at an address divisible by ${ out.workspace_align }
- * pack_b            ${ out.made_of["B"] }, to `packed`; arguments are those of the launcher
- * make_packed_plan  as make_plan, with `packed` in place of B, which any number of plans on any stream may share while nobody
- *                   writes there. The workspace has packed_bytes less: where nothing is left it may be null
+ * pack_b ${ out.made_of["B"] } to `packed`, which has packed_bytes at an address divisible by ${ out.workspace_align }. make_packed_plan takes that in place
+ * of B; any number of plans on any stream may share it while nobody writes there. Their workspace has packed_bytes less, and
+ * may be null where nothing is left.
  */
 #define ${ out.name }_PACKS_B 1
 size_t ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "int ", 1) | join(", ") or "void" });

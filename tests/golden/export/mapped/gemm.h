@@ -36,8 +36,7 @@ size_t gemm_workspace_bytes(int M, int N, int K);
 
 /* Start the kernel on `stream` of the current device; returns before it has run.
  *
- * A, B, C, bias_n
- *           device memory, at addresses divisible by 16
+ * A, B, C, bias_n device memory, at addresses divisible by 16
  * C         overlaps no other operand
  * M, N, K   0 to 2147418112; with no element in C nothing is launched
  * lda       at least K and 1, and divisible by 8
@@ -45,14 +44,13 @@ size_t gemm_workspace_bytes(int M, int N, int K);
  * ldc       at least N, and divisible by 8
  *
  * Nothing is allocated, and nothing waits: it can be captured in a graph. Returns cudaSuccess, or
- *     cudaErrorInvalidValue           a null pointer (A and B may be null where K = 0)
- *                                     a size or leading dimension outside its range
- *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above
- *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
- *     cudaErrorNoKernelImageForDevice a device that is no sm_90
- *     cudaErrorCallRequiresNewerDriver  a driver older than CUDA 12.0
- *     another                         CUDA's own: there is no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or
- *                                     work that ran before has failed
+ *
+ * cudaErrorInvalidValue: a null pointer (A and B may be null where K = 0); a size or leading dimension outside its range
+ * cudaErrorMisalignedAddress: an address that is not divisible as above
+ * cudaErrorInvalidConfiguration: a grid of more than 2^31 - 1 blocks
+ * cudaErrorNoKernelImageForDevice: a device that is no sm_90
+ * cudaErrorCallRequiresNewerDriver: a driver older than CUDA 12.0
+ * another of CUDA's: there is no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or work that ran before has failed
  */
 cudaError_t gemm_launch(
     const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, const float* bias_n, int M, int N, int K,
@@ -63,11 +61,9 @@ cudaError_t gemm_launch(
 const char* gemm_refusal(void);
 
 /* A launch whose arguments are checked and whose tensor maps are encoded: it may be copied, and run any number of
- * times on the device that was the current one, while tensors and workspace stay where they are. Fields are the launcher's.
- */
+ * times on the device that was current, while tensors and workspace stay where they are. Fields are the launcher's. */
 typedef struct gemm_plan {
-    unsigned long long map_a[16];
-    unsigned long long map_b[16];
+    unsigned long long map_a[16], map_b[16];
     __nv_bfloat16* C;
     const float* bias_n;
     int M;

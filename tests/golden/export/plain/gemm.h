@@ -28,8 +28,7 @@ size_t gemm_workspace_bytes(int M, int N, int K);
 
 /* Start the kernel on `stream` of the current device; returns before it has run.
  *
- * A, B, C
- *           device memory, at addresses divisible by 16
+ * A, B, C   device memory, at addresses divisible by 16
  * C         overlaps no other operand
  * M, N, K   0 to 2147418112; with no element in C nothing is launched
  * lda       at least K
@@ -37,13 +36,12 @@ size_t gemm_workspace_bytes(int M, int N, int K);
  * ldc       at least N
  *
  * Nothing is allocated, and nothing waits: it can be captured in a graph. Returns cudaSuccess, or
- *     cudaErrorInvalidValue           a null pointer (A and B may be null where K = 0)
- *                                     a size or leading dimension outside its range
- *     cudaErrorMisalignedAddress      a pointer to an address that is not divisible as above
- *     cudaErrorInvalidConfiguration   a grid of more than 2^31 - 1 blocks
- *     cudaErrorNoKernelImageForDevice a device for which gemm.cu was not compiled
- *     another                         CUDA's own: there is no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or
- *                                     work that ran before has failed
+ *
+ * cudaErrorInvalidValue: a null pointer (A and B may be null where K = 0); a size or leading dimension outside its range
+ * cudaErrorMisalignedAddress: an address that is not divisible as above
+ * cudaErrorInvalidConfiguration: a grid of more than 2^31 - 1 blocks
+ * cudaErrorNoKernelImageForDevice: a device for which the kernel was not compiled
+ * another of CUDA's: there is no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or work that ran before has failed
  */
 cudaError_t gemm_launch(
     const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb, int ldc, float alpha, float beta,
@@ -54,8 +52,7 @@ cudaError_t gemm_launch(
 const char* gemm_refusal(void);
 
 /* A launch whose arguments are checked: it may be copied, and run any number of
- * times on the device that was the current one, while tensors and workspace stay where they are. Fields are the launcher's.
- */
+ * times on the device that was current, while tensors and workspace stay where they are. Fields are the launcher's. */
 typedef struct gemm_plan {
     const float* A;
     const float* B;
