@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -50,6 +51,16 @@ class SelfTest:
     def shape_strides(self) -> tuple[str, ...]:
         """And its strides."""
         return tuple(self.out.problem.stride_sizes) if self.out.batched else ()
+
+    @cached_property
+    def chosen(self) -> dict[str, tuple[str, ...]]:
+        """Beside its sizes, what a shape has in C++: by the field's name the values, in the order of shapes."""
+        made: list[tuple[str, Callable[[Case], object], bool]] = [
+            ("reach", self._reach, not self.scalar.is_integer),
+            ("terms", self._terms, self.sparse),
+            ("apart", self._apart, self.samples),
+        ]
+        return {name: tuple(str(of(case)) for case in self.shapes) for name, of, has in made if has}
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -139,25 +150,31 @@ class SelfTest:
         """Whether A of large exact shapes is sparse: that gives every element a reference, where no sums of rows do."""
         return self.samples and not self.sums_all and not self.scalar.is_integer
 
-    @property
-    def terms(self) -> int:
-        """Products that make an element of C where A is sparse."""
-        return min(SPARSE_TERMS, max(1, *(case.k for case in self.shapes)))
+    def _terms(self, case: Case) -> int:
+        """Products that make an element of C of exact data."""
+        return min(SPARSE_TERMS, case.k) if self.sparse and self._is_large(case) else case.k
 
-    @property
-    def always_sparse(self) -> bool:
-        """Whether A of all exact checks is."""
-        return self.sparse and all(case.k >= self.terms and self._is_large(case) for case in self.shapes)
+    def _reach(self, case: Case) -> int:
+        """The largest integer of A and B in exact checks: |alpha K reach^2| + |beta reach| stays below 2^exact_bits.
 
-    @property
-    def reach(self) -> int | None:
-        """The largest integer of A and B in exact checks, where it is one in all of them; None where it depends."""
-        if not self.always_sparse:
-            return None
-        most = (2**self.exact_bits / (alpha * self.terms + abs(beta)) for alpha, beta in SCALARS)
-        in_range = (self._largest / (2 * alpha * sqrt(self.terms + 1)) for alpha, _ in SCALARS)
-        squares = [*most, *(in_range if self.narrow_range else ())]
-        return self.largest_integer if min(squares) >= self.largest_integer**2 else None
+        For K beyond that a sum of random signs is near sqrt(K), far below it; so most results stay in the range of C's
+        elements, too.
+        """
+        terms = self._terms(case)
+        squares = [2**self.exact_bits / (alpha * max(1, terms) + abs(beta)) for alpha, beta in SCALARS]
+        if self.types.c.largest < 2**self.exact_bits:
+            squares += [self._largest / (2 * alpha * sqrt(terms + 1)) for alpha, _ in SCALARS]
+        return int(min(max(sqrt(min(squares)), 1), self.largest_integer))
+
+    def _apart(self, case: Case) -> str:
+        """From one row that is checked to the next, of random data and of exact ones where these are sparse.
+
+        1 if the budget allows that, else an odd number, which finds each place in a tile.
+        """
+        rows = case.batch * case.m * case.n
+        costs = [rows * max(1, terms) / 2**self.budget_bits for terms in (case.k, self._terms(case))]
+        apart = [1 if cost <= 1 else int(cost) | 1 for cost in costs]
+        return f"{{{apart[0]}, {apart[1]}}}" if self.sparse else str(apart[0])
 
     @property
     def scalars(self) -> tuple[tuple[int, int], ...]:
@@ -172,11 +189,6 @@ class SelfTest:
     def largest_integer(self) -> int:
         """Of exact data: A and B hold it."""
         return min(LARGEST_INTEGER, self.types.a.exact_integers, self.types.b.exact_integers)
-
-    @property
-    def narrow_range(self) -> float | None:
-        """What sums should not exceed where exact ones make more than C's type holds."""
-        return self._largest if self.types.c.largest < 2**self.exact_bits else None
 
     @property
     def _largest(self) -> float:

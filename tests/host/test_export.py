@@ -105,14 +105,14 @@ def test_each_address_is_checked_for_its_own_alignment() -> None:
         (2, ("A",)),
         (4, ("C", "scale_n")),
     ]
-    assert " * B\n *           device memory, at any address\n" in own_texts(source, "sm_90")["gemm.h"]
+    assert " * B         device memory, at any address\n" in own_texts(source, "sm_90")["gemm.h"]
 
 
 def test_what_is_written_beside_c_is_described() -> None:
     header = own_texts(naive(types="bf16", epilogue="bias+aux+gelu"), "sm_90")["gemm.h"]
     assert "aux      float, M x N, row-major, ldc elements from one row to the next" in header
     assert "is written: alpha * acc + beta * C + bias_n" in header
-    assert " * C, aux\n *           are written, and overlap no other operand" in header
+    assert " * C, aux are written, and overlap no other operand" in header
 
 
 def test_the_header_says_what_a_compute_gives_up() -> None:
@@ -128,9 +128,7 @@ def test_the_header_says_what_a_compute_gives_up() -> None:
 
 def test_a_launch_sets_the_largest_magnitudes_to_zero() -> None:
     texts = own_texts(naive(epilogue="row_amax+column_amax", batch=9), "sm_90")
-    assert (
-        " * row_amax, column_amax\n *           may hold anything before: each launch sets them to 0" in texts["gemm.h"]
-    )
+    assert " * row_amax, column_amax may hold anything before: each launch sets them to 0" in texts["gemm.h"]
     assert "cudaMemsetAsync(row_amax, 0, sizeof(float) * 9 * M, stream)" in texts["gemm.cu"]
     assert "cudaMemsetAsync(column_amax, 0, sizeof(float) * 9 * N, stream)" in texts["gemm.cu"]
 
@@ -240,18 +238,28 @@ def test_names_that_the_files_around_a_kernel_use_are_refused(name: str, why: st
     [
         ("bf16", 4096, 8),
         ("f16_f16acc", 4096, 8),  # 3 * 8 * 8 * 8 + 2 * 8 < 2^11
-        ("e4m3", 4096, None),  # 3 * 8 * 8 * 3 is more than e4m3 holds
-        ("bf16", None, None),  # small shapes are dense
-        ("f32", 4096, None),  # sums of rows show every wrong element
+        ("e4m3", 4096, 4),  # 3 * sqrt(8) * 4 * 4 is half of what e4m3 holds
+        ("f32", 4096, 8),  # sums of rows show every wrong element: nothing is sparse
+        ("f32", 2**22, 1),
     ],
 )
-def test_integers_of_large_exact_checks_are_as_large_as_sums_allow(
-    types: str, k: int | None, reach: int | None
-) -> None:
+def test_integers_of_exact_checks_are_as_large_as_sums_allow(types: str, k: int, reach: int) -> None:
     problem = Problem(4096, 4096, k, types=types)
     source = render(problem, NAIVE, NAIVE.default(problem))
-    assert SelfTest(Interface(source, "sm_90")).reach == reach
-    assert ("reach_of" in own_texts(source, "sm_90")[f"{source.name}_selftest.cu"]) == (reach is None)
+    test = SelfTest(Interface(source, "sm_90"))
+    assert test.chosen["reach"] == (str(reach),)
+    assert test.chosen.get("terms") == (None if types == "f32" else ("8",))
+
+
+def test_large_shapes_are_checked_by_rows_an_odd_number_apart() -> None:
+    def apart(types: str, *sizes: int | None) -> tuple[str, ...] | None:
+        problem = Problem(*sizes, types=types)
+        return SelfTest(Interface(render(problem, NAIVE, NAIVE.default(problem)), "sm_90")).chosen.get("apart")
+
+    assert apart("f32", 4096, 4096, 4096) == ("65",)  # 2^36 multiply-adds, of which a host does 2^30
+    assert apart("bf16", 4096, 4096, 4096) == ("{257, 1}",)  # of 2^28; exact data are sparse
+    assert apart("bf16", 16384, 16384, 4096) == ("{4097, 9}",)
+    assert apart("f32", 64, 64, 64) is None and apart("bf16", None, None, None) is None
 
 
 @pytest.mark.parametrize(
@@ -270,9 +278,10 @@ def test_self_tests_allow_what_tensor_cores_cut_off(types: str, exact: int, allo
     mma = FAMILIES["mma" if allowed else "naive"]
     problem = Problem(None, None, None, types=types, layout="rc")  # type: ignore[arg-type]
     arch = "sm_89" if "e4m3" in types else "sm_90"
-    texts = own_texts(render(problem, mma, mma.default(problem), arch), arch)
+    source = render(problem, mma, mma.default(problem), arch)
+    texts = own_texts(source, arch)
     text = next(text for name, text in texts.items() if name.endswith("_selftest.cu"))
-    assert f"LARGEST_EXACT = 1LL << {exact};" in text
+    assert SelfTest(Interface(source, arch)).exact_bits == exact
     assert ("cut_off" in text) == (allowed is not None)
     assert allowed is None or allowed in text
 

@@ -2,7 +2,7 @@
 //% set check = ", 1, 0" if test.scalar.is_integer else ", true, 1, 0"
 const char* const SOMEWHERE = reinterpret_cast<const char*>(4096);  // an address that nothing is read from
 
-// The launcher's answer to arguments that it must refuse, or that need no launch: no memory is touched.
+// Its answer to arguments that it must refuse, or that need no launch: no memory is touched.
 //% if out.parts
 bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted, Address workspace = {SOMEWHERE}, std::size_t bytes = SIZE_MAX)
 {
@@ -12,8 +12,7 @@ bool answers(const std::string& what, const Shape& s, const Pointers& tensors, c
 {
     const cudaError_t status = launch({s${ check }}, tensors);
 //% endif
-    std::printf("%s  %s: %s\n", status == wanted ? "PASS" : "FAIL", what.c_str(), cudaGetErrorName(status));
-    return status == wanted;
+    return report(status == wanted, what, cudaGetErrorName(status));
 }
 
 bool checks_its_arguments()

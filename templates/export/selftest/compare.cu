@@ -3,18 +3,13 @@
 //% set integer, several = test.scalar.is_integer, test.outputs | length > 1
 //% set int_p, p = ("int p, ", "p, ") if out.batched else ("", "")
 //% set all, at = ("s.batch * s.M", "row / s.M, row % s.M") if out.batched else ("s.M", "row")
-//% if test.samples
-// From one row that is checked to the next: 1 if the budget allows that, else an odd number, which finds each place in a tile.
-int rows_apart(const Check& s)
-{
-    const double cost = ${ "double(s.batch) * s.M" if out.batched else "double(s.M)" } * s.N * std::max(1.0, ${ "terms_of(s)" if test.sparse else "double(s.K)" });
-    return cost <= REFERENCE_BUDGET ? 1 : int(cost / REFERENCE_BUDGET) | 1;
-}
-
-//% endif
 //% if test.sums_all
 //% set bits, power = ("std::uint32_t", 32) if integer else ("std::uint64_t", 64)
 //% set tab, row = ("    ", "p * s.M + m") if out.batched else ("", "m")
+//% if not integer
+constexpr double LARGEST_EXACT = 1LL << ${ test.exact_bits };  // sums of integers below it are exact
+
+//% endif
 // An integer modulo 2^${ power }, where sums and products of whole rows are exact.
 ${ bits } whole(${ test.wide } value) { return static_cast<${ bits }>(static_cast<std::int64_t>(value)); }
 
@@ -24,7 +19,7 @@ int first_row_off(const Check& s, const Operands& x, const Storage<${ out.elemen
 {
     Random random = {std::mt19937_64(s.N)};
     std::vector<${ bits }> weights(s.N);
-    for (${ bits }& weight : weights) weight = static_cast<${ bits }>(random.bits() | 1);
+    for (auto& weight : weights) weight = static_cast<${ bits }>(random.bits() | 1);
 //% if out.batched
     for (int p = 0; p < s.batch; ++p) {
 //% endif
@@ -52,10 +47,8 @@ int first_row_off(const Check& s, const Operands& x, const Storage<${ out.elemen
 //% endif
 std::string describe(const Check& s)
 {
-    char text[300];
-    std::snprintf(text, sizeof text, "%dx%dx%d${ " batch=%d strides=%lld,%lld,%lld" if out.batched } lda=%d ldb=%d ldc=%d ${ "random" if integer else "%s" } alpha=%g beta=%g", s.M, s.N, s.K,${ " s.batch, s.stride_a, s.stride_b, s.stride_c," if out.batched } s.lda, s.ldb,
-                  s.ldc${ ', s.exact ? "exact" : "random"' if not integer }, double(s.alpha), double(s.beta));
-    return text;
+    return text("%dx%dx%d${ " batch=%d strides=%lld,%lld,%lld" if out.batched } lda=%d ldb=%d ldc=%d ${ "random" if integer else "%s" } alpha=%g beta=%g", s.M, s.N, s.K,${ " s.batch, s.stride_a, s.stride_b, s.stride_c," if out.batched } s.lda, s.ldb,
+        s.ldc${ ', s.exact ? "exact" : "random"' if not integer }, double(s.alpha), double(s.beta));
 }
 
 // What was written around an output or between its lines of `length` elements, or "".
@@ -68,7 +61,7 @@ std::string writes_outside(const char* output, const Check& s, int length, const
     }
     for (std::size_t i = 0; i < after.elements.size(); ++i)  // by bits: NaN is no less equal to itself
         if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(Element)) != 0)
-            return std::string("wrote outside ") + output + ", " + std::to_string((long long)(i - before.BAND)) + " elements from its start";
+            return text("wrote outside %s, %lld elements from its start", output, (long long)(i - before.BAND));
     return "";
 }
 
@@ -87,11 +80,8 @@ std::string wrong_in_row(const char* output, ${ int_p }int m, const Storage<Elem
         const auto [value, bound] = expected[n];
         const double least = nearest(value - bound), most = nearest(value + bound);
 //% endif
-        if (least <= got && got <= most) continue;  // NaN is not
-        char text[200];
-        std::snprintf(text, sizeof text, "${ "product %d: " if out.batched }%s[%d][%d] = %.${ test.digits }g, expected %.${ test.digits }g to %.${ test.digits }g",${ " p," if out.batched } output, m, n,
-                      got, least, most);
-        return text;
+        if (!(least <= got && got <= most))  // NaN is not
+            return text("${ "product %d: " if out.batched }%s[%d][%d] = %.${ test.digits }g, expected %.${ test.digits }g to %.${ test.digits }g",${ " p," if out.batched } output, m, n, got, least, most);
     }
     return "";
 }
@@ -99,6 +89,7 @@ std::string wrong_in_row(const char* output, ${ int_p }int m, const Storage<Elem
 bool passes(const Check& s)
 {
     const Operands x = make_operands(s);
+    const std::string what = describe(s);
 //% if out.pointers
 //% for name in ["A", "B", "C"]
     const std::shared_ptr<void> ${ name }_array = pointers_to(x.${ name }, s.batch);
@@ -115,8 +106,8 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
 //%- endfor
 }${ ", {workspace.get()}, bytes" if out.parts });
     if (started != cudaSuccess) std::puts(${ out.name }_refusal());
-    must(describe(s).c_str(), started);
-    must(describe(s).c_str(), cudaDeviceSynchronize());
+    must(what, started);
+    must(what, cudaDeviceSynchronize());
 //% for output in test.outputs
     const auto new_${ output } = x.${ output }.from_device();
 /*% endfor %*/
@@ -150,10 +141,10 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
     sums = column_sums(x, s);
 //% endif
 //% if test.samples
-    const int apart = rows_apart(s);
+    const int apart = s.apart${ "[s.exact]" if test.sparse };
     int checked = 0;
     for (int row = 0; row < ${ all } && problem.empty(); row += row + apart < ${ all } ? apart : std::max(1, ${ all } - 1 - row), ++checked) check(row);
-    std::string scope = apart == 1 ? "every element" : std::to_string(checked) + " of " + std::to_string(${ all }) + " rows${ ", not column_amax" if columns }";
+    std::string scope = apart == 1 ? "every element" : text("%d of %d rows${ ", not column_amax" if columns }", checked, ${ all });
 //% if test.sums_all
     if (apart > 1${ " && s.exact" if not integer }) {
         scope += " in full, all rows by their weighted sums";
@@ -177,7 +168,6 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
 //% for output in test.outputs
     if (problem.empty()) problem = writes_outside("${ output }", s, ${ "1" if output == "row_amax" else "s.N" }, x.${ output }, new_${ output });
 //% endfor
-    std::printf("%s  %s: %s\n", problem.empty() ? "PASS" : "FAIL", describe(s).c_str(), problem.empty() ? ${ "scope.c_str()" if test.samples else '"every element"' } : problem.c_str());
-    return problem.empty();
+    return report(problem.empty(), what, problem.empty() ? ${ "scope" if test.samples else '"every element"' } : problem);
 }
 

@@ -13,11 +13,23 @@ struct Random {
 //% endif
 };
 
-void must(const char* what, cudaError_t status)
+template <typename... Values>
+std::string text(const char* format, Values... values)
 {
-    if (status == cudaSuccess) return;
-    std::printf("FAIL  %s: %s\n", what, cudaGetErrorString(status));
-    std::exit(1);
+    char line[300];
+    std::snprintf(line, sizeof line, format, values...);
+    return line;
+}
+
+bool report(bool passed, const std::string& what, const std::string& result)
+{
+    std::printf("%s  %s: %s\n", passed ? "PASS" : "FAIL", what.c_str(), result.c_str());
+    return passed;
+}
+
+void must(const std::string& what, cudaError_t status)
+{
+    if (status != cudaSuccess) std::exit(!report(false, what, cudaGetErrorString(status)));
 }
 
 // A copy in device memory.

@@ -7,24 +7,6 @@ struct Operands {
 //% endfor
 };
 
-//% if exact and not test.reach
-constexpr double LARGEST_EXACT = 1LL << ${ test.exact_bits };  // below it sums of integers are exact, in whatever order
-
-// Of exact data the largest integer of A and B: |alpha K reach^2| + |beta reach| stays below LARGEST_EXACT. For K beyond
-// that a sum of random signs is near sqrt(K), far below it.${ " So most results stay in the range of C's elements, too." if test.narrow_range }
-int reach_of(const Check& s)
-{
-    const double K = ${ "terms_of(s)" if test.sparse else "s.K" };
-    const double most = LARGEST_EXACT / (s.alpha * std::max(1.0, K) + std::fabs(s.beta));
-//% if test.narrow_range
-    const double in_range = ${ test.narrow_range } / (2 * s.alpha * std::sqrt(K + 1));
-    return int(std::clamp(std::sqrt(std::min(most, in_range)), 1.0, ${ test.largest_integer }.0));
-//% else
-    return int(std::clamp(std::sqrt(most), 1.0, ${ test.largest_integer }.0));
-//% endif
-}
-
-//% endif
 //% if test.into_range
 //% set c, a, b = test.into_range
 // A power of two that brings most sums of K random products into the range of C's elements.
@@ -37,22 +19,21 @@ Operands make_operands(const Check& s)
     Random random = {std::mt19937_64(s.M * 3u + s.N * 5u + s.K * 7u)};
 //% if exact
     const bool exact = s.exact;
-    const int reach = ${ "%d;  // of A's and B's integers: sums of %d products are exact then, in whatever order" | format(test.reach, test.terms) if test.reach else "reach_of(s);" }
 //% endif
 //% if "value" in test.drawn or "before" in test.drawn
-    const auto value = [&] { return exact ? random.integer(reach) : random.uniform(); };
+    const auto value = [&] { return exact ? random.integer(s.reach) : random.uniform(); };
 //% endif
 //% if "value_s8" in test.drawn
-    const auto value_s8 = [&] { return ${ "exact ? random.integer(reach) : " if exact }random.below(256) - 128; };
+    const auto value_s8 = [&] { return ${ "exact ? random.integer(s.reach) : " if exact }random.below(256) - 128; };
 //% endif
 //% if "value_u8" in test.drawn
-    const auto value_u8 = [&] { return random.below(${ "exact ? reach + 1 : 256" if exact else "256" }); };
+    const auto value_u8 = [&] { return random.below(${ "exact ? s.reach + 1 : 256" if exact else "256" }); };
 //% endif
 //% if "value_s32" in test.drawn
     const auto value_s32 = [&] { return std::int32_t(std::uint32_t(random.bits())); };
 //% endif
 //% if test.sparse
-    const auto sparse = [&, terms = terms_of(s)] { return random.below(s.K) < terms ? ${ test.draws.A }() : 0; };
+    const auto sparse = [&] { return random.below(s.K) < (exact ? s.terms : s.K) ? ${ test.draws.A }() : 0; };
 //% endif
 //% if "before" in test.drawn
     const auto before = [&] { return s.beta == 0 ? NAN : value(); };

@@ -4,13 +4,26 @@ struct Shape {  // in elements
 //% if test.shape_strides
     long long ${ test.shape_strides | join(", ") };
 //% endif
+//% if "reach" in test.chosen
+    int reach;  // the largest integer of exact A and B: no sum of theirs is rounded, in whatever order
+//% endif
+//% if test.sparse
+    int terms;  // products that make an element of exact C: A is sparse where that lets every element be checked
+    int apart[2];  // from one row that is checked to the next, of random and of exact data
+//% elif test.samples
+    int apart;  // from one row that is checked to the next: the host takes a second or two
+//% endif
 };
 
 constexpr Shape SHAPES[] = {
 //% for case in test.shapes
+//% set at = loop.index0
     {
 //%- for name in test.shape_fields + test.shape_strides
-${ case[name | lower] }${ ", " if not loop.last }
+${ case[name | lower] }${ ", " if not loop.last or test.chosen }
+//%- endfor
+//%- for chosen in test.chosen.values()
+${ chosen[at] }${ ", " if not loop.last }
 //%- endfor
 },
 //% endfor
@@ -28,23 +41,6 @@ struct Check : Shape {
 //% endif
     ${ out.element.scalar } alpha, beta;
 };
-/*% if test.samples %*/
-
-constexpr double REFERENCE_BUDGET = 1 << ${ test.budget_bits };  // multiply-adds a check: a second or two of the host
-/*% endif %*/
-/*% if test.sparse %*/
-
-// Products that make an element of C. Of exact data A is sparse where that lets every element of a large C be checked.
-//% if test.always_sparse
-double terms_of(const Check& s) { return s.exact ? ${ test.terms } : s.K; }
-//% else
-double terms_of(const Check& s)
-{
-    const bool large = ${ "double(s.batch) * s.M" if out.batched else "double(s.M)" } * s.N * s.K > REFERENCE_BUDGET;
-    return s.exact && large ? std::min(${ test.terms }.0, double(s.K)) : s.K;
-}
-//% endif
-/*% endif %*/
 
 // Where an element lies: how far apart ${ "products, " if out.batched }rows and columns are.
 struct Place {

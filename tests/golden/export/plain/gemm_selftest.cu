@@ -25,21 +25,22 @@ namespace {
 
 struct Shape {  // in elements
     int M, N, K, lda, ldb, ldc;
+    int reach;  // the largest integer of exact A and B: no sum of theirs is rounded, in whatever order
 };
 
 constexpr Shape SHAPES[] = {
-    {1, 1, 1, 1, 1, 1},
-    {1, 1, 1, 4, 4, 4},
-    {32, 32, 64, 64, 32, 32},
-    {32, 32, 64, 67, 35, 35},
-    {17, 31, 37, 37, 31, 31},
-    {17, 31, 37, 40, 34, 34},
-    {3, 21, 257, 257, 21, 21},
-    {3, 21, 257, 260, 24, 24},
-    {146, 3, 5, 5, 3, 3},
-    {146, 3, 5, 8, 6, 6},
-    {16, 16, 0, 1, 16, 16},
-    {16, 16, 0, 4, 19, 19},
+    {1, 1, 1, 1, 1, 1, 8},
+    {1, 1, 1, 4, 4, 4, 8},
+    {32, 32, 64, 64, 32, 32, 8},
+    {32, 32, 64, 67, 35, 35, 8},
+    {17, 31, 37, 37, 31, 31, 8},
+    {17, 31, 37, 40, 34, 34, 8},
+    {3, 21, 257, 257, 21, 21, 8},
+    {3, 21, 257, 260, 24, 24, 8},
+    {146, 3, 5, 5, 3, 3, 8},
+    {146, 3, 5, 8, 6, 6, 8},
+    {16, 16, 0, 1, 16, 16, 8},
+    {16, 16, 0, 4, 19, 19, 8},
 };
 
 constexpr float SCALARS[][2] = {{1, 0}, {3, -2}};  // alpha, beta
@@ -74,11 +75,23 @@ struct Random {
     double uniform() { return double(std::int64_t(bits() >> 40) - (1LL << 23)) / (1LL << 23); }
 };
 
-void must(const char* what, cudaError_t status)
+template <typename... Values>
+std::string text(const char* format, Values... values)
 {
-    if (status == cudaSuccess) return;
-    std::printf("FAIL  %s: %s\n", what, cudaGetErrorString(status));
-    std::exit(1);
+    char line[300];
+    std::snprintf(line, sizeof line, format, values...);
+    return line;
+}
+
+bool report(bool passed, const std::string& what, const std::string& result)
+{
+    std::printf("%s  %s: %s\n", passed ? "PASS" : "FAIL", what.c_str(), result.c_str());
+    return passed;
+}
+
+void must(const std::string& what, cudaError_t status)
+{
+    if (status != cudaSuccess) std::exit(!report(false, what, cudaGetErrorString(status)));
 }
 
 // A copy in device memory.
@@ -144,23 +157,11 @@ struct Operands {
     Storage<float> A, B, C;
 };
 
-constexpr double LARGEST_EXACT = 1LL << 24;  // below it sums of integers are exact, in whatever order
-
-// Of exact data the largest integer of A and B: |alpha K reach^2| + |beta reach| stays below LARGEST_EXACT. For K beyond
-// that a sum of random signs is near sqrt(K), far below it.
-int reach_of(const Check& s)
-{
-    const double K = s.K;
-    const double most = LARGEST_EXACT / (s.alpha * std::max(1.0, K) + std::fabs(s.beta));
-    return int(std::clamp(std::sqrt(most), 1.0, 8.0));
-}
-
 Operands make_operands(const Check& s)
 {
     Random random = {std::mt19937_64(s.M * 3u + s.N * 5u + s.K * 7u)};
     const bool exact = s.exact;
-    const int reach = reach_of(s);
-    const auto value = [&] { return exact ? random.integer(reach) : random.uniform(); };
+    const auto value = [&] { return exact ? random.integer(s.reach) : random.uniform(); };
     const auto before = [&] { return s.beta == 0 ? NAN : value(); };
     return {{s.M, s.K, {s.lda, 1}, value},
             {s.K, s.N, {s.ldb, 1}, value},
@@ -211,10 +212,8 @@ std::vector<Bounded> reference_row(const Check& s, const Operands& x, int m)
 
 std::string describe(const Check& s)
 {
-    char text[300];
-    std::snprintf(text, sizeof text, "%dx%dx%d lda=%d ldb=%d ldc=%d %s alpha=%g beta=%g", s.M, s.N, s.K, s.lda, s.ldb,
-                  s.ldc, s.exact ? "exact" : "random", double(s.alpha), double(s.beta));
-    return text;
+    return text("%dx%dx%d lda=%d ldb=%d ldc=%d %s alpha=%g beta=%g", s.M, s.N, s.K, s.lda, s.ldb,
+        s.ldc, s.exact ? "exact" : "random", double(s.alpha), double(s.beta));
 }
 
 // What was written around an output or between its lines of `length` elements, or "".
@@ -227,7 +226,7 @@ std::string writes_outside(const char* output, const Check& s, int length, const
     }
     for (std::size_t i = 0; i < after.elements.size(); ++i)  // by bits: NaN is no less equal to itself
         if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(Element)) != 0)
-            return std::string("wrote outside ") + output + ", " + std::to_string((long long)(i - before.BAND)) + " elements from its start";
+            return text("wrote outside %s, %lld elements from its start", output, (long long)(i - before.BAND));
     return "";
 }
 
@@ -240,11 +239,8 @@ std::string wrong_in_row(const char* output, int m, const Storage<Element>& resu
         const double got = decode(results(m, n));
         const auto [value, bound] = expected[n];
         const double least = nearest(value - bound), most = nearest(value + bound);
-        if (least <= got && got <= most) continue;  // NaN is not
-        char text[200];
-        std::snprintf(text, sizeof text, "%s[%d][%d] = %.9g, expected %.9g to %.9g", output, m, n,
-                      got, least, most);
-        return text;
+        if (!(least <= got && got <= most))  // NaN is not
+            return text("%s[%d][%d] = %.9g, expected %.9g to %.9g", output, m, n, got, least, most);
     }
     return "";
 }
@@ -252,10 +248,11 @@ std::string wrong_in_row(const char* output, int m, const Storage<Element>& resu
 bool passes(const Check& s)
 {
     const Operands x = make_operands(s);
+    const std::string what = describe(s);
     const cudaError_t started = launch(s, {s.K == 0 ? nullptr : x.A.first(), s.K == 0 ? nullptr : x.B.first(), x.C.first()});
     if (started != cudaSuccess) std::puts(gemm_refusal());
-    must(describe(s).c_str(), started);
-    must(describe(s).c_str(), cudaDeviceSynchronize());
+    must(what, started);
+    must(what, cudaDeviceSynchronize());
     const auto new_C = x.C.from_device();
 
     std::string problem;
@@ -265,18 +262,16 @@ bool passes(const Check& s)
     };
     for (int row = 0; row < s.M && problem.empty(); ++row) check(row);
     if (problem.empty()) problem = writes_outside("C", s, s.N, x.C, new_C);
-    std::printf("%s  %s: %s\n", problem.empty() ? "PASS" : "FAIL", describe(s).c_str(), problem.empty() ? "every element" : problem.c_str());
-    return problem.empty();
+    return report(problem.empty(), what, problem.empty() ? "every element" : problem);
 }
 
 const char* const SOMEWHERE = reinterpret_cast<const char*>(4096);  // an address that nothing is read from
 
-// The launcher's answer to arguments that it must refuse, or that need no launch: no memory is touched.
+// Its answer to arguments that it must refuse, or that need no launch: no memory is touched.
 bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted)
 {
     const cudaError_t status = launch({s, true, 1, 0}, tensors);
-    std::printf("%s  %s: %s\n", status == wanted ? "PASS" : "FAIL", what.c_str(), cudaGetErrorName(status));
-    return status == wanted;
+    return report(status == wanted, what, cudaGetErrorName(status));
 }
 
 bool checks_its_arguments()
