@@ -18,7 +18,7 @@
  * C is not read.${ " K = 0 makes acc zero and reads neither A nor B." if "K" in out.runtime_sizes and not out.pointers }
 //% endif
 //% if "alpha" in out.epilogue.scalars
- * alpha = 0 multiplies as any other: A and B are read, and NaN or infinity in them makes NaN of C. BLAS does not read them.
+ * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
 //% endif
 //% if out.types.compute.note
  * ${ ("As --compute %s says, %s." | format(out.types.compute.label, out.types.compute.note)) | wordwrap(118, wrapstring="\n * ") }
@@ -138,12 +138,11 @@ size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "
 cudaError_t ${ out.name }_launch(
 ${ out.declared(out.arguments, behind="cudaStream_t stream") });
 
-/* Why the last of these calls on this thread refused its arguments or the device: "lda = 100 is less than 128".
- * Empty where it did not. */
+/* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
 const char* ${ out.name }_refusal(void);
 
 /* A launch whose arguments are checked${ " and whose tensor maps are encoded" if out.maps.encoded }: it may be copied, and run any number of
- * times on the device that was current, while tensors and workspace stay where they are. Fields are the launcher's. */
+ * times on the device that was current, while tensors and workspace stay where they are. */
 typedef struct ${ out.name }_plan {
 //% if out.maps.encoded
     unsigned long long ${ out.maps.encoded | map(attribute="parameter") | join("[16], ") }[16];
@@ -173,8 +172,8 @@ cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t strea
 /* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
  * lie: preparing them does nothing.
 //% else
-/* The same in parts: both prepare, then any number of launches run while nobody else writes to the workspace. Where elements
- * of A, or B, change, it is prepared again. So weights are copied once, whatever kernel of the problem this is.
+/* The same in parts: both prepare, then any number of launches run while nobody else writes to the workspace. A, or B, is
+ * prepared again where it changes. So weights are copied once, whatever kernel of the problem this is.
  *
  * prepare_a  ${ out.made_of["A"] or "does nothing: the kernel reads A as it lies" }
  * prepare_b  ${ done_for_b | join(", and ") or "does nothing: the kernel reads B as it lies" }
@@ -186,13 +185,11 @@ cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* plan, cudaStrea
 /*% if out.packed %*/
 
 /* Weights apart from a workspace, for several products at once: what prepare_b would make of B, in device memory of its own.
- * Kernels of the same problem that read B as it lies have none of this.
- *
  * pack_b ${ out.made_of["B"] } to `packed`, which has packed_bytes at an address divisible by ${ out.workspace_align }. make_packed_plan takes that in place
  * of B; any number of plans on any stream may share it while nobody writes there. Their workspace has packed_bytes less, and
  * may be null where nothing is left.
  */
-#define ${ out.name }_PACKS_B 1
+#define ${ out.name }_PACKS_B 1 /* kernels that read B as it lies have none of this */
 size_t ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "int ", 1) | join(", ") or "void" });
 cudaError_t ${ out.name }_pack_b(
 ${ out.declared(out.packing, behind="void* packed, cudaStream_t stream") });

@@ -35,28 +35,28 @@ cudaError_t check(const char* name, const void* address, unsigned align)
 /*% include "export/launcher/start.cu" %*/
 
 /*% endif %*/
-std::size_t tiles_of(std::size_t size, std::size_t tile) { return (size + tile - 1) / tile; }
+size_t tiles_of(size_t size, size_t tile) { return (size + tile - 1) / tile; }
 /*% if out.adds_up %*/
 
-std::size_t tiles_of_c(${ out.tile_sizes | map("replace", "", "int ", 1) | join(", ") }) { return ${ out.tiles }; }
+size_t tiles_of_c(${ out.tile_sizes | map("replace", "", "int ", 1) | join(", ") }) { return ${ out.tiles }; }
 /*% endif %*/
 /*% if out.copies %*/
 
 // Elements from one line of a copy to the next: whole chunks of 16 bytes.
-std::size_t copy_ld(std::size_t length, std::size_t chunk) { return tiles_of(std::max<std::size_t>(length, 1), chunk) * chunk; }
+size_t copy_ld(size_t length, size_t chunk) { return tiles_of(std::max<size_t>(length, 1), chunk) * chunk; }
 /*% endif %*/
 /*% if out.parts %*/
 
 // Where the parts of the workspace begin, and the bytes of all.
 struct Workspace {
-    std::size_t ${ out.parts | map(attribute="name") | join(", ") }, bytes;
+    size_t ${ out.parts | map(attribute="name") | join(", ") }, bytes;
 };
 
 Workspace workspace_of(${ out.workspace_sizes | map("replace", "", "int ", 1) | join(", ") })
 {
     Workspace at = {};
-    const auto place = [&at](std::size_t bytes) {
-        const std::size_t begin = at.bytes;
+    const auto place = [&at](size_t bytes) {
+        const size_t begin = at.bytes;
         at.bytes += tiles_of(bytes, ${ out.workspace_align }) * ${ out.workspace_align };
         return begin;
     };
@@ -76,7 +76,7 @@ Workspace workspace_of(${ out.workspace_sizes | map("replace", "", "int ", 1) | 
 extern "C" {
 
 //% set sizes = out.runtime_sizes | join(", ")
-std::size_t ${ out.name }_workspace_bytes(
+size_t ${ out.name }_workspace_bytes(
 //%- for size in out.runtime_sizes
 int${ " " ~ size if size in out.workspace_sizes }${ ", " if not loop.last }
 //%- endfor

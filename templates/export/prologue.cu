@@ -15,7 +15,6 @@
 //% if out.tile_sizes
 #include <climits>
 //% endif
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>

@@ -1,6 +1,9 @@
 /*# main() that checks NAME_launch on the reader's GPU. Host code only: any C++17 compiler takes it. #*/
 //% set types = test.types
-// Checks ${ out.name } on this machine's GPU. Needs CUDA's runtime and nothing else.
+//% macro of(function)
+EXPORTED(${ function })
+//%- endmacro
+// Checks the kernel on this machine's GPU.
 //
 //% if test.scalar.is_integer
 //   random  any integers: sums and what becomes of them wrap around at 32 bits, so C must match bit for bit
@@ -25,9 +28,14 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#define EXPORTED(function) ${ out.name }_##function
+
 namespace {
+
+using std::string, std::vector;
 
 //% include "export/selftest/shapes.cu"
 //% include "export/selftest/elements.cu"

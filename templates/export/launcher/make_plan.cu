@@ -77,7 +77,7 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 //% if out.parts
     const Workspace at = workspace_of(${ out.workspace_sizes | join(", ") });
 //% if out.packed
-    const std::size_t begin = packed != nullptr ? at.${ out.packed_end } : 0;  // the workspace then has no part of B's
+    const size_t begin = packed != nullptr ? at.${ out.packed_end } : 0;  // the workspace then has no part of B's
     if (workspace_bytes < at.bytes - begin)
         return refuse(cudaErrorInvalidValue, "workspace_bytes = %zu is less than %zu", workspace_bytes, at.bytes - begin);
     char* const memory = static_cast<char*>(workspace) - begin;
@@ -93,9 +93,9 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 //% endif
 
 //% if out.stream
-    const std::size_t blocks = tiles_of(${ out.tiles_of_c }, ${ out.stream }) * ${ out.stream };  // whole waves, of which those of the last one share its tiles
+    const size_t blocks = tiles_of(${ out.tiles_of_c }, ${ out.stream }) * ${ out.stream };  // whole waves, of which those of the last one share its tiles
 //% else
-    const std::size_t blocks = ${ "%d * " | format(out.blocks_per_tile) if out.blocks_per_tile > 1 }${ out.tiles_of_c if out.adds_up else out.tiles };
+    const size_t blocks = ${ "%d * " | format(out.blocks_per_tile) if out.blocks_per_tile > 1 }${ out.tiles_of_c if out.adds_up else out.tiles };
 //% endif
 //% if out.tile_sizes
     if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
@@ -122,12 +122,12 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 //% if out.persistent
     // As few as take no more turns than one on each SM would: for what idle SMs save in power the others have.
 //% if out.cluster > 1
-    const std::size_t clusters = blocks / ${ out.cluster }, at_once = sms / ${ out.cluster };
-    const std::size_t turns = std::max<std::size_t>(1, (clusters + at_once - 1) / at_once);
-    const std::size_t launched = (clusters + turns - 1) / turns * ${ out.cluster };
+    const size_t clusters = blocks / ${ out.cluster }, at_once = sms / ${ out.cluster };
+    const size_t turns = std::max<size_t>(1, (clusters + at_once - 1) / at_once);
+    const size_t launched = (clusters + turns - 1) / turns * ${ out.cluster };
 //% else
-    const std::size_t turns = std::max<std::size_t>(1, (blocks + sms - 1) / sms);
-    const std::size_t launched = (blocks + turns - 1) / turns;
+    const size_t turns = std::max<size_t>(1, (blocks + sms - 1) / sms);
+    const size_t launched = (blocks + turns - 1) / turns;
 //% endif
 //% endif
     Plan made = {${ out.planned | join(", ") }, static_cast<unsigned>(${ "launched" if out.persistent else "blocks" })${ ", packed != nullptr" if out.packed }};

@@ -21,7 +21,7 @@ cudaError_t find(Encode& encode)
 
 // The map of a tensor in device memory and the boxes of it that TMA moves: elements, the contiguous dimension first, and
 // bytes from one line (and matrix) to the next.
-template <std::size_t RANK>
+template <size_t RANK>
 cudaError_t encode_map(Encode encode, const char* name, const void* address, CUtensorMapDataType type,
     const cuuint64_t (&sizes)[RANK], const cuuint64_t (&strides)[RANK - 1], const cuuint32_t (&box)[RANK],
     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, unsigned long long (&map)[16])

@@ -1,7 +1,7 @@
 /*# NAME_pack_b and what takes its result: the parts that are made of B, apart from a workspace. #*/
 //% set operand, steps = "B", out.prepared | selectattr("operand", "eq", "B") | list
 //% set lds = out.runtime_lds | selectattr("name", "eq", "ldb") | list
-std::size_t ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "int ", 1) | join(", ") })
+size_t ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "int ", 1) | join(", ") })
 {
     return workspace_of(
 //%- for size in out.workspace_sizes

@@ -3,7 +3,7 @@
 start(${ step.entry }, ${ tiles }, ${ step.threads }${ ", 0" if out.shared_bytes }${ ", %s" | format(out.overlapped | lower) if out.starts_early }, stream, ${ step.passed | join(", ") })
 //%- endmacro
 //% for step in steps
-    const std::size_t ${ "tiles" if loop.last else step.part ~ "_tiles" } =
+    const size_t ${ "tiles" if loop.last else step.part ~ "_tiles" } =
 //%- for size, tile in step.grid
  ${ "* " if not loop.first }tiles_of(${ size }, ${ tile })
 //%- endfor

@@ -22,11 +22,13 @@
 
 namespace {
 
+using std::string, std::vector;
+
 // Device memory for workspaces, full of ones before each call.
-void* workspace_of(std::size_t bytes)
+void* workspace_of(size_t bytes)
 {
     static void* memory = nullptr;
-    static std::size_t reserved = 0;
+    static size_t reserved = 0;
     if (bytes > reserved) {
         cudaFree(memory);
         if (cudaMalloc(&memory, bytes) != cudaSuccess) return memory = nullptr;
@@ -54,6 +56,9 @@ int capability_here()
 
 //% for p in lib.products
 //% set out, test = p.out, p.test
+//% macro of(function)
+${ out.name }_${ function }
+//%- endmacro
 namespace test_${ p.name } {
 
 //% include "export/selftest/shapes.cu"

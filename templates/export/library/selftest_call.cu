@@ -5,7 +5,7 @@ const char* ${ out.name }_refusal() { return ${ lib.name }_refusal(); }
 cudaError_t launch(const Check& s, const Pointers& tensors)
 {
     const auto& [${ out.located.values() | join(", ") }] = tensors;
-    const std::size_t workspace_bytes = ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "s.", 1) | join(", ") });
+    const size_t workspace_bytes = ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "s.", 1) | join(", ") });
     void* const workspace = workspace_of(workspace_bytes);
     return ${ out.name }(
 //%- for one in p.arguments

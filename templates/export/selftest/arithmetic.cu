@@ -3,8 +3,12 @@
 //% if not test.scalar.is_integer
 // A value, and what a kernel's may be off by.
 struct Bounded {
+//% if test.wide == "double"
+    double value, bound;
+//% else
     ${ test.wide } value;
     double bound;
+//% endif
 };
 
 constexpr double UNIT_ROUNDOFF = 1.0 / (1LL << ${ test.scalar.precision });  // of ${ test.scalar.label }

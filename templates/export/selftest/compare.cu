@@ -18,12 +18,14 @@ ${ bits } whole(${ test.wide } value) { return static_cast<${ bits }>(static_cas
 int first_row_off(const Check& s, const Operands& x, const Storage<${ out.element.C }>& c)
 {
     Random random = {std::mt19937_64(s.N)};
-    std::vector<${ bits }> weights(s.N);
-    for (auto& weight : weights) weight = static_cast<${ bits }>(random.bits() | 1);
+    vector<${ bits }> weights(s.N)${ ", b_weights(s.K)" if not out.batched };
+    for (auto& weight : weights) weight = ${ "static_cast<%s>(random.bits() | 1)" | format(bits) if integer else "random.bits() | 1" };
 //% if out.batched
     for (int p = 0; p < s.batch; ++p) {
 //% endif
-    ${ tab }std::vector<${ bits }> b_weights(s.K);
+//% if out.batched
+        vector<${ bits }> b_weights(s.K);
+//% endif
     ${ tab }for (int k = 0; k < s.K; ++k)
     ${ tab }    for (int n = 0; n < s.N; ++n) b_weights[k] += whole(decode(x.B(${ p }k, n))) * weights[n];
     ${ tab }for (int m = 0; m < s.M; ++m) {
@@ -45,7 +47,7 @@ int first_row_off(const Check& s, const Operands& x, const Storage<${ out.elemen
 }
 
 //% endif
-std::string describe(const Check& s)
+string describe(const Check& s)
 {
     return text("%dx%dx%d${ " batch=%d strides=%lld,%lld,%lld" if out.batched } lda=%d ldb=%d ldc=%d ${ "random" if integer else "%s" } alpha=%g beta=%g", s.M, s.N, s.K,${ " s.batch, s.stride_a, s.stride_b, s.stride_c," if out.batched } s.lda, s.ldb,
         s.ldc${ ', s.exact ? "exact" : "random"' if not integer }, double(s.alpha), double(s.beta));
@@ -53,13 +55,13 @@ std::string describe(const Check& s)
 
 // What was written around an output or between its lines of `length` elements, or "".
 template <typename Element>
-std::string writes_outside(const char* output, const Check& s, int length, const Storage<Element>& before, Storage<Element> after)
+string writes_outside(const char* output, const Check& s, int length, const Storage<Element>& before, Storage<Element> after)
 {
     for (int row = 0; row < ${ all }; ++row) {
-        const std::size_t start = before.BAND + before.at(${ at }, 0);
+        const size_t start = before.BAND + before.at(${ at }, 0);
         std::copy_n(&before.elements[start], length, &after.elements[start]);
     }
-    for (std::size_t i = 0; i < after.elements.size(); ++i)  // by bits: NaN is no less equal to itself
+    for (size_t i = 0; i < after.elements.size(); ++i)  // by bits: NaN is no less equal to itself
         if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(Element)) != 0)
             return text("wrote outside %s, %lld elements from its start", output, (long long)(i - before.BAND));
     return "";
@@ -67,7 +69,7 @@ std::string writes_outside(const char* output, const Check& s, int length, const
 
 // The first wrong element of row m${ " of product p" if out.batched } of `output`, or "".
 template <typename Element>
-std::string wrong_in_row(const char* output, ${ int_p }int m, const Storage<Element>& results, const std::vector<${ test.value }>& expected)
+string wrong_in_row(const char* output, ${ int_p }int m, const Storage<Element>& results, const vector<${ test.value }>& expected)
 {
 //% if not integer
     const auto nearest = [](${ test.wide } value) { return double(decode(encode<Element>(value))); };  // to what is within the bound
@@ -89,30 +91,29 @@ std::string wrong_in_row(const char* output, ${ int_p }int m, const Storage<Elem
 bool passes(const Check& s)
 {
     const Operands x = make_operands(s);
-    const std::string what = describe(s);
+    const string what = describe(s);
 //% if out.pointers
 //% for name in ["A", "B", "C"]
-    const std::shared_ptr<void> ${ name }_array = pointers_to(x.${ name }, s.batch);
+    const auto ${ name }_array = pointers_to(x.${ name }, s.batch);
 //% endfor
 //% endif
 //% if out.parts
-    const std::size_t bytes = ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "s.", 1) | join(", ") });
-    const std::vector<char> ones(std::max<std::size_t>(1, bytes), '\xff');  // a launch sets up what it needs there
-    const std::shared_ptr<void> workspace = on_device(ones.data(), ones.size());
+    const size_t bytes = ${ of("workspace_bytes") }(${ out.runtime_sizes | map("replace", "", "s.", 1) | join(", ") });
+    const vector<char> ones(std::max<size_t>(1, bytes), '\xff');  // a launch sets up what it needs there
+    const auto workspace = on_device(ones.data(), ones.size());
 //% endif
-    const cudaError_t started = launch(s, {
+    const auto started = launch(s, {
 //%- for name, text in out.located.items()
 ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(text) if text != name else "x.%s.first()" | format(name) }${ ", " if not loop.last }
 //%- endfor
 }${ ", {workspace.get()}, bytes" if out.parts });
-    if (started != cudaSuccess) std::puts(${ out.name }_refusal());
-    must(what, started);
+    must(what + ". " + ${ of("refusal") }(), started);
     must(what, cudaDeviceSynchronize());
 //% for output in test.outputs
     const auto new_${ output } = x.${ output }.from_device();
 /*% endfor %*/
 
-    std::string problem;
+    string problem;
 //% if column_sum
     ColumnSums sums;
 //% if out.batched
@@ -120,7 +121,7 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
 //% endif
 //% endif
 //% if columns
-    std::vector<Bounded> columns(${ "std::size_t(s.batch) * s.N" if out.batched else "s.N" }, Bounded{0, 0});
+    vector<Bounded> columns(${ "size_t(s.batch) * s.N" if out.batched else "s.N" }, Bounded{0, 0});
 //% endif
     const auto check = [&](int row) {
 //% if column_sum and out.batched
@@ -144,7 +145,7 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
     const int apart = s.apart${ "[s.exact]" if test.sparse };
     int checked = 0;
     for (int row = 0; row < ${ all } && problem.empty(); row += row + apart < ${ all } ? apart : std::max(1, ${ all } - 1 - row), ++checked) check(row);
-    std::string scope = apart == 1 ? "every element" : text("%d of %d rows${ ", not column_amax" if columns }", checked, ${ all });
+    string scope = apart == 1 ? "every element" : text("%d of %d rows${ ", not column_amax" if columns }", checked, ${ all });
 //% if test.sums_all
     if (apart > 1${ " && s.exact" if not integer }) {
         scope += " in full, all rows by their weighted sums";
@@ -159,7 +160,7 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
 //% if out.batched
     for (int p = 0; p < s.batch && problem.empty()${ " && apart == 1" if test.samples }; ++p) {
         const auto first = columns.begin() + std::ptrdiff_t(x.column_amax.at(p, 0, 0));
-        problem = wrong_in_row("column_amax", p, 0, new_column_amax, std::vector<Bounded>(first, first + s.N));
+        problem = wrong_in_row("column_amax", p, 0, new_column_amax, vector<Bounded>(first, first + s.N));
     }
 //% else
     if (problem.empty()${ " && apart == 1" if test.samples }) problem = wrong_in_row("column_amax", 0, new_column_amax, columns);

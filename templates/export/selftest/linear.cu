@@ -1,8 +1,12 @@
 /*# The linear epilogue of a sum that may be off. #*/
 // A value, and what a kernel's may be off by.
 struct Bounded {
+//% if test.wide == "double"
+    double value, bound;
+//% else
     ${ test.wide } value;
     double bound;
+//% endif
 };
 
 constexpr double UNIT_ROUNDOFF = 1.0 / (1LL << ${ test.scalar.precision });  // of ${ test.scalar.label }

@@ -14,26 +14,26 @@ struct Random {
 };
 
 template <typename... Values>
-std::string text(const char* format, Values... values)
+string text(const char* format, Values... values)
 {
     char line[300];
     std::snprintf(line, sizeof line, format, values...);
     return line;
 }
 
-bool report(bool passed, const std::string& what, const std::string& result)
+bool report(bool passed, const string& what, const string& result)
 {
     std::printf("%s  %s: %s\n", passed ? "PASS" : "FAIL", what.c_str(), result.c_str());
     return passed;
 }
 
-void must(const std::string& what, cudaError_t status)
+void must(const string& what, cudaError_t status)
 {
     if (status != cudaSuccess) std::exit(!report(false, what, cudaGetErrorString(status)));
 }
 
 // A copy in device memory.
-std::shared_ptr<void> on_device(const void* data, std::size_t bytes)
+std::shared_ptr<void> on_device(const void* data, size_t bytes)
 {
     void* memory = nullptr;
     must("cudaMalloc", cudaMalloc(&memory, bytes));
@@ -45,10 +45,10 @@ std::shared_ptr<void> on_device(const void* data, std::size_t bytes)
 template <typename Element>
 struct Storage {
     // Of a band; leaves addresses the promised alignment, no more.
-    static constexpr std::size_t BAND = 1024 + std::max<std::size_t>(${ out.pointer_align }, sizeof(Element)) / sizeof(Element);
+    static constexpr size_t BAND = 1024 + std::max<size_t>(${ out.pointer_align }, sizeof(Element)) / sizeof(Element);
 
     Place at;
-    std::vector<Element> elements;
+    vector<Element> elements;
     std::shared_ptr<void> device;
 
     template <typename Value>
@@ -68,7 +68,7 @@ struct Storage {
     }
 
     Element operator()(${ int_p }int row, int col) const { return elements[BAND + at(${ p }row, col)]; }
-    std::size_t bytes() const { return elements.size() * sizeof(Element); }
+    size_t bytes() const { return elements.size() * sizeof(Element); }
     Element* first() const { return static_cast<Element*>(device.get()) + BAND; }  // on the device
 
     // What the device holds now.
@@ -85,7 +85,7 @@ struct Storage {
 template <typename Element>
 std::shared_ptr<void> pointers_to(const Storage<Element>& matrices, int batch)
 {
-    std::vector<Element*> pointers;
+    vector<Element*> pointers;
     for (int p = 0; p < batch; ++p) pointers.push_back(matrices.first() + matrices.at(p, 0, 0));
     return on_device(pointers.data(), pointers.size() * sizeof(Element*));
 }

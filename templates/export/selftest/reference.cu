@@ -3,11 +3,11 @@
 //% set spread = t and (t.of_spread or t.rounding)
 //% set int_p, p, batched = ("int p, ", "p, ", true) if out.batched else ("", "", false)
 //% set several = test.outputs | length > 1
-//% set Row, C = ("Row", "expected.C") if several else ("std::vector<%s>" | format(test.value), "expected")
+//% set Row, C = ("Row", "expected.C") if several else ("vector<%s>" | format(test.value), "expected")
 //% if several
 // What a row of each output should hold${ "; column_amax what it makes of the columns'" if "column_amax" in test.outputs }.
 struct Row {
-    std::vector<${ test.value }> ${ test.outputs | join(", ") };
+    vector<${ test.value }> ${ test.outputs | join(", ") };
 };
 
 //% endif
@@ -18,12 +18,12 @@ constexpr double LAMBDA = ${ test.bound_lambda };  // standard deviations that t
 //% if "column_sum" in sums
 // The sums of the columns of B${ ", and of their magnitudes" if not integers }.
 struct ColumnSums {
-    std::vector<${ test.wide }> sum${ ", magnitude" if not integers };
+    vector<${ test.wide }> sum${ ", magnitude" if not integers };
 };
 
 ColumnSums column_sums(const Operands& x, const Check& s${ ", int p" if batched })
 {
-    ColumnSums columns = {std::vector<${ test.wide }>(s.N)${ ", std::vector<%s>(s.N)" | format(test.wide) if not integers }};
+    ColumnSums columns = {vector<${ test.wide }>(s.N)${ ", vector<%s>(s.N)" | format(test.wide) if not integers }};
 //% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
     ${ "    " * loop.index0 }for (int ${ line } = 0; ${ line } < s.${ end }; ++${ line })${ " {" if loop.last }
 //% endfor
@@ -41,10 +41,10 @@ ColumnSums column_sums(const Operands& x, const Check& s${ ", int p" if batched 
 // Row m${ " of product p" if batched }, in ${ test.wide } arithmetic${ ", which holds sums of integers exactly until they wrap around" if integers }.
 ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& columns, " if "column_sum" in sums }${ int_p }int m)
 {
-    std::vector<${ test.wide }> row_of_a(s.K), sum(${ columns })${ ", magnitude(%s)" | format(columns) if not integers }${ ", largest(%s)" | format(columns) if spread };
+    vector<${ test.wide }> row_of_a(s.K), sum(${ columns })${ ", magnitude(%s)" | format(columns) if not integers }${ ", largest(%s)" | format(columns) if spread };
     for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A(${ p }m, k));
 //% if test.sparse
-    std::vector<int> depths;  // at which A is not 0
+    vector<int> depths;  // at which A is not 0
     for (int k = 0; k < s.K; ++k)
         if (row_of_a[k] != 0) depths.push_back(k);
 //% endif
@@ -84,7 +84,7 @@ ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& 
 //% if several
     Row expected = {
 //%- for output in test.outputs
-std::vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "Integer(0)" if test.scalar.is_integer else "Bounded{0, 0}" })${ ", " if not loop.last }
+vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "Integer(0)" if test.scalar.is_integer else "Bounded{0, 0}" })${ ", " if not loop.last }
 //%- endfor
 };
 //% else

@@ -46,6 +46,6 @@ struct Check : Shape {
 struct Place {
     long long ${ "first, " if out.pointers }${ "product, " if out.batched }row, column;
 
-    std::size_t operator()(${ "int p, " if out.batched }int m, int n) const { return ${ "first + " if out.pointers }${ "p * product + " if out.batched }m * row + n * column; }
+    size_t operator()(${ "int p, " if out.batched }int m, int n) const { return ${ "first + " if out.pointers }${ "p * product + " if out.batched }m * row + n * column; }
 };
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -39,7 +38,7 @@ cudaError_t begin(const void* plan)
     return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;
 }
 
-std::size_t tiles_of(std::size_t size, std::size_t tile) { return (size + tile - 1) / tile; }
+size_t tiles_of(size_t size, size_t tile) { return (size + tile - 1) / tile; }
 
 using Encode = decltype(&cuTensorMapEncodeTiled);
 
@@ -63,7 +62,7 @@ cudaError_t find(Encode& encode)
 
 // The map of a tensor in device memory and the boxes of it that TMA moves: elements, the contiguous dimension first, and
 // bytes from one line (and matrix) to the next.
-template <std::size_t RANK>
+template <size_t RANK>
 cudaError_t encode_map(Encode encode, const char* name, const void* address, CUtensorMapDataType type,
     const cuuint64_t (&sizes)[RANK], const cuuint64_t (&strides)[RANK - 1], const cuuint32_t (&box)[RANK],
     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, unsigned long long (&map)[16])
@@ -91,7 +90,7 @@ TensorMap as_parameter(const unsigned long long (&map)[16])
 
 extern "C" {
 
-std::size_t gemm_workspace_bytes(int, int, int) { return 0; }
+size_t gemm_workspace_bytes(int, int, int) { return 0; }
 
 const char* gemm_refusal(void) { return reason; }
 
@@ -136,7 +135,7 @@ cudaError_t gemm_make_plan(
         if (reinterpret_cast<std::uintptr_t>(address) % align != 0)
             return refuse(cudaErrorMisalignedAddress, "%s = %p is no multiple of %u bytes", name, address, align);
     }
-    const std::size_t blocks = tiles_of(M, 16) * tiles_of(N, 16);
+    const size_t blocks = tiles_of(M, 16) * tiles_of(N, 16);
     if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
 
     int device = 0, major = 0, minor = 0, sms = 0;
@@ -148,8 +147,8 @@ cudaError_t gemm_make_plan(
     if (major != 9 || minor != 0)
         return refuse(cudaErrorNoKernelImageForDevice, "the device is an sm_%d%d, and the kernel is for sm_90 alone", major, minor);
     // As few as take no more turns than one on each SM would: for what idle SMs save in power the others have.
-    const std::size_t turns = std::max<std::size_t>(1, (blocks + sms - 1) / sms);
-    const std::size_t launched = (blocks + turns - 1) / turns;
+    const size_t turns = std::max<size_t>(1, (blocks + sms - 1) / sms);
+    const size_t launched = (blocks + turns - 1) / turns;
     Plan made = {{}, {}, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, static_cast<unsigned>(launched)};
     // A map needs an address even where K = 0 and nothing is read.
     const auto mapped = [C](const void* address) { return address != nullptr ? address : reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(C) / 16 * 16); };

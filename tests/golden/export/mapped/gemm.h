@@ -8,7 +8,7 @@
  *     bias_n   float, N elements, one a column of C: added to each element of its column
  *
  * beta = 0 never reads C. K = 0 makes acc zero and reads neither A nor B.
- * alpha = 0 multiplies as any other: A and B are read, and NaN or infinity in them makes NaN of C. BLAS does not read them.
+ * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
  * C's elements are rounded to the nearest, ties to even; those out of range become infinite.
  *
  * It needs an sm_90a and no other; its shared memory is static, which any GPU has.
@@ -56,12 +56,11 @@ cudaError_t gemm_launch(
     const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, const float* bias_n, int M, int N, int K,
     int lda, int ldb, int ldc, float alpha, float beta, void* workspace, size_t workspace_bytes, cudaStream_t stream);
 
-/* Why the last of these calls on this thread refused its arguments or the device: "lda = 100 is less than 128".
- * Empty where it did not. */
+/* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
 const char* gemm_refusal(void);
 
 /* A launch whose arguments are checked and whose tensor maps are encoded: it may be copied, and run any number of
- * times on the device that was current, while tensors and workspace stay where they are. Fields are the launcher's. */
+ * times on the device that was current, while tensors and workspace stay where they are. */
 typedef struct gemm_plan {
     unsigned long long map_a[16], map_b[16];
     __nv_bfloat16* C;

@@ -7,7 +7,7 @@
  *     C        float, M x N, row-major, ldc elements from one row to the next
  *
  * beta = 0 never reads C. K = 0 gives beta * C and reads neither A nor B.
- * alpha = 0 multiplies as any other: A and B are read, and NaN or infinity in them makes NaN of C. BLAS does not read them.
+ * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
  *
  * It needs an sm_75 or newer; its shared memory is static, which any GPU has.
  */
@@ -47,12 +47,11 @@ cudaError_t gemm_launch(
     const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb, int ldc, float alpha, float beta,
     void* workspace, size_t workspace_bytes, cudaStream_t stream);
 
-/* Why the last of these calls on this thread refused its arguments or the device: "lda = 100 is less than 128".
- * Empty where it did not. */
+/* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
 const char* gemm_refusal(void);
 
 /* A launch whose arguments are checked: it may be copied, and run any number of
- * times on the device that was current, while tensors and workspace stay where they are. Fields are the launcher's. */
+ * times on the device that was current, while tensors and workspace stay where they are. */
 typedef struct gemm_plan {
     const float* A;
     const float* B;

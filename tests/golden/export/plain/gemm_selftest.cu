@@ -1,4 +1,4 @@
-// Checks gemm on this machine's GPU. Needs CUDA's runtime and nothing else.
+// Checks the kernel on this machine's GPU.
 //
 //   exact   small integers: every product and sum is representable, so C must match bit for bit
 //   random  uniform in [-1, 1) against double arithmetic, with a bound for each element's error
@@ -19,9 +19,14 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#define EXPORTED(function) gemm_##function
+
 namespace {
+
+using std::string, std::vector;
 
 struct Shape {  // in elements
     int M, N, K, lda, ldb, ldc;
@@ -54,7 +59,7 @@ struct Check : Shape {
 struct Place {
     long long row, column;
 
-    std::size_t operator()(int m, int n) const { return m * row + n * column; }
+    size_t operator()(int m, int n) const { return m * row + n * column; }
 };
 
 // The number that an element is.
@@ -76,26 +81,26 @@ struct Random {
 };
 
 template <typename... Values>
-std::string text(const char* format, Values... values)
+string text(const char* format, Values... values)
 {
     char line[300];
     std::snprintf(line, sizeof line, format, values...);
     return line;
 }
 
-bool report(bool passed, const std::string& what, const std::string& result)
+bool report(bool passed, const string& what, const string& result)
 {
     std::printf("%s  %s: %s\n", passed ? "PASS" : "FAIL", what.c_str(), result.c_str());
     return passed;
 }
 
-void must(const std::string& what, cudaError_t status)
+void must(const string& what, cudaError_t status)
 {
     if (status != cudaSuccess) std::exit(!report(false, what, cudaGetErrorString(status)));
 }
 
 // A copy in device memory.
-std::shared_ptr<void> on_device(const void* data, std::size_t bytes)
+std::shared_ptr<void> on_device(const void* data, size_t bytes)
 {
     void* memory = nullptr;
     must("cudaMalloc", cudaMalloc(&memory, bytes));
@@ -107,10 +112,10 @@ std::shared_ptr<void> on_device(const void* data, std::size_t bytes)
 template <typename Element>
 struct Storage {
     // Of a band; leaves addresses the promised alignment, no more.
-    static constexpr std::size_t BAND = 1024 + std::max<std::size_t>(16, sizeof(Element)) / sizeof(Element);
+    static constexpr size_t BAND = 1024 + std::max<size_t>(16, sizeof(Element)) / sizeof(Element);
 
     Place at;
-    std::vector<Element> elements;
+    vector<Element> elements;
     std::shared_ptr<void> device;
 
     template <typename Value>
@@ -124,7 +129,7 @@ struct Storage {
     }
 
     Element operator()(int row, int col) const { return elements[BAND + at(row, col)]; }
-    std::size_t bytes() const { return elements.size() * sizeof(Element); }
+    size_t bytes() const { return elements.size() * sizeof(Element); }
     Element* first() const { return static_cast<Element*>(device.get()) + BAND; }  // on the device
 
     // What the device holds now.
@@ -149,7 +154,7 @@ using Pointers = std::array<Address, 3>;  // A, B, C
 cudaError_t launch(const Check& s, const Pointers& tensors)
 {
     const auto& [A, B, C] = tensors;
-    return gemm_launch(A, B, C, s.M, s.N, s.K, s.lda, s.ldb, s.ldc, s.alpha, s.beta, nullptr, 0, nullptr);
+    return EXPORTED(launch)(A, B, C, s.M, s.N, s.K, s.lda, s.ldb, s.ldc, s.alpha, s.beta, nullptr, 0, nullptr);
 }
 
 // What the tensors hold before a launch.
@@ -170,8 +175,7 @@ Operands make_operands(const Check& s)
 
 // A value, and what a kernel's may be off by.
 struct Bounded {
-    double value;
-    double bound;
+    double value, bound;
 };
 
 constexpr double UNIT_ROUNDOFF = 1.0 / (1LL << 24);  // of f32
@@ -189,9 +193,9 @@ Bounded linear(const Check& s, Bounded acc, double C)
 constexpr double LAMBDA = 6.0;  // standard deviations that the error of a sum may reach
 
 // Row m, in double arithmetic.
-std::vector<Bounded> reference_row(const Check& s, const Operands& x, int m)
+vector<Bounded> reference_row(const Check& s, const Operands& x, int m)
 {
-    std::vector<double> row_of_a(s.K), sum(s.N), magnitude(s.N);
+    vector<double> row_of_a(s.K), sum(s.N), magnitude(s.N);
     for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A(m, k));
     for (int k = 0; k < s.K; ++k)
         for (int n = 0; n < s.N; ++n) {
@@ -202,7 +206,7 @@ std::vector<Bounded> reference_row(const Check& s, const Operands& x, int m)
 
     // Rounding errors add up like a random walk (Higham and Mary, 2019): of K products.
     const double random_walk = s.exact ? 0 : LAMBDA * std::sqrt(s.K) * UNIT_ROUNDOFF;
-    std::vector<Bounded> expected(s.N);
+    vector<Bounded> expected(s.N);
     for (int n = 0; n < s.N; ++n) {
         const Bounded acc = {sum[n], random_walk * magnitude[n]};
         expected[n] = linear(s, acc, s.beta == 0 ? 0 : decode(x.C(m, n)));
@@ -210,7 +214,7 @@ std::vector<Bounded> reference_row(const Check& s, const Operands& x, int m)
     return expected;
 }
 
-std::string describe(const Check& s)
+string describe(const Check& s)
 {
     return text("%dx%dx%d lda=%d ldb=%d ldc=%d %s alpha=%g beta=%g", s.M, s.N, s.K, s.lda, s.ldb,
         s.ldc, s.exact ? "exact" : "random", double(s.alpha), double(s.beta));
@@ -218,13 +222,13 @@ std::string describe(const Check& s)
 
 // What was written around an output or between its lines of `length` elements, or "".
 template <typename Element>
-std::string writes_outside(const char* output, const Check& s, int length, const Storage<Element>& before, Storage<Element> after)
+string writes_outside(const char* output, const Check& s, int length, const Storage<Element>& before, Storage<Element> after)
 {
     for (int row = 0; row < s.M; ++row) {
-        const std::size_t start = before.BAND + before.at(row, 0);
+        const size_t start = before.BAND + before.at(row, 0);
         std::copy_n(&before.elements[start], length, &after.elements[start]);
     }
-    for (std::size_t i = 0; i < after.elements.size(); ++i)  // by bits: NaN is no less equal to itself
+    for (size_t i = 0; i < after.elements.size(); ++i)  // by bits: NaN is no less equal to itself
         if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(Element)) != 0)
             return text("wrote outside %s, %lld elements from its start", output, (long long)(i - before.BAND));
     return "";
@@ -232,7 +236,7 @@ std::string writes_outside(const char* output, const Check& s, int length, const
 
 // The first wrong element of row m of `output`, or "".
 template <typename Element>
-std::string wrong_in_row(const char* output, int m, const Storage<Element>& results, const std::vector<Bounded>& expected)
+string wrong_in_row(const char* output, int m, const Storage<Element>& results, const vector<Bounded>& expected)
 {
     const auto nearest = [](double value) { return double(decode(encode<Element>(value))); };  // to what is within the bound
     for (int n = 0; n < int(expected.size()); ++n) {
@@ -248,14 +252,13 @@ std::string wrong_in_row(const char* output, int m, const Storage<Element>& resu
 bool passes(const Check& s)
 {
     const Operands x = make_operands(s);
-    const std::string what = describe(s);
-    const cudaError_t started = launch(s, {s.K == 0 ? nullptr : x.A.first(), s.K == 0 ? nullptr : x.B.first(), x.C.first()});
-    if (started != cudaSuccess) std::puts(gemm_refusal());
-    must(what, started);
+    const string what = describe(s);
+    const auto started = launch(s, {s.K == 0 ? nullptr : x.A.first(), s.K == 0 ? nullptr : x.B.first(), x.C.first()});
+    must(what + ". " + EXPORTED(refusal)(), started);
     must(what, cudaDeviceSynchronize());
     const auto new_C = x.C.from_device();
 
-    std::string problem;
+    string problem;
     const auto check = [&](int row) {
         const auto expected = reference_row(s, x, row);
         if (problem.empty()) problem = wrong_in_row("C", row, new_C, expected);
@@ -267,44 +270,38 @@ bool passes(const Check& s)
 
 const char* const SOMEWHERE = reinterpret_cast<const char*>(4096);  // an address that nothing is read from
 
-// Its answer to arguments that it must refuse, or that need no launch: no memory is touched.
-bool answers(const std::string& what, const Shape& s, const Pointers& tensors, cudaError_t wanted)
-{
-    const cudaError_t status = launch({s, true, 1, 0}, tensors);
-    return report(status == wanted, what, cudaGetErrorName(status));
-}
-
 bool checks_its_arguments()
 {
+    bool passed = true;
+    const auto answers = [&](const string& what, cudaError_t wanted, const Shape& s, const Pointers& tensors) {
+        const cudaError_t status = launch({s, true, 1, 0}, tensors);
+        passed &= report(status == wanted, what, cudaGetErrorName(status));
+    };
     const Shape good = SHAPES[0];
-    const struct {
-        std::string name;
-        unsigned align;
-    } aligned[] = {{"A", 16}, {"B", 16}, {"C", 16}};
+    const std::pair<string, unsigned> aligned[] = {{"A", 16}, {"B", 16}, {"C", 16}};
     Pointers tensors;
     tensors.fill({SOMEWHERE});
-    bool passed = true;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
         const auto& [name, align] = aligned[i];
         Pointers odd = tensors;
         odd[i] = {nullptr};
-        passed &= answers(name + " null", good, odd, cudaErrorInvalidValue);
+        answers(name + " null", cudaErrorInvalidValue, good, odd);
         odd[i] = {SOMEWHERE + align / 2};
-        if (align > 1) passed &= answers(name + " misaligned", good, odd, cudaErrorMisalignedAddress);
+        if (align > 1) answers(name + " misaligned", cudaErrorMisalignedAddress, good, odd);
     }
     const auto with = [&](auto Shape::*field, long long value) {
         Shape bad = good;
         bad.*field = value;
         return bad;
     };
-    passed &= answers("M = -1", with(&Shape::M, -1), tensors, cudaErrorInvalidValue);
-    passed &= answers("N = -1", with(&Shape::N, -1), tensors, cudaErrorInvalidValue);
-    passed &= answers("K = -1", with(&Shape::K, -1), tensors, cudaErrorInvalidValue);
-    passed &= answers("M = 0", with(&Shape::M, 0), {}, cudaSuccess);
-    passed &= answers("N = 0", with(&Shape::N, 0), {}, cudaSuccess);
-    passed &= answers("lda shorter than a line", with(&Shape::lda, good.K - 1), tensors, cudaErrorInvalidValue);
-    passed &= answers("ldb shorter than a line", with(&Shape::ldb, good.N - 1), tensors, cudaErrorInvalidValue);
-    passed &= answers("ldc shorter than a line", with(&Shape::ldc, good.N - 1), tensors, cudaErrorInvalidValue);
+    answers("M = -1", cudaErrorInvalidValue, with(&Shape::M, -1), tensors);
+    answers("N = -1", cudaErrorInvalidValue, with(&Shape::N, -1), tensors);
+    answers("K = -1", cudaErrorInvalidValue, with(&Shape::K, -1), tensors);
+    answers("M = 0", cudaSuccess, with(&Shape::M, 0), {});
+    answers("N = 0", cudaSuccess, with(&Shape::N, 0), {});
+    answers("lda shorter than a line", cudaErrorInvalidValue, with(&Shape::lda, good.K - 1), tensors);
+    answers("ldb shorter than a line", cudaErrorInvalidValue, with(&Shape::ldb, good.N - 1), tensors);
+    answers("ldc shorter than a line", cudaErrorInvalidValue, with(&Shape::ldc, good.N - 1), tensors);
     return passed;
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -34,13 +33,13 @@ cudaError_t begin(const void* plan)
     return plan == nullptr ? refuse(cudaErrorInvalidValue, "%s is null", "plan") : cudaSuccess;
 }
 
-std::size_t tiles_of(std::size_t size, std::size_t tile) { return (size + tile - 1) / tile; }
+size_t tiles_of(size_t size, size_t tile) { return (size + tile - 1) / tile; }
 
 }  // namespace
 
 extern "C" {
 
-std::size_t gemm_workspace_bytes(int, int, int) { return 0; }
+size_t gemm_workspace_bytes(int, int, int) { return 0; }
 
 const char* gemm_refusal(void) { return reason; }
 
@@ -87,7 +86,7 @@ cudaError_t gemm_make_plan(
         if (reinterpret_cast<std::uintptr_t>(address) % align != 0)
             return refuse(cudaErrorMisalignedAddress, "%s = %p is no multiple of %u bytes", name, address, align);
     }
-    const std::size_t blocks = tiles_of(M, 16) * tiles_of(N, 16);
+    const size_t blocks = tiles_of(M, 16) * tiles_of(N, 16);
     if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
 
     Plan made = {A, B, C, scale_n, zero_a, residual, aux, M, N, K, lda, ldb, ldc, ld_residual, alpha, beta, static_cast<unsigned>(blocks)};

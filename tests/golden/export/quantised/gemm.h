@@ -12,7 +12,7 @@
  *     zero_a   int32_t, one element, for all of C: the zero point of all of A
  *
  * beta = 0 never reads C. K = 0 makes acc zero and reads neither A nor B.
- * alpha = 0 multiplies as any other: A and B are read, and NaN or infinity in them makes NaN of C. BLAS does not read them.
+ * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
  * Sums and zero points are integers of 32 bits, which wrap around.
  * C's elements are rounded to the nearest, ties to even; those out of range become infinite.
  *
@@ -63,12 +63,11 @@ cudaError_t gemm_launch(
     const float* residual, float* aux, int M, int N, int K, int lda, int ldb, int ldc, int ld_residual, float alpha,
     float beta, void* workspace, size_t workspace_bytes, cudaStream_t stream);
 
-/* Why the last of these calls on this thread refused its arguments or the device: "lda = 100 is less than 128".
- * Empty where it did not. */
+/* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
 const char* gemm_refusal(void);
 
 /* A launch whose arguments are checked: it may be copied, and run any number of
- * times on the device that was current, while tensors and workspace stay where they are. Fields are the launcher's. */
+ * times on the device that was current, while tensors and workspace stay where they are. */
 typedef struct gemm_plan {
     const uint8_t* A;
     const int8_t* B;
