@@ -1,8 +1,8 @@
 """The certificate of an exported kernel: what was shown of it, under which conditions, and what was not shown.
 
 It is JSON, and holds what NAME.json does (`records.provenance`), which was known of the kernel before, less what is not
-of use beside it: single times, limits of the card that measured, what earlier verifications tell, and the command of a
-run of the performance suite, which is of many kernels. Beside that:
+of use beside it: single times, limits of the card that measured, what earlier verifications tell, the command of a run
+of the performance suite, which is of many kernels, and what readers assume or derive. Beside that:
 
 certified     command, date, examples and seed of the verification that export made
 verification  what that found; null where none was asked for
@@ -21,11 +21,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gemmgen.artifacts.kernelfile import KernelFile, problem_from
+from gemmgen.artifacts.kernelfile import ASSUMED, KernelFile, problem_from
 from gemmgen.artifacts.records import Document, Origin, compiled_document, kernel_document, provenance, verdict_document
 from gemmgen.kernel.families import plan_of
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import KernelSource, parameters
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel
@@ -42,9 +42,10 @@ from gemmgen.verification.situation import ALL_DATA_KINDS, RUNTIME_SIZES
 from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
 
 LARGE_EXAMPLES = 20  # where one situation takes seconds
-LEFT_OUT = ("emulator", "sanitizers", "deterministic", "suite")  # entries of a kernel on file, of earlier verifications
-BENCH = ("card", "date", "cublaslt", "speedup", "error")  # what stays of the comparison with cuBLASLt,
-BASELINE = ("kind", "us", "tflops", "version")  # and of its time
+LEFT_OUT = ("parameters", "gemmgen", "emulator", "sanitizers", "deterministic", "suite")  # of NAME.json, as such
+BENCH = ("card", "cublaslt", "speedup")  # what stays of the comparison with cuBLASLt,
+BASELINE = ("kind", "us", "version")  # and of its time
+PROTOCOL = ("protocol", "samples", "launches_per_sample", "date")  # what stays of how a time was measured
 EARLIER = ("passed", "executor", "examples", "seed", "sampled", "worst_error_over_bound")  # what stays of the last one
 NO_EXECUTOR: Document = {
     "name": "none",
@@ -75,7 +76,7 @@ def certificate_of(source: KernelSource, record: Mapping[str, Any], files: Mappi
     """`record`, which `certified_record` made, with what `source` is and the hashes of it and of `files`."""
     file, text = f"{source.name}.cu", source.text.encode()
     names = {
-        **kernel_document(source),
+        **_kernel(source),
         "kernel_file": file,
         "kernel_start": files[file].index(text),
         "kernel_bytes": len(text),
@@ -108,8 +109,8 @@ def certified_record(
         trial = Trial(source, plan := plan_of(source), predict(plan, spec), shown.compiled)
         known = provenance(trial, Origin.unrun(arch, spec, command))
     record = {
-        **_brief(known),
-        **kernel_document(source),
+        **_brief(known, source.problem),
+        **_kernel(source),
         "edited": kernel.edited,
         "arch": arch,
         "resources": compiled_document(shown.compiled),
@@ -123,6 +124,17 @@ def certified_record(
     return {**record, "not_shown": list(not_shown(record))}
 
 
+def _kernel(source: KernelSource) -> Document:
+    """What it is and how to launch it, without what readers assume, or know by these."""
+    document = kernel_document(source)
+    for entry, assumed in ASSUMED.items():
+        said = document[entry].items()
+        document[entry] = {name: value for name, value in said if name not in assumed or value != assumed[name]}
+    if source.parameters == parameters(source.problem, source.launch):
+        del document["parameters"]
+    return document
+
+
 def _earlier(known: Mapping[str, Any]) -> Document | None:
     """What is known of the verification before; None where there was none."""
     found = known.get("verification")
@@ -131,13 +143,16 @@ def _earlier(known: Mapping[str, Any]) -> Document | None:
     return {"verification": _only(found, EARLIER), **{name: known.get(name) for name in ("executor", "date")}}
 
 
-def _brief(known: Mapping[str, Any]) -> Document:
-    """A kernel's record without what a certificate leaves out."""
+def _brief(known: Mapping[str, Any], problem: Problem) -> Document:
+    """The record of a kernel of `problem` without what a certificate leaves out."""
     brief = {name: value for name, value in known.items() if name not in LEFT_OUT}
     if "suite" in known:
         brief.pop("command", None)
     if "time" in known:
-        brief["time"] = {name: value for name, value in known["time"].items() if name != "samples_us"}
+        left_out = ("samples_us", "case")[: 1 if problem.runtime_names else 2]
+        brief["time"] = {name: value for name, value in known["time"].items() if name not in left_out}
+        if "protocol" in known["time"]:
+            brief["time"]["protocol"] = _only(known["time"]["protocol"], PROTOCOL)
     if "bench" in known:
         brief["bench"] = _only(known["bench"], BENCH)
         if brief["bench"].get("cublaslt"):

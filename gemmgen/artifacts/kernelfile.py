@@ -24,7 +24,7 @@ from gemmgen.kernel.families.base import check
 from gemmgen.kernel.naming import full_name_of, parse_name, require_identifier
 from gemmgen.kernel.prepare import ENTRY, step_of_record
 from gemmgen.kernel.render import render
-from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter, full_name_in
+from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter, full_name_in, parameters
 from gemmgen.kernel.streamk import Stream
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.device import DEFAULT_ARCH, Arch, DeviceSpec, short_name
@@ -254,8 +254,27 @@ def reading(path: Path, what: str = "the record of a kernel") -> Iterator[None]:
         raise InvalidInput(f"{path} is not {what} ({type(error).__name__}: {error})") from error
 
 
+# What a problem and its launch are where their record does not say: old ones do not, nor do certificates.
+ASSUMED: dict[str, dict[str, Any]] = {
+    "problem": {
+        "batch": 1,
+        "pointers": False,
+        **dict.fromkeys(("stride_a", "stride_b", "stride_c", "ld_residual", "stride_residual"), "dense"),
+    },
+    "launch": {
+        "splits": 1,
+        "stream": None,
+        "cluster": 1,
+        "summed": 0,
+        **dict.fromkeys(("attributes", "maps", "prepares"), ()),
+        **dict.fromkeys(("persistent", "overlapped"), False),
+    },
+}
+
+
 def problem_from(fields: Mapping[str, Any]) -> Problem:
-    """The problem that `records.problem_document` wrote."""
+    """The problem that `records.problem_document` wrote; without some of what is `ASSUMED`, too."""
+    fields = {**ASSUMED["problem"], **fields}
     return Problem(
         m=_size(fields["m"]),
         n=_size(fields["n"]),
@@ -267,14 +286,14 @@ def problem_from(fields: Mapping[str, Any]) -> Problem:
         ldc=_line(fields["ldc"]),
         pointer_align=fields["pointer_align"],
         ld_align=fields["ld_align"],
-        batch=_size(fields.get("batch", 1)),  # records written before there were batches have none
-        stride_a=_line(fields.get("stride_a", "dense")),
-        stride_b=_line(fields.get("stride_b", "dense")),
-        stride_c=_line(fields.get("stride_c", "dense")),
-        pointers=fields.get("pointers", False),
+        batch=_size(fields["batch"]),
+        stride_a=_line(fields["stride_a"]),
+        stride_b=_line(fields["stride_b"]),
+        stride_c=_line(fields["stride_c"]),
+        pointers=fields["pointers"],
         epilogue=parse_epilogue(fields["epilogue"]) if "epilogue" in fields else LINEAR,  # likewise
-        ld_residual=_line(fields.get("ld_residual", "dense")),
-        stride_residual=_line(fields.get("stride_residual", "dense")),
+        ld_residual=_line(fields["ld_residual"]),
+        stride_residual=_line(fields["stride_residual"]),
         typical=fields.get("typical", {}),
     )
 
@@ -334,29 +353,32 @@ def require_writable(folder: Path) -> None:
 def _source(record: Mapping[str, Any]) -> KernelSource:
     name, launch, family = record["name"], record["launch"], record["family"]
     require(isinstance(family, str), f"family = {family!r} is no name")
+    launch, problem = {**ASSUMED["launch"], **launch}, problem_from(record["problem"])
     is_word = isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) is not None
     require(is_word, f"name = {name!r} names no function")  # files get it too: with a "/" it would be a path
+    geometry = Launch(
+        launch["threads"],
+        tuple((size, tile) for size, tile in launch["grid"]),
+        launch["shared_bytes"],
+        launch["splits"],
+        None if launch["stream"] is None else Stream(**launch["stream"]),
+        launch["cluster"],
+        tuple(launch["attributes"]),
+        launch["summed"],
+        tuple(TensorMap(**{**one, "box": tuple(one["box"])}) for one in launch["maps"]),
+        launch["persistent"],
+        tuple(step_of_record(one) for one in launch["prepares"]),
+        launch["overlapped"],
+    )
+    given = record.get("parameters")  # a certificate leaves them out where they follow
     return KernelSource(
         name=name,
         text="",
-        problem=problem_from(record["problem"]),
+        problem=problem,
         family=family,
         config=axes_of_record({name: whole(name, value) for name, value in record["config"].items()}),
-        launch=Launch(
-            launch["threads"],
-            tuple((size, tile) for size, tile in launch["grid"]),
-            launch["shared_bytes"],
-            launch.get("splits", 1),  # records of kernels whose blocks each have a tile may leave it out
-            None if launch.get("stream") is None else Stream(**launch["stream"]),
-            launch.get("cluster", 1),  # likewise of records from before there were clusters
-            tuple(launch.get("attributes", ())),
-            launch.get("summed", 0),
-            tuple(TensorMap(**{**one, "box": tuple(one["box"])}) for one in launch.get("maps", ())),
-            launch.get("persistent", False),
-            tuple(step_of_record(one) for one in launch.get("prepares", ())),
-            launch.get("overlapped", False),  # likewise of records of kernels whose copies do not wait
-        ),
-        parameters=tuple(_parameter(one) for one in record["parameters"]),
+        launch=geometry,
+        parameters=parameters(problem, geometry) if given is None else tuple(_parameter(one) for one in given),
     )
 
 

@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import gemmgen
 from gemmgen.artifacts.certificate import examples_to_certify, not_shown
+from gemmgen.artifacts.kernelfile import read_kernel, source_from_record
 from gemmgen.artifacts.recheck import read_certificate, recheck
 from gemmgen.artifacts.records import sanitizer_document
 from gemmgen.cli import main
@@ -400,15 +402,30 @@ def test_what_was_not_shown_is_said_in_words() -> None:
     assert list(not_shown(FACTS)) == list(SENTENCES.values())
 
 
+def test_what_a_certificate_leaves_out_is_read_all_the_same(tmp_path: Path) -> None:
+    for path in sorted((REPOSITORY / "generated" / "sm_90").glob("*.cu"))[::40]:
+        kernel = read_kernel(path)
+        folder = tmp_path / path.stem
+        gemmgen.export(path, to=folder, examples=0)
+        certificate = json.loads((folder / f"{path.stem}.certificate.json").read_text())
+        assert "parameters" not in certificate and "ld_residual" not in certificate["problem"]
+        assert replace(source_from_record(certificate, path), text=kernel.source.text) == kernel.source
+        assert kernel.record is not None
+        whole = {**certificate, **{name: kernel.record[name] for name in ("problem", "launch", "parameters")}}
+        assert source_from_record(whole, path) == source_from_record(certificate, path), "as older ones say it"
+
+
 def test_a_certificate_has_what_was_measured_and_not_how_it_was_found(tmp_path: Path) -> None:
     path = next(iter(sorted((REPOSITORY / "generated" / "sm_90").glob("gemm_bf16_rc_1000x1000x1000_*.cu"))))
     record = json.loads(path.with_suffix(".json").read_text())
     gemmgen.export(path, to=tmp_path, examples=0)
     certificate = json.loads((tmp_path / f"{path.stem}.certificate.json").read_text())
-    bench, time = record["bench"], certificate["time"]
-    assert {**time, "samples_us": record["time"]["samples_us"]} == record["time"] and time["kind"] == "measured"
-    baseline = {name: bench["cublaslt"][name] for name in ("kind", "us", "tflops", "version")}
-    assert certificate["bench"] == {**{name: bench[name] for name in ("card", "date", "speedup")}, "cublaslt": baseline}
+    bench, time = record["bench"], dict(record["time"])
+    protocol = {name: time["protocol"][name] for name in ("protocol", "samples", "launches_per_sample", "date")}
+    del time["samples_us"], time["case"]  # whose sizes are the problem's
+    assert certificate["time"] == {**time, "protocol": protocol} and time["kind"] == "measured"
+    baseline = {name: bench["cublaslt"][name] for name in ("kind", "us", "version")}
+    assert certificate["bench"] == {"card": bench["card"], "cublaslt": baseline, "speedup": bench["speedup"]}
     assert "command" not in certificate and "--only" in record["command"]  # of the suite's run, for many kernels
 
 
