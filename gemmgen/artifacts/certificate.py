@@ -43,7 +43,7 @@ from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
 
 LARGE_EXAMPLES = 20  # where one situation takes seconds
 LEFT_OUT = ("parameters", "gemmgen", "emulator", "sanitizers", "deterministic", "suite")  # of NAME.json, as such
-BENCH = ("card", "cublaslt", "speedup")  # what stays of the comparison with cuBLASLt,
+BENCH = ("cublaslt", "speedup")  # what stays of the comparison with cuBLASLt,
 BASELINE = ("kind", "us", "version")  # and of its time
 PROTOCOL = ("protocol", "samples", "launches_per_sample", "date")  # what stays of how a time was measured
 EARLIER = ("passed", "executor", "examples", "seed", "sampled", "worst_error_over_bound")  # what stays of the last one
@@ -149,7 +149,7 @@ def _brief(known: Mapping[str, Any], problem: Problem) -> Document:
     if "suite" in known:
         brief.pop("command", None)
     if "time" in known:
-        left_out = ("samples_us", "case")[: 1 if problem.runtime_names else 2]
+        left_out = ("samples_us",) if problem.runtime_names else ("samples_us", "gbs", "case")
         brief["time"] = {name: value for name, value in known["time"].items() if name not in left_out}
         if "protocol" in known["time"]:
             brief["time"]["protocol"] = _only(known["time"]["protocol"], PROTOCOL)

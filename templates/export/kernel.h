@@ -133,7 +133,7 @@ size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "
 //% if out.maps.encoded
  * cudaErrorCallRequiresNewerDriver: a driver older than CUDA 12.0
 //% endif
- * another of CUDA's: there is no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or work that ran before has failed
+ * another of CUDA's: no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or earlier work that failed
  */
 cudaError_t ${ out.name }_launch(
 ${ out.declared(out.arguments, behind="cudaStream_t stream") });
@@ -163,7 +163,7 @@ typedef struct ${ out.name }_plan {
 cudaError_t ${ out.name }_make_plan(
 ${ out.declared(out.arguments, before=out.name ~ "_plan* plan") });
 
-/* Launch as planned, on `stream`; returns before it has run. */
+/* Launch as planned, on `stream`. */
 cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t stream);
 
 //% set made_of_b = [out.made_of["B"] ~ " to the workspace's start, where plans of any M find it"] if out.made_of["B"] else []

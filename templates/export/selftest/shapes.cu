@@ -11,7 +11,7 @@ struct Shape {  // in elements
     int terms;  // products that make an element of exact C: A is sparse where that lets every element be checked
     int apart[2];  // from one row that is checked to the next, of random and of exact data
 //% elif test.samples
-    int apart;  // from one row that is checked to the next: the host takes a second or two
+    int apart;  // from one row that is checked to the next
 //% endif
 };
 

@@ -50,7 +50,7 @@ size_t gemm_workspace_bytes(int M, int N, int K);
  * cudaErrorInvalidConfiguration: a grid of more than 2^31 - 1 blocks
  * cudaErrorNoKernelImageForDevice: a device that is no sm_90
  * cudaErrorCallRequiresNewerDriver: a driver older than CUDA 12.0
- * another of CUDA's: there is no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or work that ran before has failed
+ * another of CUDA's: no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or earlier work that failed
  */
 cudaError_t gemm_launch(
     const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, const float* bias_n, int M, int N, int K,
@@ -81,7 +81,7 @@ cudaError_t gemm_make_plan(
     gemm_plan* plan, const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, const float* bias_n, int M,
     int N, int K, int lda, int ldb, int ldc, float alpha, float beta, void* workspace, size_t workspace_bytes);
 
-/* Launch as planned, on `stream`; returns before it has run. */
+/* Launch as planned, on `stream`. */
 cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream);
 
 /* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
