@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from gemmgen.artifacts.kernelfile import source_from_record
 from gemmgen.cli import main
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
@@ -222,7 +223,7 @@ def test_a_certificate_of_a_batch_of_pointers_stands(run: Run, tmp_path: Path) -
     path = tmp_path / "out" / f"{name}.certificate.json"
     record = json.loads(path.read_text())
     assert code == 0 and record["problem"]["pointers"] is True
-    assert [parameter["ctype"] for parameter in record["parameters"][:3]] == [
+    assert [parameter.ctype for parameter in source_from_record(record, path).parameters[:3]] == [
         *["const float* const*"] * 2,
         "float* const*",
     ]
