@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED_MMA, NAIVE, SIMT
+from gemmgen.kernel.families import BATCHED_MMA, NAIVE, SIMT, WGMMA
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Workspace
@@ -54,6 +54,17 @@ def test_c_and_a_wider_pre_activation_share_a_distance() -> None:
     for situation, apart in apart_situations(source):
         layout = ArenaLayout.of(situation.case, Workspace(0, 0), 1, 0, apart)
         assert {placed.name for placed in layout.placements if len(placed.pack()) == 144} >= {"C", "aux"}
+
+
+def test_tma_takes_the_matrices_of_a_batch_whose_lines_lie_apart() -> None:
+    """Each is as large as the distance to the next, which ends below 2^40 bytes."""
+    problem = Problem(None, 264, None, types="bf16", batch=None, ld_align=8)
+    config = WGMMA.default(problem).with_values(BN=64, CLUSTER=2)  # two tiles below each other
+    source = render(problem, WGMMA, config)
+    (situation, apart), *_ = apart_situations(source)
+    assert apart.lda > 2**30 > situation.case.stride_a
+    for one in source.launch.maps:
+        one.of(apart)  # raises where TMA does not take it
 
 
 def test_nothing_is_apart_where_sizes_are_fixed() -> None:

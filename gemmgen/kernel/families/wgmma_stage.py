@@ -66,13 +66,14 @@ def _copies(problem: Problem, x: Operand, loops: Loops) -> Iterator[Copy]:
     lines = _of_all(x, block) if x.along_k else "BK"  # of a box
     at, part = " + at" if x.boxes > 1 else "", " + part" if x.shared else ""
     cut = f"min(PART_{x.X}, lines_{x.x} - part)" if x.shared else f"lines_{x.x}"
-    row = " + line" if x.ragged else ""
+    moved = [name for name, moves in (("part", x.shared), ("line", x.ragged)) if moves]  # so many lines on
+    on = " + ".join(moved)
+    within = f" + {f'({on})' if len(moved) > 1 else on} * {line}" if moved else ""
     for second in range(x.beside):
         behind = f" + {block} * {line if x.along_k else 'BK'}" if second else ""
-        within = f" + (part + line) * {line}" if part and row else f"{part or row} * {line}" if part or row else ""
         to = f"shared.{x.x}[ring.stage]{behind}{f'{at} * {lines}' if at else ''}{within}"
         first = f"s.{x.MN} + tile.{x.mn}" if second else f"tile.{x.mn}"
-        start = f"k{at}, {first}{part}{row}" if x.along_k else f"{first}{at}, k{part}"
+        start = f"k{at}, {first}{f' + {on}' if moved else ''}" if x.along_k else f"{first}{at}, k{part}"
         matrix = _matrix(problem, x, loops)
         yield Copy(
             function=f"tma_load_{'multicast_' if x.shared else ''}{2 + len(matrix)}d",
