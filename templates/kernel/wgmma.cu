@@ -4,6 +4,7 @@
 //% from "signature.cu" import signature
 //% from "device/convert.cu" import element_types
 //% from "device/vec.cu" import vec, load_edge
+//% from "device/ldmatrix.cu" import ldmatrix
 //% from "device/raster.cu" import raster
 //% from "device/tma.cu" import map_origin, tensor_map
 //% from "prepare/prepare.cu" import prepare
@@ -12,7 +13,7 @@
 //% from "wgmma/instructions.cu" import instructions
 //% from "wgmma/stage.cu" import clear, fragments, multiply_stage, promote, release_stage
 //% from "wgmma/split.cu" import split_k
-//% from "wgmma/staged.cu" import stage_row, staged_at
+//% from "wgmma/staged.cu" import stage_row, stage_transposed, staged_at
 //% from "wgmma/rows.cu" import load_rows, staged_row_at, store_rows
 //% from "wgmma/epilogue.cu" import sums_of_piece
 //% from "wgmma/prologue.cu" import overview, prologue, work
@@ -68,7 +69,7 @@ ${ split_k(view) }
 //% endif
 //% if view.direct
 ${ staged_at(view) }
-${ stage_row(view) }
+${ ldmatrix([(view.matrices, true)], [(view.matrices, true)]) ~ "\n" ~ stage_transposed(view) if view.swapped else stage_row(view) }
 //% elif view.staged
 ${ sums_of_piece(view) }
 ${ staged_at(view) }

@@ -15,7 +15,11 @@ const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup t
 //% endif
 //% if view.direct
 const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+//% if view.swapped
+const int row = ${ "lane / 16 * 8 + " if view.matrices == 4 }lane % 8, column = warp * 16 + lane / 8 % 2 * 8;  // of the eight elements of C that this lane names for stmatrix, within a piece
+//% else
 const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
+//% endif
 //% else
 const ThreadOrigin thread = thread_origin();
 //% endif

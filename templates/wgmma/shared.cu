@@ -3,7 +3,7 @@
 // A thread's accumulators: 64 x ${ "2 * " if view.gated }${ "BM" if view.swapped else "BN" }${ " of each instruction" if view.mmas } over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }${ "; the first half of them are\n// A * B1's, the second A * B2's" if view.gated }.
 using Accumulators = ${ view.wgmma.c_type }${ "[%s]" | format(view.mmas) if view.mmas }[${ view.sums }];
 //% if not view.mmas
-static_assert(BM == 64${ " * CONSUMERS" if not view.pingpong }, "a consumer multiplies 64 rows");
+static_assert(${ "BN" if view.swapped else "BM" } == 64${ " * CONSUMERS" if not view.pingpong }, "a consumer multiplies 64 ${ "columns" if view.swapped else "rows" }");
 /*% endif %*/
 
 // The ring of k tiles, ${ "pieces" if view.staged else "rows" } of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
@@ -65,7 +65,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {${ column if view.swapped else row }, ${ row if view.swapped else column }};
 //% else
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    return {warp * 16 + lane / 4, lane % 4 * 2};
+//% set row, column = "warp * 16 + lane / 4", "lane % 4 * 2"
+    return {${ column if view.swapped else row }, ${ row if view.swapped else column }};
 //% endif
 }
 //% endmacro

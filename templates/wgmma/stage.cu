@@ -90,22 +90,25 @@ __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, i
     wgmma_commit();
 }
 //% else
-// acc ${ "=" if view.promoted else "+=" } A * B for a stage's k tiles and the ${ view.mmas ~ " * " if view.mmas }64 rows of A${ " from `first` on" if not view.pingpong }${ ", or += where it `adds`" if view.pieces }: in flight until wgmma_wait.
+// acc ${ "=" if view.promoted else "+=" } A * B for a stage's k tiles and the ${ view.mmas ~ " * " if view.mmas }64 ${ "columns of B" if view.swapped else "rows of A" }${ " from `first` on" if not view.pingpong }${ ", or += where it `adds`" if view.pieces }: in flight until wgmma_wait.
+//% if view.swapped
+// C^T = B^T A^T: columns of B are the rows of an instruction, whose a is B.
+//% endif
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, ${ "int first, " if not view.pingpong }${ "bool adds, " if view.pieces }Accumulators& acc)
 {
-    const unsigned long long a = ${ descriptor(view.tile_a) };
-    const unsigned long long b = ${ descriptor(view.tile_b) };
+    const unsigned long long a = ${ descriptor(view.tile_of_first) };
+    const unsigned long long b = ${ descriptor(view.tile_of_second) };
     #pragma unroll
 //% set adds = ", adds || k > 0" if view.pieces else ", k > 0" if view.promoted else "" if view.direct else ", true"
 //% if view.mmas
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i)
-            ${ view.wgmma.function }(acc[i], a + i * ${ view.tile_a.row } + ${ view.tile_a.step }, b + ${ view.tile_b.step }${ adds });
+        for (int i = 0; i < ${ view.mmas }; ++i)
+            ${ view.wgmma.function }(acc[i], a + i * ${ view.tile_of_first.row } + ${ view.tile_of_first.step }, b + ${ view.tile_of_second.step }${ adds });
     }
 //% else
     for (int k = 0; k < BK; k += K_STEP)
-        ${ view.wgmma.function }(acc, a + ${ view.tile_a.step }, b + ${ view.tile_b.step }${ adds });
+        ${ view.wgmma.function }(acc, a + ${ view.tile_of_first.step }, b + ${ view.tile_of_second.step }${ adds });
 //% endif
 }
 //% endif

@@ -41,6 +41,33 @@ __device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int s
     }
 }
 //% endmacro
+/*# The same where products are those of C's transpose: what lies side by side in C is in eight lanes, and stmatrix transposes it. #*/
+//% macro stage_transposed(view)
+//% set S = types.scalar.ctype
+// Write alpha * acc + beta * C to the staged piece: stmatrix transposes matrices of 8 x 8, of which a warp has two side by side
+// for each eight rows of C. If beta is not 0, the old C is there already; else it is not read: it may be NaN.
+__device__ __forceinline__ void stage_transposed(${ TC }* c, int row, int column, const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ S } alpha, ${ S } beta)
+{
+    union Pair { unsigned bits; ${ TC } at[2]; };  // elements of two neighbouring rows
+    #pragma unroll
+    for (int m = 0; m < CM; m += ${ view.matrices * 4 }) {
+        ${ TC }* const to = c + staged_at(m + row, column);
+        unsigned old[${ view.matrices }] = {}, stored[${ view.matrices }];
+        if (beta != ${ types.scalar.arithmetic.zero }) ldmatrix_x${ view.matrices }_trans(old, to);
+        #pragma unroll
+        for (int i = 0; i < ${ view.matrices }; ++i) {
+            const int r = piece * CM / 2 + m / 2 + i * 2;
+            ${ S } value[2] = {${ scaled("acc[r]") }, ${ scaled("acc[r + 1]") }};
+            Pair pair{old[i]};
+            if (beta != ${ types.scalar.arithmetic.zero })
+                for (int v = 0; v < 2; ++v) value[v] = ${ types.scalar.arithmetic.fma }(beta, pair.at[v], value[v]);
+            for (int v = 0; v < 2; ++v) pair.at[v] = ${ narrowed("value[v]") };
+            stored[i] = pair.bits;
+        }
+        stmatrix_x${ view.matrices }_trans(to, stored);
+    }
+}
+//% endmacro
 /*# Room for a piece in shared memory, and the old C in it. #*/
 //% macro take_stage(view)
 ${ TC }* const c = shared.c[consumer][${ "(i * %s / %s + piece)" | format(view.stored, "CM" if view.swapped else "CN") if view.mmas else "piece" } % C_STAGES];
@@ -62,7 +89,9 @@ if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what st
 //% endif
 //% endmacro
 //% macro store_staged(kernel, view)
-//% if view.direct
+//% if view.direct and view.swapped
+stage_transposed(c, row, column, ${ view.kept }${ view.of_mma }, piece, alpha, beta);
+//% elif view.direct
 #pragma unroll
 for (int second = 0; second < 2; ++second) stage_row(c, row, column, second, ${ view.kept }${ view.of_mma }, piece, alpha, beta);
 //% else

@@ -40,6 +40,7 @@ from gemmgen.kernel.families.wgmma_operands import (
     sums_type,
     swaps,
     taken,
+    turned,
 )
 from gemmgen.kernel.families.wgmma_view import WgmmaView, view_of
 from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
@@ -140,7 +141,8 @@ class WgmmaFamily(Family):
         pieces = problem.types.compute.pieces
         promotion = PROMOTION if pieces else one.BK * value["PROMOTED"]
         step = range_step(problem, one)
-        sums = SumOrder(mma, step, one.SPLIT, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
+        of_c = turned(mma) if one.SWAP else mma
+        sums = SumOrder(of_c, step, one.SPLIT, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 
     def template(self, config: Config) -> str:
@@ -157,7 +159,7 @@ class WgmmaFamily(Family):
         return tuple(replace(line, meaning=meaning) if line.name == "CONSUMERS" else line for line in lines)
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        names = {"ACROSS", "FROM_REGISTERS", "IN_FLIGHT", "PERSISTENT", "PINGPONG"}
+        names = {"ACROSS", "FROM_REGISTERS", "IN_FLIGHT", "PERSISTENT", "PINGPONG", "SWAP"}
         names |= {"SUM_REGISTERS", "BESIDE_SUMS", "SHARED_BYTES"}
         one = cast(WgmmaConfig, plan.config)
         if not donates(one):
@@ -190,7 +192,7 @@ class WgmmaFamily(Family):
     def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
         one, usual = cast(WgmmaConfig, plan.config), super().origins(plan)
         if not one.FROM_REGISTERS:
-            return usual
+            return tuple((column, row) for row, column in usual) if one.SWAP else usual
         places = ((fragment_row(lane), column) for lane, (_, column) in enumerate(usual))
         return tuple((column, row) if swaps(one) else (row, column) for row, column in places)
 
@@ -290,6 +292,8 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
         )
     if problem.pointers:
         yield "Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix"
+    if one.SWAP:
+        yield "Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C"
     if one.FROM_REGISTERS:
         yield from _fed_prose(feeds(one).upper())
     if staged(problem):

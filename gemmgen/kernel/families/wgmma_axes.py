@@ -17,12 +17,19 @@ class WgmmaConfig(Config):
 
     PATTERN = (
         "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}[_o{PINGPONG}]"
-        "[_split{SPLIT}][_r{FROM_REGISTERS}]"
+        "[_split{SPLIT}][_r{FROM_REGISTERS}][_x{SWAP}]"
     )
 
-    BM: int = axis(128, (128, 256, 64, 192), "rows of C that a block computes")
+    BM: int = axis(
+        128,
+        (128, 256, 64, 192, 160, 224, 96, 32, 16, 176, 208, 240, 112, 144, 80, 48, 8, 24, 40, 56, 72, 88, 104, 120, 136),
+        "rows of C that a block computes",
+    )
     BN: int = axis(256, (256, 128, 192, 64, 160, 224, 176, 96, 32, 16), "columns of C that a block computes")
     BK: int = axis(64, (64, 128, 32, 256), "depth of a k tile")
+    SWAP: int = axis(
+        0, (0, 1), "1: A and B change places, C^T = B^T A^T: columns of C are the 64 rows of an instruction; 0: they do not"
+    )
     FROM_REGISTERS: int = axis(
         0,
         (0, 1, 2),
@@ -48,6 +55,10 @@ class WgmmaConfig(Config):
 # Seen on an H200 (2026-11-23, driver 580.159.04): a load of a box that lies outside as a whole ends in an illegal
 # memory access, as if TMA went to the tensor's address, which is 0 in a map of all memory. In others it gives zeros.
 OUTSIDE = "TMA is asked for no box that lies wholly outside of a matrix behind a pointer"
+
+
+# Guards of a constraint: products are those of C's transpose, one way or the other; or they are not.
+SWAPS, KEEPS = "SWAP == 1 or FROM_REGISTERS == 2", ("SWAP == 0", "FROM_REGISTERS != 2")
 
 
 def _meets(extent: str, tile: str, box: str) -> str:
@@ -79,21 +90,25 @@ CONSTRAINTS = (
     Constraint("SUMMED == 0 or PRODUCTS == 1", "lines of one matrix B are summed", False),
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
     Constraint("CONSUMERS >= 1 and GROUP >= 1", "counts start at one", False),
-    Constraint("PERSISTENT <= 1 and ACROSS <= 1 and PINGPONG <= 1", "a switch is 0 or 1", False),
+    Constraint("PERSISTENT <= 1 and ACROSS <= 1 and PINGPONG <= 1 and SWAP <= 1", "a switch is 0 or 1", False),
     Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
     # Tiles: of a block, a warpgroup, an instruction
     Constraint(
-        f"PINGPONG == 1 or FROM_REGISTERS == 2 or BM % ({M} * CONSUMERS) == 0",
+        f"PINGPONG == 1 or {SWAPS} or BM % ({M} * CONSUMERS) == 0",
         f"a warpgroup multiplies {M} rows at once",
     ),
-    Constraint(f"PINGPONG == 0 or BM % {M} == 0", f"a warpgroup multiplies {M} rows at once"),
+    Constraint(f"PINGPONG == 0 or SWAP == 1 or BM % {M} == 0", f"a warpgroup multiplies {M} rows at once"),
     Constraint("BM <= 256", "a box of TMA has at most 256 elements along each dimension"),
     Constraint(
-        f"FROM_REGISTERS == 2 or BN % 8 == 0 and BN <= {MOST_N}",
+        f"{SWAPS} or BN % 8 == 0 and BN <= {MOST_N}",
         f"wgmma's n is a multiple of 8, up to {MOST_N}",
     ),
     Constraint(f"PRODUCTS * BN <= {MOST_N}", "an instruction multiplies the columns of both products", False),
-    Constraint("INTEGER == 0 or BN <= 32 or BN % 16 == 0", "wgmma of integers has multiples of 16 columns", False),
+    Constraint(
+        "INTEGER == 0 or SWAP == 0 and (BN <= 32 or BN % 16 == 0) or SWAP == 1 and (BM <= 32 or BM % 16 == 0)",
+        "wgmma of integers has multiples of 16 columns",
+        False,
+    ),
     Constraint("B_ALONG_K == 1 or BN % 16 == 0", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("BK % K_STEP == 0", "a k tile is a whole number of instructions"),
     Constraint("BK <= 256", "a box of TMA has at most 256 elements along each dimension", False),
@@ -103,10 +118,22 @@ CONSTRAINTS = (
     Constraint("FROM_REGISTERS <= 2", "registers feed one operand, A or B", False),
     Constraint("FROM_REGISTERS != 1 or A_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
     Constraint("FROM_REGISTERS != 2 or B_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
-    Constraint(f"FROM_REGISTERS != 2 or BN % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} columns at once"),
-    Constraint("FROM_REGISTERS != 2 or BM % 8 == 0", "wgmma's n, here rows of A, is a multiple of 8"),
     Constraint("FROM_REGISTERS == 0 or BK % (2 * K_STEP) == 0", "two sets of fragments take turns"),
     Constraint("FROM_REGISTERS == 0 or PINGPONG == 0", "consumers that load fragments share a tile", False),
+    # C's transpose
+    Constraint("SWAP == 0 or FROM_REGISTERS == 0", "where A and B change places, it is B that registers may feed", False),
+    Constraint("SWAP == 0 or C_BY_TMA == 1", "sums of C's transpose leave by TMA alone", False),
+    Constraint("SWAP == 0 or PRODUCTS == 1 and HALVES == 0", "sums of two products, or of f16, stay as they are", False),
+    *(
+        Constraint(f"{keeps} or {rule}", because, in_kernel)
+        for keeps in KEEPS
+        for rule, because, in_kernel in (
+            (f"PINGPONG == 1 or BN % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} columns at once", True),
+            (f"PINGPONG == 0 or BN % {M} == 0", f"a warpgroup multiplies {M} columns at once", True),
+            ("BM % 8 == 0", "wgmma's n, here rows of A, is a multiple of 8", True),
+            ("BM % (8 * SPLIT) == 0", "a block adds up whole eights of the tile's rows", False),
+        )
+    ),
     # Pingpong
     Constraint("PINGPONG == 0 or CONSUMERS >= 2", "a consumer alone has nobody to take turns with", False),
     Constraint("PINGPONG == 0 or PERSISTENT == 1", "a single tile gives no turns", False),
@@ -123,9 +150,8 @@ CONSTRAINTS = (
     Constraint("SPLIT == 1 or CLUSTER == 1", "the blocks of a cluster share an operand or the K of a tile", False),
     Constraint("SPLIT == 1 or HALVES == 0", "sums of f16 would be rounded once more with each part of K", False),
     Constraint(
-        "FROM_REGISTERS == 2 or BN % (8 * SPLIT) == 0", "a block adds up whole eights of the tile's columns", False
+        f"{SWAPS} or BN % (8 * SPLIT) == 0", "a block adds up whole eights of the tile's columns", False
     ),
-    Constraint("FROM_REGISTERS != 2 or BM % (8 * SPLIT) == 0", "or, where C is transposed, of its rows", False),
     Constraint("SPLIT == 1 or BN * C_BYTES % (16 * SPLIT) == 0", "and TMA stores lines of 16 bytes at least", False),
     Constraint(
         "SPLIT == 1 or STAGES * BK * (BM * A_BYTES + PRODUCTS * BN * B_BYTES) >= PRODUCTS * BM * BN * ELEMENT_BYTES",
@@ -154,7 +180,7 @@ PRUNING = (
     Constraint("FROM_REGISTERS != 1 or BM == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
     Constraint("FROM_REGISTERS != 2 or BN == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
     Constraint(
-        "FROM_REGISTERS > 0 or BM == 64 * CONSUMERS or PRODUCTS * BN <= 128",
+        "SWAP + FROM_REGISTERS > 0 or BM == 64 * CONSUMERS or PRODUCTS * BN <= 128",
         "a wide warpgroup tile reads less shared memory",
     ),
     Constraint("CONSUMERS >= 2 or BM * BN * PRODUCTS <= 16384", "two warpgroups keep the tensor cores busier than one"),
@@ -181,6 +207,18 @@ PRUNING = (
     ),
     Constraint("K == 0 or SPLIT == 1 or K >= 4 * SPLIT * BK", "a start and a reduction for so few k tiles"),
     Constraint("SPLIT == 1 or M * N * BATCH * SPLIT <= 2 * SMS * BM * BN", "the grid fills the card without a split"),
-    Constraint("M == 0 or BM < 2 * M or BM == 64", "most of the tile would lie outside of C"),
+    Constraint("SWAP == 0 or BM % 64 > 0 or BN == 64", "whole instructions of rows need no transpose"),
+    Constraint(
+        "SWAP == 0 or BN == 64 * CONSUMERS and CONSUMERS < 3 or PINGPONG == 1 and BN == 128",
+        "a warpgroup multiplies 64 columns, or in turns 128",
+    ),
+    Constraint(
+        "SWAP == 0 or BM % 32 == 0 or BM == 16 or BM == 176 or BM == 208 or BM == 240 or M > 0 and M <= 512",
+        "many tiles of rows are cut at one edge: fine steps gain nothing",
+    ),
+    Constraint(
+        "SWAP == 0 or M == 0 or M > 512 or (BM - 8) * ((M + BM - 1) / BM) < M", "fewer rows a tile would do as well"
+    ),
+    Constraint("M == 0 or BM < 2 * M or BM == 64 or SWAP == 1 and BM == 8", "most of the tile would lie outside of C"),
     Constraint("N == 0 or BN < 2 * N or BN == 16", "most of the tile would lie outside of C"),
 )

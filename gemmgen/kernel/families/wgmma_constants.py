@@ -23,6 +23,7 @@ BESIDE_OWN = 40  # likewise where it stores a tile of its own as it is, beside a
 STAGED = "Shared memory"  # the heading of constants that say what lies there
 SUMS = "How C leaves registers"
 OF_PIECES = frozenset({"CM", "CN", "C_STAGES", "PITCH_C"})
+MATRIX_BYTES = 2  # of an element of the matrices that stmatrix moves
 BESIDE_TOTALS = 40  # likewise where half of the sums are touched once in many k tiles, and nothing spills
 
 
@@ -39,7 +40,12 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
         *_lines(a, elements),
         *_lines(b, elements),
         *_results(
-            piece_box(problem, config), feeds(config), staged(problem), problem.products, _across(problem, config)
+            piece_box(problem, config),
+            feeds(config),
+            staged(problem),
+            problem.products,
+            _across(problem, config),
+            bool(config.SWAP),
         ),
     )
 
@@ -74,8 +80,10 @@ def direct(problem: Problem, config: WgmmaConfig) -> bool:
     lies beyond an edge.
 
     Integers, tiles of one piece alone, and edges but where consumers take turns, are not among them: ptxas makes other
-    code of these, which was not measured.
+    code of these, which was not measured. Of C's transpose elements of 2 bytes are, as stmatrix moves them.
     """
+    if config.SWAP:
+        return staged(problem) and problem.epilogue.is_linear and problem.types.c.size == MATRIX_BYTES
     known = piece_box(problem, config)[0] < config.BN and not problem.types.accumulator.is_integer
     usual = known and not config.FROM_REGISTERS and problem.types.compute is not Compute.F16
     whole = config.PINGPONG == 1 or not _edges(problem, config)
@@ -94,7 +102,8 @@ def single(problem: Problem, config: WgmmaConfig) -> bool:
 
     Only where these are `direct`: ptxas makes other code of the rest, which was not measured.
     """
-    return direct(problem, config) and (1 if config.PINGPONG else config.CONSUMERS) * M == config.BM
+    along = config.BN if swaps(config) else config.BM
+    return direct(problem, config) and (1 if config.PINGPONG else config.CONSUMERS) * M == along
 
 
 def sums_of_mma(problem: Problem, config: WgmmaConfig) -> str:
@@ -216,22 +225,28 @@ def _across(problem: Problem, config: WgmmaConfig) -> str:
 
 
 @cache
-def _results(box: tuple[int, int], feed: str, by_tma: bool, products: int, across: str) -> tuple[Derived, ...]:
+def _results(
+    box: tuple[int, int], feed: str, by_tma: bool, products: int, across: str, swap: bool
+) -> tuple[Derived, ...]:
     """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
-    swapped, own = feed == "b", f"{M} * {'CM' if feed == 'b' else 'CN'}"
+    swapped = swap or feed == "b"
+    own = f"{M} * {'CM' if swapped else 'CN'}"
     staged = f"C_STAGES * CONSUMERS * {own} * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
     b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
     b = f"({b} + 1023) / 1024 * 1024" if by_tma else b  # C's pieces begin at a pattern of a swizzle
-    total = f"STAGES * BK * BM * A_BYTES + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
-    lines = _swapped_piece(box, across) if swapped else _piece(box, 2 if feed else 1, across)
+    a = "STAGES * BK * BM * A_BYTES"
+    a = f"({a} + 1023) / 1024 * 1024" if swap else a  # B's tiles begin at one, too, whatever BM is
+    total = f"{a} + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
+    neighbours = 2 if feed else 1  # that lie side by side along the rows of an instruction
+    lines = _swapped_piece(box, neighbours, across) if swapped else _piece(box, neighbours, across)
+    access = ("VC", "1" if swap else "2", "elements of an access to C")
     return (
-        *(Derived(*line, group=STAGED if line[0] in OF_PIECES else SUMS) for line in (*lines, VC)),
+        *(Derived(*line, group=STAGED if line[0] in OF_PIECES else SUMS) for line in (*lines, access)),
         Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),
     )
 
 
 Line = tuple[str, str, str]
-VC: Line = ("VC", "2", "elements of an access to C")
 
 
 def _piece(box: tuple[int, int], neighbours: int, across: str) -> tuple[Line, ...]:
@@ -249,7 +264,7 @@ def _piece(box: tuple[int, int], neighbours: int, across: str) -> tuple[Line, ..
     )
 
 
-def _swapped_piece(box: tuple[int, int], across: str) -> tuple[Line, ...]:
+def _swapped_piece(box: tuple[int, int], neighbours: int, across: str) -> tuple[Line, ...]:
     columns, rows = box
     return (
         ("CM", str(rows), f"rows of a piece: C leaves by pieces of a consumer's {M} columns"),
@@ -258,7 +273,7 @@ def _swapped_piece(box: tuple[int, int], across: str) -> tuple[Line, ...]:
         ("TM", "CM / 4", "rows of C that a thread has sums of, of a piece"),
         ("TN", "2", "columns of C that a thread has sums of, of each instruction"),
         ("FM", "2", "adjacent rows in a run"),
-        ("FN", "2", "adjacent columns in a run"),
+        ("FN", str(neighbours), "adjacent columns in a run"),
         ("STEP_M", "8", "rows from a run to the next"),
         ("STEP_N", "8", "columns from a run to the next"),
     )

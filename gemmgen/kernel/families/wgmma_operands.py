@@ -21,7 +21,8 @@ TRANSPOSED_BYTES = 2  # of an element whose lines may run across K
 OTHER: dict[Order, Order] = {"r": "c", "c": "r"}
 LINE_BYTES = 128  # of shared memory that one pattern of a swizzle permutes, at most
 ROW_BYTES = 256  # of a row of C that a warp stages, at most
-PIECE_ROWS = 32  # of C that leave at once where products are those of C transposed
+PIECE_ROWS = 32  # of C that leave at once where products are those of C transposed, from registers
+SWAP_ROWS = 24, 64  # likewise where A and B change places: so many, at least and at most, or all
 PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
 # A run-time M may end anywhere in a tile, and TMA takes longer for zeros than for lines that exist: 271x4096x4096 took
 # 40.4 us by boxes of 128 lines, 27.6 by boxes of 64 (H100, 2026-11-26). Boxes of 32 cost 4% where no tile is cut.
@@ -119,8 +120,8 @@ def feeds(config: WgmmaConfig) -> str:
 
 
 def swaps(config: WgmmaConfig) -> bool:
-    """Whether products are those of C's transpose: registers hold columns of B, the 64 rows of an instruction."""
-    return feeds(config) == "b"
+    """Whether products are those of C's transpose: columns of B are the 64 rows of an instruction."""
+    return config.SWAP == 1 or feeds(config) == "b"
 
 
 def prepares(problem: Problem, config: WgmmaConfig) -> tuple[Step, ...]:
@@ -157,7 +158,14 @@ def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
     assert sums is not None, "constraints ask for one"
     if config.FROM_REGISTERS:
         return Wgmma(config.BM if swaps(config) else config.BN, *types.factors, sums, registers=True)
+    if swaps(config):
+        return Wgmma(config.BM, *types.factors[::-1], sums, trans_a=not b.along_k, trans_b=not a.along_k)
     return Wgmma(config.BN * problem.products, *types.factors, sums, trans_a=not a.along_k, trans_b=not b.along_k)
+
+
+def turned(mma: Wgmma) -> Wgmma:
+    """The instruction that sums the products of A * B as `mma` sums those of its transpose."""
+    return replace(mma, a=mma.b, b=mma.a, trans_a=mma.trans_b, trans_b=mma.trans_a)
 
 
 def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
@@ -195,11 +203,21 @@ def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
 def piece_box(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
     """Columns and rows of C that leave at once: by TMA swizzled lines, else by rows, eight of each warp."""
     size, columns = problem.types.c.size, config.BN // config.SPLIT
+    if config.SWAP:
+        return gcd(LINE_BYTES // size, M), _swap_rows(config.BM // config.SPLIT)
     if swaps(config):
         return gcd(LINE_BYTES // size, M), gcd(PIECE_ROWS, config.BM // config.SPLIT)
     if staged(problem):
         return gcd(LINE_BYTES // size, columns), M
     return max(some for some in range(8, ROW_BYTES // size + 1, 8) if columns % some == 0), M
+
+
+def _swap_rows(rows: int) -> int:
+    """Of `rows` of C, how many leave at once: few pieces, as each waits until TMA has read the one before."""
+    least, most = SWAP_ROWS
+    parts = [part for part in range(8, rows + 1, 8) if rows % part == 0]
+    within = [part for part in parts if least <= part <= most]
+    return max(within) if within else next((part for part in parts if part > most), rows)
 
 
 def row_access(problem: Problem) -> int:

@@ -8,7 +8,7 @@ from typing import cast
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.families.wgmma_constants import alternates, direct, donates, even, mmas, single, stored, sums_of_mma
 from gemmgen.kernel.families.wgmma_loops import Loops, loops_of
-from gemmgen.kernel.families.wgmma_operands import Operand, mapped, operands, row_access, staged, swaps
+from gemmgen.kernel.families.wgmma_operands import Operand, mapped, operands, piece_box, row_access, staged, swaps
 from gemmgen.kernel.families.wgmma_stage import Copy, Tile, copies_of, tile_of
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
@@ -24,7 +24,7 @@ class WgmmaView:
     copies       those that fill a stage
     tile_a, _b   what they bring
     feeds        products take the fragments of one of them from registers
-    swapped      and that is B: rows of an instruction are columns of C
+    swapped      rows of an instruction are columns of C: products are those of its transpose
     wgmma        the instruction
     halves       a register holds two sums of f16
     promoted     sums are added up in f32 after each k tile, or after some of each pair of pieces
@@ -35,6 +35,7 @@ class WgmmaView:
     reaches      threads compute where elements of a matrix lie in global memory: TMA does not move all of them
     chunk        elements of 16 bytes of C, and
     chunks       how many of these a line has in shared memory
+    piece_rows   of C that leave at once
     row_access   elements of C that a lane of these stores at once
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"; "" of a block alone
@@ -73,6 +74,7 @@ class WgmmaView:
     reaches: bool
     chunk: int
     chunks: int
+    piece_rows: int
     row_access: int
     cluster: int
     along: str
@@ -102,6 +104,11 @@ class WgmmaView:
     def c_rank(self) -> int:
         """Dimensions of C's tensor map."""
         return 4 if self.pointers else 3 if self.batched else 2
+
+    @property
+    def matrices(self) -> int:
+        """Of 8 x 8 elements that a warp stores at once, where C is transposed: two side by side, of 8 or 16 rows."""
+        return 2 if self.piece_rows % 16 else 4
 
     @property
     def of_mma(self) -> str:
@@ -166,6 +173,11 @@ class WgmmaView:
         return self.b if self.swapped else self.a
 
     @property
+    def tile_of_first(self) -> Tile:
+        """Its k tile."""
+        return self.tile_b if self.swapped else self.tile_a
+
+    @property
     def tile_of_second(self) -> Tile:
         """Of the other one, whose lines are its columns."""
         return self.tile_a if self.swapped else self.tile_b
@@ -182,7 +194,7 @@ def view_of(plan: Plan) -> WgmmaView:
         b=b,
         copies=copies_of(problem, one, loops),
         tile_a=tile_of(problem, one, a, "" if one.PINGPONG or swaps(one) else "first"),
-        tile_b=tile_of(problem, one, b),
+        tile_b=tile_of(problem, one, b, "first" if one.SWAP and not one.PINGPONG else ""),
         feeds=bool(one.FROM_REGISTERS),
         swapped=swaps(one),
         wgmma=plan.mma,
@@ -195,6 +207,7 @@ def view_of(plan: Plan) -> WgmmaView:
         reaches=not staged(problem) or any(one.is_matrix for one in problem.epilogue.operands),
         chunk=UNIT // problem.types.c.size,
         chunks=plan.constants["CN"] * problem.types.c.size // UNIT,
+        piece_rows=piece_box(problem, one)[1],
         row_access=row_access(problem),
         cluster=one.CLUSTER,
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
