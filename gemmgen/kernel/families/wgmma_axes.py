@@ -22,7 +22,7 @@ class WgmmaConfig(Config):
 
     BM: int = axis(
         128,
-        (128, 256, 64, 192, 160, 224, 96, 32, 16, 176, 208, 240, 112, 144, 80, 48, 8, 24, 40, 56, 72, 88, 104, 120, 136),
+        (128, 256, 64, 192, *(rows for rows in range(8, 256, 8) if rows % M)),
         "rows of C that a block computes",
     )
     BN: int = axis(256, (256, 128, 192, 64, 160, 224, 176, 96, 32, 16), "columns of C that a block computes")
@@ -213,11 +213,12 @@ PRUNING = (
         "a warpgroup multiplies 64 columns, or in turns 128",
     ),
     Constraint(
-        "SWAP == 0 or BM % 32 == 0 or BM == 16 or BM == 176 or BM == 208 or BM == 240 or M > 0 and M <= 512",
-        "many tiles of rows are cut at one edge: fine steps gain nothing",
+        "SWAP == 0 or M > 0 and M <= 2048 or BM == 16 or BM == 176 or BM % 32 == 0",
+        "of many tiles of rows one is cut: steps of 8 gain nothing",
     ),
     Constraint(
-        "SWAP == 0 or M == 0 or M > 512 or (BM - 8) * ((M + BM - 1) / BM) < M", "fewer rows a tile would do as well"
+        "SWAP == 0 or M == 0 or M > 2048 or (BM - 8 * SPLIT) * ((M + BM - 1) / BM) < M",
+        "as many tiles of fewer rows would do",
     ),
     Constraint("M == 0 or BM < 2 * M or BM == 64 or SWAP == 1 and BM == 8", "most of the tile would lie outside of C"),
     Constraint("N == 0 or BN < 2 * N or BN == 16", "most of the tile would lie outside of C"),
