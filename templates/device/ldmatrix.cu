@@ -18,7 +18,7 @@ __device__ __forceinline__ void ldmatrix_x${ count }${ "_trans" if transposed }(
 /*% endif %*/
 //% endfor
 //% for count, transposed in stores
-// Store ${ count } matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Store ${ count } 8 x 8 matrices of 2-byte elements. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
 // Lane l has in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of ${ "column" if transposed else "row" } l / 4.
 __device__ __forceinline__ void stmatrix_x${ count }${ "_trans" if transposed }(void* row, const unsigned (&r)[${ count }])
 {

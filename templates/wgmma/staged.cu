@@ -3,9 +3,9 @@
 //% from "epilogue/sums.cu" import sums as sums_taken
 //% macro staged_at(view)
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
-// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.${ " Boxes of\n// CM lines lie one behind the other." if view.swapped }
-//% set line, column = ("(n / CN * CM + m)", "n % CN") if view.swapped else ("m", "n")
-//% if view.full_lines and not view.swapped
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.${ " Boxes of\n// CM lines lie one behind the other." if view.c_boxes > 1 }
+//% set line, column = ("(n / CN * CM + m)", "n % CN") if view.c_boxes > 1 else ("m", "n")
+//% if view.full_lines and view.c_boxes == 1
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / ${ view.chunk }) ^ (m % 8)) * ${ view.chunk } + n % ${ view.chunk }; }
 //% else
 __device__ __forceinline__ int staged_at(int m, int n)
@@ -77,7 +77,7 @@ named_barrier_sync(1 + consumer, 128);
 if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what stands there may be NaN
     if (leads) {
         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * ${ "CM" if view.swapped else "CN" } * sizeof(${ TC }));
-//% if view.swapped
+//% if view.c_boxes > 1
         for (int at = 0; at < 64; at += CN) tma_load_${ view.c_rank }d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m${ view.of_matrix });
 //% else
         tma_load_${ view.c_rank }d(c, &map_c, &shared.c_loaded[consumer], n, m${ view.of_matrix });
@@ -100,7 +100,7 @@ store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kern
 fence_proxy_async();
 named_barrier_sync(1 + consumer, 128);
 if (leads) {
-//% if view.swapped
+//% if view.c_boxes > 1
     for (int at = 0; at < 64; at += CN) tma_store_${ view.c_rank }d(&map_c, c + at * CM, n + at, m${ view.of_matrix });
 //% else
     tma_store_${ view.c_rank }d(&map_c, c, n, m${ view.of_matrix });

@@ -28,7 +28,7 @@ class WgmmaConfig(Config):
     BN: int = axis(256, (256, 128, 192, 64, 160, 224, 176, 96, 32, 16), "columns of C that a block computes")
     BK: int = axis(64, (64, 128, 32, 256), "depth of a k tile")
     SWAP: int = axis(
-        0, (0, 1), "1: A and B change places, C^T = B^T A^T: columns of C are the 64 rows of an instruction; 0: they do not"
+        0, (0, 1), "1: A and B change places, C^T = B^T A^T: the 64 rows of an instruction are columns of C"
     )
     FROM_REGISTERS: int = axis(
         0,
@@ -114,16 +114,12 @@ CONSTRAINTS = (
     Constraint("BK <= 256", "a box of TMA has at most 256 elements along each dimension", False),
     Constraint("LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
-    # Fragments from registers
-    Constraint("FROM_REGISTERS <= 2", "registers feed one operand, A or B", False),
-    Constraint("FROM_REGISTERS != 1 or A_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
-    Constraint("FROM_REGISTERS != 2 or B_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
-    Constraint("FROM_REGISTERS == 0 or BK % (2 * K_STEP) == 0", "two sets of fragments take turns"),
-    Constraint("FROM_REGISTERS == 0 or PINGPONG == 0", "consumers that load fragments share a tile", False),
     # C's transpose
-    Constraint("SWAP == 0 or FROM_REGISTERS == 0", "where A and B change places, it is B that registers may feed", False),
+    Constraint("SWAP == 0 or FROM_REGISTERS == 0", "where A and B change places, shared memory feeds both", False),
     Constraint("SWAP == 0 or C_BY_TMA == 1", "sums of C's transpose leave by TMA alone", False),
-    Constraint("SWAP == 0 or PRODUCTS == 1 and HALVES == 0", "sums of two products, or of f16, stay as they are", False),
+    Constraint(
+        "SWAP == 0 or PRODUCTS == 1 and HALVES == 0", "two products, and sums of f16, have no transpose here", False
+    ),
     *(
         Constraint(f"{keeps} or {rule}", because, in_kernel)
         for keeps in KEEPS
@@ -134,6 +130,12 @@ CONSTRAINTS = (
             ("BM % (8 * SPLIT) == 0", "a block adds up whole eights of the tile's rows", False),
         )
     ),
+    # Fragments from registers
+    Constraint("FROM_REGISTERS <= 2", "registers feed one operand, A or B", False),
+    Constraint("FROM_REGISTERS != 1 or A_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
+    Constraint("FROM_REGISTERS != 2 or B_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
+    Constraint("FROM_REGISTERS == 0 or BK % (2 * K_STEP) == 0", "two sets of fragments take turns"),
+    Constraint("FROM_REGISTERS == 0 or PINGPONG == 0", "consumers that load fragments share a tile", False),
     # Pingpong
     Constraint("PINGPONG == 0 or CONSUMERS >= 2", "a consumer alone has nobody to take turns with", False),
     Constraint("PINGPONG == 0 or PERSISTENT == 1", "a single tile gives no turns", False),
@@ -149,9 +151,7 @@ CONSTRAINTS = (
     Constraint("SPLIT == 1 or PERSISTENT == 0", "sums meet in the ring, which the next tile would fill", False),
     Constraint("SPLIT == 1 or CLUSTER == 1", "the blocks of a cluster share an operand or the K of a tile", False),
     Constraint("SPLIT == 1 or HALVES == 0", "sums of f16 would be rounded once more with each part of K", False),
-    Constraint(
-        f"{SWAPS} or BN % (8 * SPLIT) == 0", "a block adds up whole eights of the tile's columns", False
-    ),
+    Constraint(f"{SWAPS} or BN % (8 * SPLIT) == 0", "a block adds up whole eights of the tile's columns", False),
     Constraint("SPLIT == 1 or BN * C_BYTES % (16 * SPLIT) == 0", "and TMA stores lines of 16 bytes at least", False),
     Constraint(
         "SPLIT == 1 or STAGES * BK * (BM * A_BYTES + PRODUCTS * BN * B_BYTES) >= PRODUCTS * BM * BN * ELEMENT_BYTES",

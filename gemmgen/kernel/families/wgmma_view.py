@@ -13,7 +13,7 @@ from gemmgen.kernel.families.wgmma_stage import Copy, Tile, copies_of, tile_of
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.pieces import Pieces
-from gemmgen.problem.wgmma import Wgmma
+from gemmgen.problem.wgmma import M, Wgmma
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class WgmmaView:
     reaches      threads compute where elements of a matrix lie in global memory: TMA does not move all of them
     chunk        elements of 16 bytes of C, and
     chunks       how many of these a line has in shared memory
-    piece_rows   of C that leave at once
+    piece_rows   of C that leave at once, in
+    c_boxes      boxes of TMA, side by side
     row_access   elements of C that a lane of these stores at once
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"; "" of a block alone
@@ -75,6 +76,7 @@ class WgmmaView:
     chunk: int
     chunks: int
     piece_rows: int
+    c_boxes: int
     row_access: int
     cluster: int
     along: str
@@ -189,6 +191,7 @@ def view_of(plan: Plan) -> WgmmaView:
     a, b = operands(problem, one)
     assert isinstance(plan.mma, Wgmma) and plan.sums is not None, "constraints ask for one"
     loops = loops_of(problem, one)
+    columns, rows = piece_box(problem, one)
     return WgmmaView(
         a=a,
         b=b,
@@ -207,7 +210,8 @@ def view_of(plan: Plan) -> WgmmaView:
         reaches=not staged(problem) or any(one.is_matrix for one in problem.epilogue.operands),
         chunk=UNIT // problem.types.c.size,
         chunks=plan.constants["CN"] * problem.types.c.size // UNIT,
-        piece_rows=piece_box(problem, one)[1],
+        piece_rows=rows,
+        c_boxes=M // columns if swaps(one) else 1,
         row_access=row_access(problem),
         cluster=one.CLUSTER,
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
