@@ -20,33 +20,38 @@ from gemmgen.support.files import Store
 
 
 @pytest.mark.parametrize(
-    ("types", "layout"),
+    ("types", "layout", "axes"),
     [
-        (Types.parse("bf16"), "rc"),
-        (Types.parse("s8,s8,s32"), "rc"),
-        (Types.parse("f32", Compute.TF32), "rr"),
+        (Types.parse("bf16"), "rc", {}),
+        (Types.parse("s8,s8,s32"), "rc", {}),
+        (Types.parse("f32", Compute.TF32), "rr", {}),
+        (Types.parse("bf16"), "rc", {"BM": 160, "BN": 128, "STAGES": 5, "SWAP": 1, "PINGPONG": 1}),
+        (Types.parse("bf16"), "rr", {"BM": 136, "BN": 64, "CONSUMERS": 1, "SWAP": 1}),
         *(
-            pytest.param(types, layout, marks=pytest.mark.soak)
-            for types, layout in (
-                (Types.parse("f16"), "rr"),
-                (Types.parse("f16", Compute.F16), "cc"),
-                (Types.parse("f32", Compute.TF32), "rc"),
-                (Types.parse("f32", Compute.TF32), "cc"),
-                (Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), "rc"),
+            pytest.param(types, layout, axes, marks=pytest.mark.soak)
+            for types, layout, axes in (
+                (Types.parse("f16"), "rr", {}),
+                (Types.parse("f16", Compute.F16), "cc", {}),
+                (Types.parse("f32", Compute.TF32), "rc", {}),
+                (Types.parse("f32", Compute.TF32), "cc", {}),
+                (Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), "rc", {}),
+                (Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), "rc", {"BM": 104, "BN": 128, "SWAP": 1}),
             )
         ),
     ],
     ids=str,
 )
-def test_the_machine_code_is_what_the_plan_says(types: Types, layout: str, shared_store: Store) -> None:
+def test_the_machine_code_is_what_the_plan_says(
+    types: Types, layout: str, axes: dict[str, int], shared_store: Store
+) -> None:
     problem = Problem(4096, 4096, 4096, types=types, layout=layout)
-    config = WGMMA.default(problem)
+    config = WGMMA.default(problem).with_values(**axes)
     check(WGMMA, problem, config, ARCHS["sm_90"].limits)
     plan = WGMMA.plan(problem, config)
     compiled = compile_kernel(render(problem, WGMMA, config), "sm_90", shared_store)
     assert compiled.spill_bytes == 0
     sass = disassemble(compiled.cubin, plan.instruction)
-    fed, rows = config.values["FROM_REGISTERS"], "MMAS_N" if config.values["FROM_REGISTERS"] == 2 else "MMAS_M"
+    fed, rows = config.values["FROM_REGISTERS"], "MMAS_N" if "MMAS_N" in plan.constants else "MMAS_M"
     tiles = config.values["BK"] // plan.constants["K_STEP"] * plan.constants[rows]  # instructions of a k tile
     multiplies = [line for line in sass.text.splitlines() if "GMMA.64x" in line]
     assert multiplies and len(multiplies) % tiles == 0

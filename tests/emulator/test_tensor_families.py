@@ -82,6 +82,9 @@ KERNELS = (
     warpgroups(OPEN, {"CONSUMERS": 2, "CLUSTER": 2, "STAGES": 3, "PINGPONG": 1}, ld_align=8),
     warpgroups((500, 400, 72), {"BM": 192, "BN": 128, "CONSUMERS": 2, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1}),
     warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2}, batch=None, pointers=True, ld_align=8, epilogue="bias"),
+    warpgroups((None, 72, None), {"BM": 24, "BN": 64, "SWAP": 1}, ld_align=8),
+    warpgroups((90, 136, None), {"BM": 40, "BN": 128, "CONSUMERS": 2, "SWAP": 1, "PINGPONG": 1}, layout="rr"),
+    warpgroups((70, 72, 300), {"BM": 48, "BN": 64, "SWAP": 1}, types="s8,s8,bf16", epilogue="scale_m+scale_n+bias"),
     warpgroups((None, 72, None), {"BK": 32, "STAGES": 3}, types=PROMOTED, ld_align=16),
 )
 MORE = (
@@ -133,6 +136,17 @@ MORE = (
     warpgroups(OPEN, {"CONSUMERS": 2, "PINGPONG": 1}, types=PROMOTED, ld_align=16, batch=None),
     warpgroups((100, 72, 208), {"BM": 128, "CONSUMERS": 2}, types=PROMOTED),
     warpgroups(OPEN, {"CONSUMERS": 3, "STAGES": 2, "PINGPONG": 1}, types="f32_bf16x6", layout="rr", epilogue="bias"),
+    warpgroups(
+        (None, 200, None), {"BM": 80, "BN": 128, "CONSUMERS": 2, "SWAP": 1}, layout="cr", ld_align=8, batch=None
+    ),
+    warpgroups((100, 72, None), {"BM": 32, "BN": 64, "SWAP": 1, "SPLIT": 4, "PERSISTENT": 0}, layout="cc", ld_align=8),
+    warpgroups((40, 136, None), {"BM": 16, "BN": 64, "SWAP": 1, "CLUSTER": 2}, epilogue="silu+residual+row_amax"),
+    warpgroups((40, 136, 300), {"BM": 32, "BN": 64, "SWAP": 1, "CLUSTER": 2, "ACROSS": 1}, types="bf16,bf16,f32"),
+    warpgroups((40, 136, 300), {"BM": 40, "BN": 64, "SWAP": 1}, types=Types.parse("e4m3,e5m2,bf16", Compute.PROMOTED)),
+    warpgroups((40, 72, 300), {"BM": 56, "BN": 64, "SWAP": 1}, types=TF32, epilogue="column_amax+bias"),
+    warpgroups((40, 72, 300), {"BM": 40, "BN": 64, "SWAP": 1}, types="f32_bf16x6", layout="rr"),
+    warpgroups((None, 80, 304), {"BM": 32, "BN": 64, "SWAP": 1}, types="u8,s8,s32", ld_align=16),
+    warpgroups((48, 64, 128), {"BM": 16, "BN": 64, "SWAP": 1}, batch=None, pointers=True, layout="rr"),
     warpgroups(OPEN, {"BN": 128}, types=Types.parse("f16", Compute.F16), ld_align=8, layout="cc"),
     warpgroups(
         (100, 52, 208), {"BM": 128, "CLUSTER": 2}, types="f32_bf16x6", layout="cc", batch=3, epilogue="bias+gelu"
@@ -150,7 +164,7 @@ MORE = (
     warpgroups((None, 40, None), {"SPLIT": 2, "PERSISTENT": 0}, layout="rr", ld_align=8, epilogue="swiglu"),
     warpgroups(OPEN, {"SPLIT": 2, "PERSISTENT": 0}, types=TF32, ld_align=4, epilogue="aux+relu"),
     warpgroups(OPEN, {"BN": 64, "PERSISTENT": 0, "SPLIT": 4}, batch=3, pointers=True, ld_align=8, layout="rr"),
-    warpgroups((72, 40, 200), {"CLUSTER": 2}, batch=5, pointers=True, epilogue="silu+row_amax", layout="cr"),
+    warpgroups((128, 48, 200), {"CLUSTER": 2}, batch=5, pointers=True, epilogue="silu+row_amax", layout="cr"),
     warpgroups(OPEN, {"BN": 32}, batch=None, pointers=True, types="s8,s8,s32", ld_align=16),
     warpgroups((None, 40, 64), {}, batch=4, pointers=True, layout="rr", types="f16", epilogue="swiglu"),
     warpgroups((2, None, 40), {"BN": 16}, batch=3, stride_c=None, epilogue="aux+relu"),

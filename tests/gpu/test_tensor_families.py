@@ -39,8 +39,9 @@ SAYS = (
     {"layout": "rc", "ld_align": 16, "types": Types.parse("e4m3,e5m2,bf16", Compute.PROMOTED)},
 )
 SMALL: tuple[tuple[Family, dict[str, int]], ...] = ((MMA, {**MMA.small, "SPLIT": 3}), (WGMMA, {**WGMMA.small}))
+SWAPPED = (WGMMA, {**WGMMA.small, "BM": 24, "BN": 64, "SWAP": 1})
 CLUSTERED = (WGMMA, {**WGMMA.small, "BN": 64, "SPLIT": 4, "PERSISTENT": 0})
-AXES = (*SMALL, CLUSTERED, (MMA, {}), (WGMMA, {}))
+AXES = (*SMALL, SWAPPED, CLUSTERED, (MMA, {}), (WGMMA, {}))
 
 
 def source(says: dict[str, object], arch: str, family: Family, axes: dict[str, int]) -> KernelSource:

@@ -240,6 +240,22 @@ SAMPLES = {
         dtype=DType.BF16,
         epilogue="bias+gelu",
     ),
+    "wgmma_swap_rc": Sample(
+        WGMMA,
+        {"BM": 136, "BN": 64, "CONSUMERS": 1, "STAGES": 8, "SWAP": 1},
+        (271, 4096, 4096),
+        "rc",
+        dtype=DType.BF16,
+    ),
+    "wgmma_swap_pingpong_s8_epilogue": Sample(
+        WGMMA,
+        {"BM": 96, "BN": 128, "BK": 128, "SWAP": 1, "PINGPONG": 1},
+        (None, 4096, 1024),
+        "rc",
+        types="s8,s8,bf16",
+        epilogue="scale_m+scale_n",
+        ld_align=16,
+    ),
     "wgmma_zero_points_u8_rr": Sample(
         WGMMA, {"BN": 64}, (None, 512, 100), "rr", types="u8,s8,s8", epilogue="zero_m+zero_b+scale_m+scale_n+bias"
     ),
