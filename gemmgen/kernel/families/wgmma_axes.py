@@ -25,7 +25,11 @@ class WgmmaConfig(Config):
         (128, 256, 64, 192, *(rows for rows in range(8, 256, 8) if rows % M)),
         "rows of C that a block computes",
     )
-    BN: int = axis(256, (256, 128, 192, 64, 160, 224, 176, 96, 32, 16), "columns of C that a block computes")
+    BN: int = axis(
+        256,
+        (256, 128, 192, 64, 160, 224, 176, 96, 32, 16, 208, 240, 144, 112, 80, 48),
+        "columns of C that a block computes",
+    )
     BK: int = axis(64, (64, 128, 32, 256), "depth of a k tile")
     SWAP: int = axis(
         0, (0, 1), "1: A and B change places, C^T = B^T A^T: the 64 rows of an instruction are columns of C"
@@ -64,6 +68,16 @@ SWAPS, KEEPS = "SWAP == 1 or FROM_REGISTERS == 2", ("SWAP == 0", "FROM_REGISTERS
 def _meets(extent: str, tile: str, box: str) -> str:
     """That the last box of every tile along `extent` (0: known at run time alone) holds some of the matrix."""
     return f"({tile} == {box} or {extent} > 0 and ({extent} - 1) % {tile} >= {tile} - {box})"
+
+
+# Where all sizes are known: how many rows and columns of tiles C has, and waves the grid.
+TILES_M, TILES_N = "((M + BM - 1) / BM)", "((N + BN - 1) / BN)"
+WAVES = f"(({TILES_M} * {TILES_N} * BATCH * SPLIT + SMS - 1) / SMS)"
+
+
+def _least(extent: str, tile: str, step: str, across: str) -> str:
+    """That with tiles of a `step` less the grid's waves had no room for all of `extent`; it has `across` the other way."""
+    return f"({tile} - {step}) * ({WAVES} * SMS / ({across} * BATCH * SPLIT)) < {extent}"
 
 
 CONSTRAINTS = (
@@ -194,7 +208,7 @@ PRUNING = (
     Constraint("GROUP == 8", "likewise"),
     Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
     Constraint(
-        "PINGPONG == 0 or BM >= 128 and PRODUCTS * BN >= 128 * (1 + HALVES)",
+        "PINGPONG == 0 or BM >= 128 - 32 * SWAP and PRODUCTS * BN >= 128 * (1 + HALVES)",
         "in turns smaller tiles than these were never the fastest",
     ),
     Constraint(
@@ -209,16 +223,21 @@ PRUNING = (
     Constraint("SPLIT == 1 or M * N * BATCH * SPLIT <= 2 * SMS * BM * BN", "the grid fills the card without a split"),
     Constraint("SWAP == 0 or BM % 64 > 0 or BN == 64", "whole instructions of rows need no transpose"),
     Constraint(
-        "SWAP == 0 or BN == 64 * CONSUMERS and CONSUMERS < 3 or PINGPONG == 1 and BN == 128",
-        "a warpgroup multiplies 64 columns, or in turns 128",
+        "SWAP == 0 or BN == 64 * CONSUMERS or BN == 128 * CONSUMERS and CONSUMERS == 2 or PINGPONG == 1 and BN == 128",
+        "a warpgroup multiplies 64 columns, or 128 where these are all",
     ),
     Constraint(
-        "SWAP == 0 or M > 0 and M <= 2048 or BM == 16 or BM == 176 or BM % 32 == 0",
-        "of many tiles of rows one is cut: steps of 8 gain nothing",
+        "SWAP == 0 or M * N * BATCH > 0 or BM % 32 == 0 or BM == 16 or BM == 176",
+        "steps of 8 fit waves, or an edge, of sizes that are known",
     ),
     Constraint(
-        "SWAP == 0 or M == 0 or M > 2048 or (BM - 8 * SPLIT) * ((M + BM - 1) / BM) < M",
-        "as many tiles of fewer rows would do",
+        "SWAP == 0 or M * N * BATCH == 0 or M <= 512 and (BM - 8 * SPLIT) * "
+        f"{TILES_M} < M or {_least('M', 'BM', '8 * SPLIT', TILES_N)}",
+        "fewer rows a tile would take no more waves",
+    ),
+    Constraint(
+        f"BN % 32 == 0 or BN == 16 or BN == 176 or M * N * BATCH > 0 and {_least('N', 'BN', '16', TILES_M)}",
+        "fewer columns a tile would take no more waves",
     ),
     Constraint("M == 0 or BM < 2 * M or BM == 64 or SWAP == 1 and BM == 8", "most of the tile would lie outside of C"),
     Constraint("N == 0 or BN < 2 * N or BN == 16", "most of the tile would lie outside of C"),

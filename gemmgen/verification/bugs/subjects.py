@@ -186,8 +186,8 @@ WGMMA_PINGPONG = Subject(
     (("BM", 128), ("CONSUMERS", 2), ("STAGES", 3), ("PINGPONG", 1)), WGMMA,
 )  # fmt: skip
 WGMMA_SWAP = Subject(
-    "wgmma bf16 rr, A and B change places", replace(_typed("bf16", "rr"), m=90, n=136, ld_align=8),
-    (("BM", 48), ("BN", 128), ("CONSUMERS", 1), ("STAGES", 3), ("SWAP", 1)), WGMMA,
+    "wgmma bf16 rr, A and B change places", replace(_typed("bf16", "rr"), m=150, n=136, ld_align=8),
+    (("BM", 96), ("BN", 128), ("CONSUMERS", 1), ("STAGES", 3), ("SWAP", 1)), WGMMA,
 )  # fmt: skip
 WGMMA_TWO_SUMS = Subject(
     "wgmma e4m3 rc, promoted beside products",
