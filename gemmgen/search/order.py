@@ -19,7 +19,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.search.space import Space
 
 BEST_KEPT = 4  # configs whose neighbours a round tries
-SHAPE_HANDICAP, FAMILY_HANDICAP = 0.05, 0.03  # of the logarithm, for each config of that tile shape, or family, before
+SHAPE_HANDICAP, KIND_HANDICAP = 0.05, 0.03  # of the logarithm, for each config of that tile shape, or kind, before
 HOPELESS = 2.0  # times the least predicted time; the model errs by a fifth
 ONE_BY_ONE = 96  # configs, from which on details change one after the other, each round with the gain of the last
 REACH = 3  # axes in which a neighbour may differ: a deeper step goes with other slices and stages
@@ -171,18 +171,18 @@ def _fastest(timed: Sequence[tuple[Config, float]]) -> list[Config]:
 
 
 def _varied(entries: Iterable[Ranked]) -> list[Ranked]:
-    """The best predicted first, each taken for slower the more of its tile shape, and of its family, come before it.
+    """The best predicted first, each taken for slower the more of its tile shape, and of its kind, come before it.
 
-    The model may err for all kernels of a shape, or of a family, alike.
+    The model may err for all kernels of a shape, or of a kind, alike.
     """
     before: Counter[object] = Counter()
     handicapped = []
     for entry in sorted(entries, key=lambda one: one.prediction.time_us):
-        family = entry.family.name
-        shape = (family, _shape(entry))
-        handicap = SHAPE_HANDICAP * before[shape] + FAMILY_HANDICAP * before[family]
+        kind = (entry.family.name, *(entry.config.values[name] for name in entry.family.kinds))
+        shape = (entry.family.name, _shape(entry))
+        handicap = SHAPE_HANDICAP * before[shape] + KIND_HANDICAP * before[kind]
         handicapped.append((math.log(entry.prediction.time_us) + handicap, entry))
-        before.update((shape, family))
+        before.update((shape, kind))
     return [entry for _, entry in sorted(handicapped, key=lambda pair: pair[0])]
 
 

@@ -173,6 +173,7 @@ class Family(ABC):
     pruning        what the search leaves out besides, though it would work: each with its reason
     secondary      axes that change how a tile travels or is split, not its size: the model tells their values apart
                    poorly, so the search tries one config of each shape first and varies these later
+    kinds          axes that change how a kernel works, so that the model may err for all with a value alike
     details        axes that the model hardly prices: the search varies them last, in turn, of the fastest
     small          axes of a kernel with small tiles: its blocks have few threads, and small matrices have many blocks
     small_batches  it serves batches of small products alone, their sizes fixed
@@ -186,6 +187,7 @@ class Family(ABC):
     constraints: tuple[Constraint, ...]
     pruning: tuple[Constraint, ...] = ()
     secondary: frozenset[str] = frozenset()
+    kinds: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     small: Mapping[str, int] = MappingProxyType({})
     small_batches: bool = False

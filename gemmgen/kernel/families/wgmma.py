@@ -69,6 +69,7 @@ class WgmmaFamily(Family):
     constraints = CONSTRAINTS
     pruning = PRUNING
     secondary = frozenset({"CLUSTER", "ACROSS", "STAGES", "SPLIT"})
+    kinds = ("SWAP", "PINGPONG")
     details = ("GROUP", "IN_FLIGHT", "PERSISTENT")
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (

@@ -221,7 +221,10 @@ PRUNING = (
     ),
     Constraint("K == 0 or SPLIT == 1 or K >= 4 * SPLIT * BK", "a start and a reduction for so few k tiles"),
     Constraint("SPLIT == 1 or M * N * BATCH * SPLIT <= 2 * SMS * BM * BN", "the grid fills the card without a split"),
-    Constraint("SWAP == 0 or BM % 64 > 0 or BN == 64", "whole instructions of rows need no transpose"),
+    Constraint(
+        "SWAP == 0 or BM % 64 > 0 or BN == 64 or BM < 64 * CONSUMERS or BM == 192 and PROMOTED == 1",
+        "whole instructions of rows need no transpose, but for consumers, or for registers that it spares",
+    ),
     Constraint(
         "SWAP == 0 or BN == 64 * CONSUMERS or BN == 128 * CONSUMERS and CONSUMERS == 2 or PINGPONG == 1 and BN == 128",
         "a warpgroup multiplies 64 columns, or 128 where these are all",

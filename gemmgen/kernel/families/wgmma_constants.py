@@ -123,7 +123,7 @@ def alternates(problem: Problem, config: WgmmaConfig) -> bool:
 def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
     """(sets of sums that a consumer has, registers of a thread that it needs beside them)."""
     compute, two = problem.types.compute, alternates(problem, config)
-    own = config.PINGPONG == 1 and direct(problem, config)
+    own = (config.PINGPONG == 1 or config.SWAP == 1) and direct(problem, config)
     beside = BESIDE_TOTALS if compute.pieces or two else BESIDE_OWN if own else BESIDE_SUMS
     return 1 + compute.promotes + two, beside
 
