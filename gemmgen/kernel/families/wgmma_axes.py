@@ -76,7 +76,7 @@ WAVES = f"(({TILES_M} * {TILES_N} * BATCH * SPLIT + SMS - 1) / SMS)"
 
 
 def _least(extent: str, tile: str, step: str, across: str) -> str:
-    """That with tiles of a `step` less the grid's waves had no room for all of `extent`; it has `across` the other way."""
+    """That in tiles of a `step` less `extent` takes more waves; the other way the grid has `across` tiles."""
     return f"({tile} - {step}) * ({WAVES} * SMS / ({across} * BATCH * SPLIT)) < {extent}"
 
 
@@ -211,6 +211,7 @@ PRUNING = (
         "PINGPONG == 0 or BM >= 128 - 32 * SWAP and PRODUCTS * BN >= 128 * (1 + HALVES)",
         "in turns smaller tiles than these were never the fastest",
     ),
+    Constraint("PINGPONG == 0 or PROMOTED == 0", "in turns promoted sums have room for small tiles alone"),
     Constraint(
         "PINGPONG == 0 or CLUSTER == 1 or ACROSS == 1 and BM > PRODUCTS * BN or ACROSS == 0 and BM < PRODUCTS * BN",
         "in turns clusters gained only by sharing the larger of the tiles of A and B",
