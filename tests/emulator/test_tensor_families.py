@@ -82,7 +82,7 @@ KERNELS = (
     warpgroups(OPEN, {"CONSUMERS": 2, "CLUSTER": 2, "STAGES": 3, "PINGPONG": 1}, ld_align=8),
     warpgroups((500, 400, 72), {"BM": 192, "BN": 128, "CONSUMERS": 2, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1}),
     warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2}, batch=None, pointers=True, ld_align=8, epilogue="bias"),
-    warpgroups((None, 72, None), {"BM": 24, "BN": 64, "SWAP": 1}, ld_align=8),
+    warpgroups((None, 72, None), {"BM": 80, "BN": 64, "SWAP": 1}, ld_align=8),
     warpgroups((90, 136, None), {"BM": 40, "BN": 128, "CONSUMERS": 2, "SWAP": 1, "PINGPONG": 1}, layout="rr"),
     warpgroups((70, 72, 300), {"BM": 48, "BN": 64, "SWAP": 1}, types="s8,s8,bf16", epilogue="scale_m+scale_n+bias"),
     warpgroups((None, 72, None), {"BK": 32, "STAGES": 3}, types=PROMOTED, ld_align=16),

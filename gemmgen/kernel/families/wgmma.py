@@ -103,8 +103,10 @@ class WgmmaFamily(Family):
     def facts(self, problem: Problem) -> dict[str, int]:
         (a, b), (feeds_a, feeds_b) = taken(problem), can_feed(problem)
         types, (factor_a, factor_b) = problem.types, problem.types.factors
+        typical, sizes = dict(problem.typical), (("M", problem.m), ("N", problem.n), ("batch", problem.batch))
         return {
             **sizes_of(problem),
+            **{f"TYPICAL_{name.upper()}": size or typical.get(name, 0) for name, size in sizes},
             "A_BYTES": factor_a.size,
             "B_BYTES": factor_b.size,
             "C_BYTES": types.c.size,

@@ -70,14 +70,17 @@ def _meets(extent: str, tile: str, box: str) -> str:
     return f"({tile} == {box} or {extent} > 0 and ({extent} - 1) % {tile} >= {tile} - {box})"
 
 
-# Where all sizes are known: how many rows and columns of tiles C has, and waves the grid.
-TILES_M, TILES_N = "((M + BM - 1) / BM)", "((N + BN - 1) / BN)"
-WAVES = f"(({TILES_M} * {TILES_N} * BATCH * SPLIT + SMS - 1) / SMS)"
+# Sizes that tiles are to fit: those given, else the typical ones; 0 where neither is known.
+ROWS, COLUMNS, MATRICES = "TYPICAL_M", "TYPICAL_N", "TYPICAL_BATCH"
+KNOWN = f"{ROWS} * {COLUMNS} * {MATRICES} > 0"
+# Then how many rows and columns of tiles C has, and waves the grid.
+TILES_M, TILES_N = f"(({ROWS} + BM - 1) / BM)", f"(({COLUMNS} + BN - 1) / BN)"
+WAVES = f"(({TILES_M} * {TILES_N} * {MATRICES} * SPLIT + SMS - 1) / SMS)"
 
 
 def _least(extent: str, tile: str, step: str, across: str) -> str:
     """That in tiles of a `step` less `extent` takes more waves; the other way the grid has `across` tiles."""
-    return f"({tile} - {step}) * ({WAVES} * SMS / ({across} * BATCH * SPLIT)) < {extent}"
+    return f"({tile} - {step}) * ({WAVES} * SMS / ({across} * {MATRICES} * SPLIT)) < {extent}"
 
 
 CONSTRAINTS = (
@@ -231,16 +234,16 @@ PRUNING = (
         "a warpgroup multiplies 64 columns, or 128 where these are all",
     ),
     Constraint(
-        "SWAP == 0 or M * N * BATCH > 0 or BM % 32 == 0 or BM == 16 or BM == 176",
+        f"SWAP == 0 or {KNOWN} or BM % 32 == 0 or BM == 16 or BM == 176",
         "steps of 8 fit waves, or an edge, of sizes that are known",
     ),
     Constraint(
-        "SWAP == 0 or M * N * BATCH == 0 or M <= 512 and (BM - 8 * SPLIT) * "
-        f"{TILES_M} < M or {_least('M', 'BM', '8 * SPLIT', TILES_N)}",
+        f"SWAP == 0 or {ROWS} * {COLUMNS} * {MATRICES} == 0 or {ROWS} <= 512 and (BM - 8 * SPLIT) * {TILES_M} < {ROWS} "
+        f"or {_least(ROWS, 'BM', '8 * SPLIT', TILES_N)}",
         "fewer rows a tile would take no more waves",
     ),
     Constraint(
-        f"BN % 32 == 0 or BN == 16 or BN == 176 or M * N * BATCH > 0 and {_least('N', 'BN', '16', TILES_M)}",
+        f"BN % 32 == 0 or BN == 16 or BN == 176 or {KNOWN} and {_least(COLUMNS, 'BN', '16', TILES_M)}",
         "fewer columns a tile would take no more waves",
     ),
     Constraint("M == 0 or BM < 2 * M or BM == 64 or SWAP == 1 and BM == 8", "most of the tile would lie outside of C"),

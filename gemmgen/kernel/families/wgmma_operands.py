@@ -22,7 +22,9 @@ OTHER: dict[Order, Order] = {"r": "c", "c": "r"}
 LINE_BYTES = 128  # of shared memory that one pattern of a swizzle permutes, at most
 ROW_BYTES = 256  # of a row of C that a warp stages, at most
 PIECE_ROWS = 32  # of C that leave at once where products are those of C transposed, from registers
-SWAP_ROWS = 24, 64  # likewise where A and B change places: so many, at least and at most, or all
+# Where A and B change places, C leaves by pieces, and A comes by boxes, of so many rows at least and at most, or all:
+# few, as each piece waits until TMA has read the one before, and a box costs a start.
+PARTS = 24, 64
 PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
 # A run-time M may end anywhere in a tile, and TMA takes longer for zeros than for lines that exist: 271x4096x4096 took
 # 40.4 us by boxes of 128 lines, 27.6 by boxes of 64 (H100, 2026-11-26). Boxes of 32 cost 4% where no tile is cut.
@@ -37,7 +39,8 @@ class Operand(Side):
     boxes    that make up a k tile of the operand
     lines    of a box
     limited  whether these are fewer than the tile's: the matrix has no more, and TMA takes its time for zeros, too
-    ragged   whether several boxes, of BOX_LINES each, have the tile's lines: those wholly outside are left out
+    ragged   whether several boxes have the tile's lines: those wholly outside are left out. These have
+    cut      so many lines each
     shared   whether the blocks of a cluster each bring a part of these lines to all
     beside   matrices side by side, of each of which a k tile has as many such boxes, one matrix after the other
     """
@@ -47,13 +50,14 @@ class Operand(Side):
     lines: int
     limited: bool
     ragged: bool
+    cut: int
     shared: bool
     beside: int = 1
 
     @property
     def box_lines(self) -> int:
         """Of a box that no cluster shares."""
-        return BOX_LINES if self.ragged else self.lines
+        return self.cut if self.ragged else self.lines
 
 
 def staged(problem: Problem) -> bool:
@@ -190,8 +194,9 @@ def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: b
     needed = lines if extent is None or not side.along_k else min(lines, -(-extent // PATTERN_LINES) * PATTERN_LINES)
     shared = config.CLUSTER > 1 and (side.x == "a") == bool(config.ACROSS)
     part = lines // config.CLUSTER if shared else lines
-    cut = ragged and extent is None and side.along_k and part > BOX_LINES and part % BOX_LINES == 0
-    return Operand(side.x, side.mn, side.along_k, line, across // line, needed, needed < lines, cut, shared)
+    cut = BOX_LINES if part % BOX_LINES == 0 else _parts(part) if config.SWAP else part
+    several = ragged and extent is None and side.along_k and cut < part
+    return Operand(side.x, side.mn, side.along_k, line, across // line, needed, needed < lines, several, cut, shared)
 
 
 def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
@@ -204,7 +209,7 @@ def piece_box(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
     """Columns and rows of C that leave at once: by TMA swizzled lines, else by rows, eight of each warp."""
     size, columns = problem.types.c.size, config.BN // config.SPLIT
     if config.SWAP:
-        return gcd(LINE_BYTES // size, M), _swap_rows(config.BM // config.SPLIT)
+        return gcd(LINE_BYTES // size, M), _parts(config.BM // config.SPLIT)
     if swaps(config):
         return gcd(LINE_BYTES // size, M), gcd(PIECE_ROWS, config.BM // config.SPLIT)
     if staged(problem):
@@ -212,9 +217,9 @@ def piece_box(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
     return max(some for some in range(8, ROW_BYTES // size + 1, 8) if columns % some == 0), M
 
 
-def _swap_rows(rows: int) -> int:
-    """Of `rows` of C, how many leave at once: few pieces, as each waits until TMA has read the one before."""
-    least, most = SWAP_ROWS
+def _parts(rows: int) -> int:
+    """Into parts of how many `rows` are divided."""
+    least, most = PARTS
     parts = [part for part in range(8, rows + 1, 8) if rows % part == 0]
     within = [part for part in parts if least <= part <= most]
     return max(within) if within else next((part for part in parts if part > most), rows)
