@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_c199c0ce
+// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_235fb245
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16;
 //                                                         sums in s32 on tensor cores;
@@ -69,6 +69,7 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 
 // Shared memory
 constexpr int LINE_A = 128;  // elements of a line of A's boxes, the span of the swizzle
+constexpr int BOX_A = 48;    // lines of a box of A: TMA brings none that lie outside
 constexpr int LINE_B = 128;  // elements of a line of B's boxes, the span of the swizzle
 constexpr int CM = 48;       // rows of a piece: C leaves by pieces of a consumer's 64 columns
 constexpr int CN = 64;       // columns of these in a line of shared memory
@@ -372,7 +373,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_c199c0ce(
+gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_235fb245(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ scale_m, const float* __restrict__ scale_n,
     int M, float alpha, float beta) {
@@ -397,13 +398,19 @@ gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_c199c0ce(
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
+            // lines of A's tile in boxes that do not lie outside
+            const int inside_a = max(0, min(BM, (s.M - tile.m + BOX_A - 1) / BOX_A * BOX_A));
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+                const int lines_a = fresh > 0 ? BM : inside_a;
+                fresh -= fresh > 0;
                 unsigned long long* const full = &shared.full[ring.stage];
-                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
+                mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(signed char) + sizeof(shared.b[0]));
+                for (int line = 0; line < lines_a; line += BOX_A)
+                    tma_load_2d(shared.a[ring.stage] + line * LINE_A, &map_a, full, k, tile.m + line);
                 tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
             }
         }

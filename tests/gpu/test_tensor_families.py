@@ -46,8 +46,9 @@ AXES = (*SMALL, CLUSTERED, (MMA, {}), (WGMMA, {}))
 def source(says: dict[str, object], arch: str, family: Family, axes: dict[str, int]) -> KernelSource:
     problem = Problem(**{"m": None, "n": None, "k": None, "types": "bf16", **says})  # type: ignore[arg-type]
     config = family.suited(problem, family.default(problem).with_values(**axes))
-    if first_rejection(family, problem, config, parse_arch(arch).limits) is not None:
-        pytest.skip(f"{arch} has no instruction of {family.name} for {problem.types}")
+    rejection = first_rejection(family, problem, config, parse_arch(arch).limits)
+    if rejection is not None:
+        pytest.skip(f"{family.name} on {arch}: {rejection}")
     return render(problem, family, config, arch)
 
 

@@ -111,6 +111,40 @@ def test_the_first_round_has_what_was_the_fastest_on_an_h200(
     assert {config.values["PINGPONG"] for config in first} == ({0} if "promoted" in types else {0, 1})
 
 
+@pytest.mark.parametrize(
+    ("shape", "typical", "rows", "columns"),
+    [
+        ((271, 4096, 4096), {}, 136, 64),  # two tiles of rows, 128 in all
+        ((2500, 2560, 10240), {}, 200, 128),  # 13 x 20 tiles, two waves of 132
+        ((None, 4096, 4096), {"M": 271}, 136, 64),
+    ],
+)
+def test_tiles_fit_few_rows_and_waves_where_a_and_b_change_places(
+    shape: tuple[int | None, int, int], typical: dict[str, int], rows: int, columns: int
+) -> None:
+    """As they won on an H100 (2026-11-26)."""
+    problem = Problem(*shape, types="bf16", layout="rc", typical=typical)
+    first = [entry.config.values for entry in Search([explore(WGMMA, problem, CARD)], CARD).first(4)]
+    assert (rows, columns, 1) in {(one["BM"], one["BN"], one["SWAP"]) for one in first}
+
+
+def test_steps_of_8_need_a_size_to_fit() -> None:
+    sizes = {"m": 1000, "n": 3000, "k": 4096}
+    tiles = {
+        name: {
+            (one.values["SWAP"], one.values["BM"], one.values["BN"]) for one in explore(WGMMA, problem, CARD).accepted
+        }
+        for name in ("", *sizes)
+        for problem in [Problem(**{**sizes, **({name: None} if name else {})}, types="bf16", layout="rc")]
+    }
+    fine = {
+        name: {tile for tile in some if tile[1] % 32 not in (0, 16) or tile[2] % 32} for name, some in tiles.items()
+    }
+    assert fine[""] and fine["k"], "both sizes of C are known"
+    assert all(bm % 64 == 0 for some in tiles.values() for swap, bm, _ in some if not swap)
+    assert not {tile for tile in fine["m"] | fine["n"] if tile[1] % 16}, "no step of 8 without them"
+
+
 def _but_secondary(config: Config) -> dict[str, int]:
     """Its axes but those that a search varies next, of the fastest."""
     return {name: value for name, value in config.values.items() if name not in WGMMA.secondary}

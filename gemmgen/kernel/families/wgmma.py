@@ -7,12 +7,15 @@ the consumers, multiply them by wgmma, which reads shared memory itself. Two mba
 `full` when its bytes have arrived, `empty` when the consumers have done with it. With PINGPONG each consumer computes
 block tiles of its own, in turns: one's C leaves beside another's products.
 
+With SWAP A and B change places, C^T = B^T A^T: the 64 rows of an instruction are columns of C, and its columns, any
+multiple of 8, are rows of C. So a tile fits few rows, and waves of blocks that multiples of 64 do not.
+
 Where C has too few tiles for the card, SPLIT blocks of a cluster compute a tile together, each over a range of K: their
-sums meet in shared memory, where the ring was, and each block adds up and stores its columns of the tile.
+sums meet in shared memory, where the ring was, and each block adds up and stores its part of the tile.
 
 An operand that TMA or wgmma cannot take as it lies, for its alignment or its order, is copied into the workspace first.
 Elements of tf32 need no copy for their order alone where their threads load them: wgmma takes its first operand, whose
-rows are 64, from registers, too. For B that is the product of the transposes: C^T = B^T A^T.
+rows are 64, from registers, too. For B that is the product of the transposes, as with SWAP.
 """
 
 from __future__ import annotations
