@@ -49,6 +49,7 @@ from gemmgen.support.errors import GemmgenError, InvalidInput
 HELD_OUT, HELD_OUT_WGMMA, HELD_OUT_SPLIT = (
     Path(__file__).parent / "data" / f"h200_{name}_times_held_out.json" for name in ("simt", "wgmma", "wgmma_split")
 )
+HELD_OUT_TILES = HELD_OUT.with_name("h100_wgmma_tiles_times_held_out.json")
 SPACE = modelcheck.DATA / "h200_wgmma_space.json"
 CARD = DEVICES["H200"]
 PROBLEM = Problem(512, 512, 512)
@@ -130,6 +131,19 @@ def test_the_model_orders_whole_spaces_of_wgmma(
     assert (check.configs, check.skipped) == (configs, 0)
     assert check.rank_correlation >= mean and min(one.rank_correlation for one in check.agreements) >= worst
     assert check.within >= 0.94 * configs and max(one.lost for one in check.agreements) <= lost
+
+
+def test_the_model_orders_tiles_that_fit_waves_and_few_rows() -> None:
+    """Seen with these 1,556 times of searches on an H100: 0.686, 1,467 within the error.
+
+    The fastest is among the first 16 for 5 of 7; the best of these takes 0.2% and 1.1% longer for the two others.
+    """
+    check = check_model(load_times(HELD_OUT_TILES))
+    assert (check.configs, check.skipped) == (1556, 0)
+    assert check.rank_correlation >= 0.65
+    assert check.within >= 0.92 * check.configs
+    assert check.in_top >= 5 and len(check.agreements) == 7
+    assert max(one.lost for one in check.agreements) <= 0.02
 
 
 def test_the_model_knows_how_many_clusters_run_at_once() -> None:
