@@ -60,9 +60,9 @@ class WgmmaConfig(Config):
 # memory access, as if TMA went to the tensor's address, which is 0 in a map of all memory. In others it gives zeros.
 OUTSIDE = "TMA is asked for no box that lies wholly outside of a matrix behind a pointer"
 
-
 # Guards of a constraint: products are those of C's transpose, one way or the other; or they are not.
 SWAPS, KEEPS = "SWAP == 1 or FROM_REGISTERS == 2", ("SWAP == 0", "FROM_REGISTERS != 2")
+KEPT = "SWAP + FROM_REGISTERS / 2 == 0"  # both of the latter
 
 
 def _meets(extent: str, tile: str, box: str) -> str:
@@ -234,11 +234,11 @@ PRUNING = (
         "a warpgroup multiplies 64 columns, or 128 where these are all",
     ),
     Constraint(
-        f"SWAP == 0 or {KNOWN} or BM % 32 == 0 or BM == 16 or BM == 176",
+        f"{KEPT} or {KNOWN} or BM % 32 == 0 or BM == 16 or BM == 176",
         "steps of 8 fit waves, or an edge, of sizes that are known",
     ),
     Constraint(
-        f"SWAP == 0 or {ROWS} * {COLUMNS} * {MATRICES} == 0 or {ROWS} <= 512 and (BM - 8 * SPLIT) * {TILES_M} < {ROWS} "
+        f"{KEPT} or {ROWS} * {COLUMNS} * {MATRICES} == 0 or {ROWS} <= 512 and (BM - 8 * SPLIT) * {TILES_M} < {ROWS} "
         f"or {_least(ROWS, 'BM', '8 * SPLIT', TILES_N)}",
         "fewer rows a tile would take no more waves",
     ),
