@@ -1,4 +1,9 @@
 /*# Shared memory: the ring of k tiles, C on its way out, and their barriers. #*/
+/*# How an operand's k tile lies there. #*/
+//% macro boxes_of(x)
+//% set several = x.boxes > 1 or x.ragged
+${ "boxes" if several else "a box" } of ${ "BOX_" ~ x.X if x.ragged else "B" ~ x.MN if x.along_k else "BK" } lines of LINE_${ x.X } elements${ ", one behind the other" if several }
+//%- endmacro
 //% macro shared(kernel, view)
 // A thread's accumulators: 64 x ${ "2 * " if view.gated }${ "BM" if view.swapped else "BN" }${ " of each instruction" if view.mmas } over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }${ "; the first half of them are\n// A * B1's, the second A * B2's" if view.gated }.
 using Accumulators = ${ view.wgmma.c_type }${ "[%s]" | format(view.mmas) if view.mmas }[${ view.sums }];
@@ -9,8 +14,8 @@ static_assert(${ "BN" if view.swapped else "BM" } == 64${ " * CONSUMERS" if not 
 // The ring of k tiles, ${ "pieces" if view.staged else "rows" } of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
 // swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ "boxes" if view.a.boxes > 1 else "a box" } of ${ "BM" if view.a.along_k else "BK" } lines of LINE_A elements${ ", one behind the other" if view.a.boxes > 1 }
-    alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if view.gated }BN * BK];  // ${ "of each of two matrices " if view.gated }${ "boxes" if view.b.boxes > 1 else "a box" } of ${ "BN" if view.b.along_k else "BK" } lines of LINE_B elements${ ", one behind the other" if view.b.boxes > 1 }
+    alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ boxes_of(view.a) }
+    alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if view.gated }BN * BK];  // ${ "of each of two matrices " if view.gated }${ boxes_of(view.b) }
 //% if view.staged
     alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * ${ "CM" if view.swapped else "CN" }];  // pieces of C
 //% else

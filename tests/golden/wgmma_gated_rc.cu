@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx14336x4096_swiglu_sm90_5173742c
+// gemm_bf16_rc_Mx14336x4096_swiglu_sm90_0bed7bbc
 //
 //     C = silu(acc) * acc2      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16;
 //                               sums in f32 on tensor cores
@@ -108,7 +108,7 @@ using Accumulators = float[MMAS_M][BN];
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
 // a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
     alignas(1024) BF16 b[STAGES][2 * BN * BK];  // of each of two matrices a box of BN lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
@@ -371,7 +371,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx14336x4096_swiglu_sm90_5173742c(
+gemm_bf16_rc_Mx14336x4096_swiglu_sm90_0bed7bbc(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int M) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

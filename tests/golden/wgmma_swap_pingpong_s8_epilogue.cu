@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_235fb245
+// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_1a37db75
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16;
 //                                                         sums in s32 on tensor cores;
@@ -113,7 +113,7 @@ using Accumulators = int[MMAS_N][BM / 2];
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
 // a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) signed char a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CM];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
@@ -373,7 +373,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_235fb245(
+gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_1a37db75(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ scale_m, const float* __restrict__ scale_n,
     int M, float alpha, float beta) {
