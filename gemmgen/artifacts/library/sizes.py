@@ -12,7 +12,7 @@ from gemmgen.support.errors import require, whole
 
 ANY_MOST = 8192  # the largest of "?" for which choices are made; larger ones are served as it is
 SMALL, LARGE = 512, 4096  # for which kernels are tuned, or the nearest ones of a range
-ROWS = (1, 16, 256)  # likewise of M, besides its largest up to LARGE
+ROWS = (1, 16, 64, 256)  # likewise of M, besides its largest up to LARGE: tiles of `wgmma` fit few rows
 BESIDE = 64  # from a size that has kernels of its own to one that stands for all others
 
 
