@@ -100,7 +100,7 @@ def _unread(c: Matrix, seed: int) -> Floats:
     flat = _unused(c)
     if seed % UNREAD_SEEDS == UNREAD_SEEDS - 1:
         view = c.stored.view(flat)
-        view[...] = rng.choice(_known(UNREAD, c.dtype), view.shape).astype(c.dtype.numpy)
+        _repeat(rng.choice(_known(UNREAD, c.dtype), min(view.size, REPEATED)).astype(c.dtype.numpy), view)
     return flat
 
 

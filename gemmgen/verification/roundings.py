@@ -177,7 +177,10 @@ class _Arithmetic:
     def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:
         unit, times = self.dtype.unit_roundoff * (1 + FLOAT64), self._roundings
         own = times * unit * (np.abs(value) + inherited) + times * self.dtype.smallest / 2  # half of f64's is zero
-        return self._finite(value, inherited + np.where((inherited == 0) & self._held(value), 0.0, own))
+        exact = inherited == 0
+        if exact.any():
+            own = np.where(exact & self._held(value), 0.0, own)
+        return self._finite(value, inherited + own)
 
     def _finite(self, value: Doubles, bound: Doubles) -> Bounded:
         """NaN and infinities are what they are, not near it; what the type cannot hold is infinite in a kernel."""
