@@ -78,6 +78,7 @@ READS = Diagnosis("crash", "reads")
 WRITES = Diagnosis("crash", "writes")
 OUTSIDE_C = Diagnosis("crash", "writes (outside C|.* of C)")
 MISALIGNED = Diagnosis("crash", "misaligned")
+WITHIN_CHUNK = Diagnosis("crash", r"begins -?\d+ bytes into a line, no multiple of 16")  # a box of TMA
 OVERFLOW = Diagnosis("crash", "overflows")
 OUT_OF_ARRAY = Diagnosis("crash", "outside the array")
 DIVISION = Diagnosis("crash", "division by zero")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import POISON, READS, UNWRITTEN, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.base import POISON, READS, UNWRITTEN, VALUE, WITHIN_CHUNK, Bug
 from gemmgen.verification.bugs.subjects import NAIVE_GATED, WGMMA_GATED, WGMMA_GATED_RR
 from gemmgen.verification.bugs.wgmma import BYTES, DEADLOCK, PATTERN, UNDER_WAY
-
-WITHIN_CHUNK = Diagnosis("crash", r"begins -?\d+ bytes into a line, no multiple of 16")
 
 GATED_BUGS = (
     Bug("gate and value change places", "gated", WGMMA_GATED, "sums, sums2, e)", "sums2, sums, e)", (VALUE,)),
