@@ -32,6 +32,7 @@ from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
 from gemmgen.kernel.families.wgmma_constants import derived, direct, donates, mmas, range_step, single, start_registers
 from gemmgen.kernel.families.wgmma_operands import (
     LINE_BYTES,
+    as_product,
     can_feed,
     feeds,
     instruction,
@@ -43,7 +44,6 @@ from gemmgen.kernel.families.wgmma_operands import (
     sums_type,
     swaps,
     taken,
-    turned,
 )
 from gemmgen.kernel.families.wgmma_view import WgmmaView, view_of
 from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
@@ -147,7 +147,7 @@ class WgmmaFamily(Family):
         pieces = problem.types.compute.pieces
         promotion = PROMOTION if pieces else one.BK * value["PROMOTED"]
         step = range_step(problem, one)
-        of_c = turned(mma) if one.SWAP else mma
+        of_c = as_product(mma) if one.SWAP else mma
         sums = SumOrder(of_c, step, one.SPLIT, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
 

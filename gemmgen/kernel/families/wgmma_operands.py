@@ -167,7 +167,7 @@ def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
     return Wgmma(config.BN * problem.products, *types.factors, sums, trans_a=not a.along_k, trans_b=not b.along_k)
 
 
-def turned(mma: Wgmma) -> Wgmma:
+def as_product(mma: Wgmma) -> Wgmma:
     """The instruction that sums the products of A * B as `mma` sums those of its transpose."""
     return replace(mma, a=mma.b, b=mma.a, trans_a=mma.trans_b, trans_b=mma.trans_a)
 
