@@ -137,3 +137,9 @@ def test_a_file_without_shapes_is_named(tmp_path: Path) -> None:
     (tmp_path / "mine").write_bytes(b"\xff")
     with pytest.raises(InvalidInput, match=r"/mine is not a text file"):
         read_shapes(tmp_path / "mine")
+
+
+def test_the_example_has_shapes_that_the_suite_has_not() -> None:
+    problems = read_shapes(Path(__file__).parents[2] / "examples" / "shapes.txt")
+    assert len(set(problems)) == len(problems) == 45
+    assert not set(problems) & set(all_shapes())
