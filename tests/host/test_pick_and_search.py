@@ -89,25 +89,27 @@ def test_the_first_round_tries_the_best_and_several_shapes(space: Space) -> None
 
 
 @pytest.mark.parametrize(
-    ("shape", "types", "epilogue", "fastest"),
+    ("shape", "types", "epilogue", "fastest", "but"),
     [
-        ((2048, 2048, 2048), "bf16", "", "128x128x64_c2_k1x0_s6_f1_g8_p1_o1"),
-        ((4096, 4096, 4096), "bf16", "", "128x256x64_c2_k1x0_s4_f1_g8_p1"),
-        ((4096, 4096, 1024), "bf16", "bias+gelu", "128x128x64_c2_k1x0_s6_f1_g8_p1_o1"),
-        ((4096, 4096, 4096), "s8,s8,s32", "", "128x128x128_c2_k1x0_s6_f1_g8_p1_o1"),
-        ((2048, 2048, 2048), "e4m3,e4m3,bf16_fast", "", "128x128x128_c2_k1x0_s6_f1_g8_p1_o1"),
-        ((8192, 8192, 8192), "e4m3,e4m3,bf16_promoted", "", "128x128x128_c2_k1x0_s5_f1_g8_p1"),
+        ((2048, 2048, 2048), "bf16", "", "128x128x64_c2_k1x0_s6_f1_g8_p1_o1", ()),
+        ((4096, 4096, 4096), "bf16", "", "128x256x64_c2_k1x0_s4_f1_g8_p1", ()),
+        ((4096, 4096, 1024), "bf16", "bias+gelu", "128x128x64_c2_k1x0_s6_f1_g8_p1_o1", ()),
+        ((4096, 4096, 4096), "s8,s8,s32", "", "128x128x128_c2_k1x0_s6_f1_g8_p1_o1", ()),
+        ((2048, 2048, 2048), "e4m3,e4m3,bf16_fast", "", "128x128x128_c2_k1x0_s6_f1_g8_p1_o1", ()),
+        # With 6 stages instead of 5, which the second round tries: tiles of more rows come before.
+        ((8192, 8192, 8192), "e4m3,e4m3,bf16_promoted", "", "128x128x128_c2_k1x0_s5_f1_g8_p1", ("STAGES",)),
     ],
 )
 def test_the_first_round_has_what_was_the_fastest_on_an_h200(
-    shape: tuple[int, int, int], types: str, epilogue: str, fastest: str
+    shape: tuple[int, int, int], types: str, epilogue: str, fastest: str, but: tuple[str, ...]
 ) -> None:
     """Of wgmma (2026-11-23), and both ways in which consumers share work."""
     told = {"epilogue": parse_epilogue(epilogue)} if epilogue else {}
     problem = Problem(*shape, types=Types.parse(types), layout=Layout.parse("rc"), **told)
     first = [entry.config for entry in Search([explore(WGMMA, problem, CARD)], CARD).first(WGMMA_BUDGET // 2)]
     found = WgmmaConfig.parse(fastest)
-    assert found is not None and any(_but_secondary(config) == _but_secondary(found) for config in first)
+    assert found is not None
+    assert found in [config.with_values(**{name: found.values[name] for name in but}) for config in first]
     assert {config.values["PINGPONG"] for config in first} == ({0} if "promoted" in types else {0, 1})
 
 
@@ -143,11 +145,6 @@ def test_steps_of_8_need_a_size_to_fit() -> None:
     assert fine[""] and fine["k"], "both sizes of C are known"
     assert all(bm % 64 == 0 for some in tiles.values() for swap, bm, _ in some if not swap)
     assert not {tile for tile in fine["m"] | fine["n"] if tile[1] % 16}, "no step of 8 without them"
-
-
-def _but_secondary(config: Config) -> dict[str, int]:
-    """Its axes but those that a search varies next, of the fastest."""
-    return {name: value for name, value in config.values.items() if name not in WGMMA.secondary}
 
 
 def test_where_stores_take_longest_the_first_kernels_have_whole_sectors_and_enough_warps() -> None:

@@ -72,7 +72,7 @@ def _meets(extent: str, tile: str, box: str) -> str:
 
 # Sizes that tiles are to fit: those given, else the typical ones; 0 where neither is known.
 ROWS, COLUMNS, MATRICES = "TYPICAL_M", "TYPICAL_N", "TYPICAL_BATCH"
-KNOWN = f"{ROWS} * {COLUMNS} * {MATRICES} > 0"
+KNOWN, UNKNOWN = (f"{ROWS} * {COLUMNS} * {MATRICES} {than} 0" for than in (">", "=="))
 # Then how many rows and columns of tiles C has, and waves the grid.
 TILES_M, TILES_N = f"(({ROWS} + BM - 1) / BM)", f"(({COLUMNS} + BN - 1) / BN)"
 WAVES = f"(({TILES_M} * {TILES_N} * {MATRICES} * SPLIT + SMS - 1) / SMS)"
@@ -238,7 +238,7 @@ PRUNING = (
         "steps of 8 fit waves, or an edge, of sizes that are known",
     ),
     Constraint(
-        f"{KEPT} or {ROWS} * {COLUMNS} * {MATRICES} == 0 or {ROWS} <= 512 and (BM - 8 * SPLIT) * {TILES_M} < {ROWS} "
+        f"{KEPT} or {UNKNOWN} or {ROWS} <= 512 and (BM - 8 * SPLIT) * {TILES_M} < {ROWS} "
         f"or {_least(ROWS, 'BM', '8 * SPLIT', TILES_N)}",
         "fewer rows a tile would take no more waves",
     ),

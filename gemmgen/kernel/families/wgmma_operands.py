@@ -39,8 +39,7 @@ class Operand(Side):
     boxes    that make up a k tile of the operand
     lines    of a box
     limited  whether these are fewer than the tile's: the matrix has no more, and TMA takes its time for zeros, too
-    ragged   whether several boxes have the tile's lines: those wholly outside are left out. These have
-    cut      so many lines each
+    cut      lines of each of several boxes that have the tile's, of which those wholly outside are left out; 0: of one
     shared   whether the blocks of a cluster each bring a part of these lines to all
     beside   matrices side by side, of each of which a k tile has as many such boxes, one matrix after the other
     """
@@ -49,15 +48,19 @@ class Operand(Side):
     boxes: int
     lines: int
     limited: bool
-    ragged: bool
     cut: int
     shared: bool
     beside: int = 1
 
     @property
+    def ragged(self) -> bool:
+        """Whether boxes of a tile may be left out."""
+        return self.cut > 0
+
+    @property
     def box_lines(self) -> int:
         """Of a box that no cluster shares."""
-        return self.cut if self.ragged else self.lines
+        return self.cut or self.lines
 
 
 def staged(problem: Problem) -> bool:
@@ -194,9 +197,9 @@ def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: b
     needed = lines if extent is None or not side.along_k else min(lines, -(-extent // PATTERN_LINES) * PATTERN_LINES)
     shared = config.CLUSTER > 1 and (side.x == "a") == bool(config.ACROSS)
     part = lines // config.CLUSTER if shared else lines
-    cut = BOX_LINES if part % BOX_LINES == 0 else _parts(part) if config.SWAP else part
-    several = ragged and extent is None and side.along_k and cut < part
-    return Operand(side.x, side.mn, side.along_k, line, across // line, needed, needed < lines, several, cut, shared)
+    box = BOX_LINES if part % BOX_LINES == 0 else _parts(part) if config.SWAP else part
+    cut = box if ragged and extent is None and side.along_k and box < part else 0
+    return Operand(side.x, side.mn, side.along_k, line, across // line, needed, needed < lines, cut, shared)
 
 
 def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
