@@ -45,6 +45,7 @@ LARGE_EXAMPLES = 20  # where one situation takes seconds
 LEFT_OUT = ("parameters", "gemmgen", "emulator", "sanitizers", "deterministic", "suite")  # of NAME.json, as such
 BENCH = ("cublaslt", "speedup")  # what stays of the comparison with cuBLASLt,
 BASELINE = ("kind", "us", "version")  # and of its time
+MEASURED_DIGITS = 6  # of a time, which repeats to two or three
 PROTOCOL = ("protocol", "samples", "launches_per_sample", "date")  # what stays of how a time was measured
 EARLIER = ("passed", "executor", "examples", "seed", "sampled", "worst_error_over_bound")  # what stays of the last one
 NO_EXECUTOR: Document = {
@@ -150,7 +151,7 @@ def _brief(known: Mapping[str, Any], problem: Problem) -> Document:
         brief.pop("command", None)
     if "time" in known:
         left_out = ("samples_us",) if problem.runtime_names else ("samples_us", "gbs", "case")
-        brief["time"] = {name: value for name, value in known["time"].items() if name not in left_out}
+        brief["time"] = {name: _rounded(value) for name, value in known["time"].items() if name not in left_out}
         if "protocol" in known["time"]:
             brief["time"]["protocol"] = _only(known["time"]["protocol"], PROTOCOL)
     if "bench" in known:
@@ -162,6 +163,11 @@ def _brief(known: Mapping[str, Any], problem: Problem) -> Document:
 
 def _only(entries: Mapping[str, Any], names: Sequence[str]) -> Document:
     return {name: entries[name] for name in names if name in entries}
+
+
+def _rounded(value: Any) -> Any:
+    """What was measured to MEASURED_DIGITS; anything else as it is."""
+    return float(f"{value:.{MEASURED_DIGITS}g}") if isinstance(value, float) else value
 
 
 def executor_document(executor: Executor) -> Document:
