@@ -144,13 +144,19 @@ def load_recorded(paths: Iterable[Path] = RECORDED) -> tuple[Recorded, ...]:
 
 
 def spaces_of(times: Times, least: int = LEAST_CONFIGS) -> Iterator[Recorded]:
-    """Of each problem what its search's space has, `least` configs at least; not the details that it varies last."""
+    """Of each problem what its search's space has, `least` configs at least; not the details that it varies last.
+
+    A detail that came after the times were taken has its default in them, whatever the space has today.
+    """
+    family = times.family
     for problem, rows in times.problems:
-        timed = {times.family.config_type(**row.values): row.us for row in rows}
-        accepted = explore(times.family, problem, times.device).accepted if len(timed) >= least else ()
-        us = {config: timed[config] for config in accepted if config in timed}
+        timed = {family.config_type(**row.values): row.us for row in rows}
+        since = [axis for axis in family.config_type.axes() if axis.name not in rows[0].values]
+        then = {axis.name: axis.default for axis in since if axis.name in family.details}
+        accepted = explore(family, problem, times.device).accepted if len(timed) >= least else ()
+        us = {was: timed[was] for was in (config.with_values(**then) for config in accepted) if was in timed}
         if len(us) >= least:
-            yield Recorded(problem, times.family, times.device, us)
+            yield Recorded(problem, family, times.device, us)
 
 
 # Ours

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Literal
 
 from gemmgen.kernel.plan import Plan, Work
+from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import (
     MAX_REGISTERS,
@@ -60,6 +61,7 @@ FETCH_CYCLES = 1.8  # an instruction that is not there; the warps of a scheduler
 WGMMA_SUSTAINED, MMA_SUSTAINED = 0.72, 0.8
 TENSOR_L2_BYTES = 40  # per SM and cycle, by cp.async to the tiles of tensor cores
 TMA_L2_BYTES = 50  # likewise by TMA
+IN_ORDER_L2_BYTES = 65  # likewise where blocks start in the grid's order: L2 reads once what neighbours ask for at once
 PROMOTION_SHOWS = 0.25  # share of its time: the other consumer's products hide some, and the clock rises meanwhile
 CLUSTER_LOSS = 0.02  # share of its time that a kernel loses because blocks of a cluster wait for each other
 TMA_LATENCY = 1550  # cycles, from the start of a stage's copies to the products of its k tile
@@ -322,7 +324,8 @@ def _drain(plan: Plan, warps: int) -> int:
 def _l2_bytes(plan: Plan, arch: Arch) -> float:
     """That arrive at an SM a cycle."""
     if plan.launch.maps:
-        return TMA_L2_BYTES
+        in_order = plan.launch.cluster == 1 and DEPENDENT_LAUNCH not in plan.launch.attributes
+        return IN_ORDER_L2_BYTES if in_order else TMA_L2_BYTES
     return arch.l2_share * (L2_BYTES_PER_CYCLE if plan.mma is None else TENSOR_L2_BYTES)
 
 

@@ -49,7 +49,7 @@ ${ raster(view.group, view.along) }
 //% if view.pointers
 ${ map_origin() }
 //% endif
-${ instructions(view) }
+${ instructions(kernel, view) }
 //% if view.limited
 ${ clear() }
 //% endif

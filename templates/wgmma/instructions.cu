@@ -6,7 +6,7 @@
 //% from "device/tma.cu" import tma, fence_proxy_async
 //% from "device/warpgroup.cu" import named_barriers, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
-//% macro instructions(view)
+//% macro instructions(kernel, view)
 ${ shared_address() }
 ${ mbarrier(arrives=view.cluster == 1) }
 //% if view.cluster > 1
@@ -16,7 +16,9 @@ ${ cluster(split=false) }
 ${ cluster() }
 ${ load_shared_cluster(T) }
 //% endif
+//% if view.dependent or kernel.launch.overlapped
 ${ dependent_launch() }
+//% endif
 ${ tma((view.box_rank, view.c_rank) | unique if view.loads_c else (view.box_rank,), (view.c_rank,) if view.staged else (), written=false) }
 //% if view.cluster > 1
 ${ tma_multicast((view.box_rank,)) }

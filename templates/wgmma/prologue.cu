@@ -8,7 +8,7 @@
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 //% endif
 //% endmacro
-/*# The barriers are set up, and wait for the kernel before on the stream. #*/
+/*# The barriers are set up, and the kernel before on the stream has ended. #*/
 //% macro prologue(kernel, view)
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
@@ -41,8 +41,10 @@
 //% else
     __syncthreads();
 //% endif
+//% if view.dependent
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
+//% endif
 //% endmacro
 /*# Which tiles there are, and which range of K is this block's. #*/
 //% macro work(kernel, view)

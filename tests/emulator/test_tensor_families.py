@@ -86,6 +86,7 @@ KERNELS = (
     warpgroups((90, 136, None), {"BM": 40, "BN": 128, "CONSUMERS": 2, "SWAP": 1, "PINGPONG": 1}, layout="rr"),
     warpgroups((70, 72, 300), {"BM": 48, "BN": 64, "SWAP": 1}, types="s8,s8,bf16", epilogue="scale_m+scale_n+bias"),
     warpgroups((None, 72, None), {"BK": 32, "STAGES": 3}, types=PROMOTED, ld_align=16),
+    warpgroups(OPEN, {"BN": 64, "PDL": 0}),  # with copies, which overlap
 )
 MORE = (
     Kernel(OPEN, {"BM": 64, "WM": 32, "BN": 64}, {"layout": "cc", "types": "f16", "ld_align": 4}, "sm_80"),

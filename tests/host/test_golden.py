@@ -247,6 +247,13 @@ SAMPLES = {
         "rc",
         dtype=DType.BF16,
     ),
+    "wgmma_in_order_rc": Sample(
+        WGMMA,
+        {"BM": 96, "BN": 128, "STAGES": 7, "SWAP": 1, "PDL": 0},
+        (450, 3072, 8192),
+        "rc",
+        dtype=DType.BF16,
+    ),
     "wgmma_swap_pingpong_s8_epilogue": Sample(
         WGMMA,
         {"BM": 96, "BN": 128, "BK": 128, "SWAP": 1, "PINGPONG": 1},

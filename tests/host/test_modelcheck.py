@@ -275,9 +275,9 @@ def test_the_fastest_are_measured_with_all_details() -> None:
     ]
     found = [entry.config for entry in modelcheck.detailed(search, [*trials[::-1], replace(trials[0], timing=None)])]
     fastest = [trial.config for trial in trials[: modelcheck.DETAILED]]
-    per_config = 3 * 2 * 2 - 1  # GROUP, IN_FLIGHT and PERSISTENT, all but what was timed
+    per_config = 2 * 3 * 2 * 2 - 1  # PDL, GROUP, IN_FLIGHT and PERSISTENT, all but what was timed
     assert len(found) == len(set(found)) == modelcheck.DETAILED * per_config
-    assert {one.with_values(GROUP=8, IN_FLIGHT=1, PERSISTENT=1) for one in found} == set(fastest)
+    assert {one.with_values(PDL=1, GROUP=8, IN_FLIGHT=1, PERSISTENT=1) for one in found} == set(fastest)
     assert not set(found) & set(fastest)
 
 

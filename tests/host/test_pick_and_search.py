@@ -130,6 +130,17 @@ def test_tiles_fit_few_rows_and_waves_where_a_and_b_change_places(
     assert (rows, columns, 1) in {(one["BM"], one["BN"], one["SWAP"]) for one in first}
 
 
+def test_kernels_start_in_the_grids_order_where_l2_decides() -> None:
+    """96x128 without a cluster, as it won on an H100 (2026-11-26), and nothing of tiles that wide ones make up for."""
+    few, large = (Problem(*sizes, types="bf16", layout="rc") for sizes in ((450, 3072, 8192), (8192, 8192, 8192)))
+    first = [entry.config.values for entry in Search([explore(WGMMA, few, CARD)], CARD).first(4)]
+    assert ("96x128", 1, 0) in {(f"{one['BM']}x{one['BN']}", one["CLUSTER"], one["PDL"]) for one in first}
+    late = [config.values for problem in (few, large) for config in explore(WGMMA, problem, CARD).accepted]
+    assert all(one["CLUSTER"] * one["SPLIT"] == 1 and one["BM"] * one["BN"] < 128**2 for one in late if not one["PDL"])
+    short = explore(WGMMA, Problem(450, 3072, 1024, types="bf16", layout="rc"), CARD)
+    assert all(config.values["PDL"] for config in short.accepted)
+
+
 def test_steps_of_8_need_a_size_to_fit() -> None:
     sizes = {"m": 1000, "n": 3000, "k": 4096}
     tiles = {

@@ -73,7 +73,7 @@ class WgmmaFamily(Family):
     pruning = PRUNING
     secondary = frozenset({"CLUSTER", "ACROSS", "STAGES", "SPLIT"})
     kinds = ("SWAP", "PINGPONG")
-    details = ("GROUP", "IN_FLIGHT", "PERSISTENT")
+    details = ("PDL", "GROUP", "IN_FLIGHT", "PERSISTENT")
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),
@@ -137,7 +137,7 @@ class WgmmaFamily(Family):
         launch = replace(
             launch_of(value, tile_grid(problem, _cluster_tile(one)), dynamic=True, splits=one.SPLIT),
             cluster=max(one.CLUSTER, one.SPLIT),
-            attributes=(DEPENDENT_LAUNCH,),
+            attributes=(DEPENDENT_LAUNCH,) if one.PDL else (),
             maps=maps_of(problem, one),
             persistent=bool(one.PERSISTENT),
             prepares=prepares(problem, one),
@@ -165,7 +165,7 @@ class WgmmaFamily(Family):
         return tuple(replace(line, meaning=meaning) if line.name == "CONSUMERS" else line for line in lines)
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        names = {"ACROSS", "FROM_REGISTERS", "IN_FLIGHT", "PERSISTENT", "PINGPONG", "SWAP"}
+        names = {"ACROSS", "FROM_REGISTERS", "IN_FLIGHT", "PDL", "PERSISTENT", "PINGPONG", "SWAP"}
         names |= {"SUM_REGISTERS", "BESIDE_SUMS", "SHARED_BYTES"}
         one = cast(WgmmaConfig, plan.config)
         if not donates(one):
@@ -238,7 +238,7 @@ class WgmmaFamily(Family):
         compute = plan.problem.types.compute
         if compute.pieces is not None:
             lines += _pieces_prose(compute, compute.pieces)
-        return (*lines, *_copies_prose(plan.problem, one), *shared_tiles(plan.launch))
+        return (*lines, *_copies_prose(plan.problem, one), *_start_prose(one), *shared_tiles(plan.launch))
 
 
 def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
@@ -306,6 +306,16 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
         yield "Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered"
     else:
         yield "Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines"
+
+
+def _start_prose(one: WgmmaConfig) -> tuple[str, ...]:
+    if one.PDL:
+        return ()
+    return (
+        "Start   once the kernel before has ended (no programmatic dependent launch): "
+        "SMs get blocks in the grid's order,",
+        "        not as they become free, so that neighbours in the raster ask for lines together, which L2 reads once",
+    )
 
 
 def _persistence(one: WgmmaConfig) -> str:

@@ -17,7 +17,7 @@ class WgmmaConfig(Config):
 
     PATTERN = (
         "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}[_o{PINGPONG}]"
-        "[_split{SPLIT}][_r{FROM_REGISTERS}][_x{SWAP}]"
+        "[_split{SPLIT}][_r{FROM_REGISTERS}][_x{SWAP}][_pdl{PDL}]"
     )
 
     BM: int = axis(
@@ -44,7 +44,7 @@ class WgmmaConfig(Config):
     ACROSS: int = axis(
         0, (0, 1), "a cluster's tiles lie, 0: below each other, and share B; 1: beside each other, and A"
     )
-    STAGES: int = axis(4, (4, 3, 5, 6, 8, 2), "stages: k tiles of A and B that shared memory holds")
+    STAGES: int = axis(4, (4, 3, 5, 6, 7, 8, 2), "stages: k tiles of A and B that shared memory holds")
     IN_FLIGHT: int = axis(1, (1, 0), "k tiles whose products may be under way while the next one is awaited")
     GROUP: int = axis(
         8, (8, 16, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2"
@@ -53,6 +53,11 @@ class WgmmaConfig(Config):
     PINGPONG: int = axis(0, (0, 1), "1: consumers take turns at the block's tiles, 0: they share each of them")
     SPLIT: int = axis(
         1, (1, 2, 4, 8), "split-K: blocks of a cluster that compute the same tile of C, each over a part of K"
+    )
+    PDL: int = axis(
+        1,
+        (1, 0),
+        "programmatic dependent launch, 1: blocks start as SMs are free; 0: behind the kernel before, in their order",
     )
 
 
@@ -107,7 +112,10 @@ CONSTRAINTS = (
     Constraint("SUMMED == 0 or PRODUCTS == 1", "lines of one matrix B are summed", False),
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
     Constraint("CONSUMERS >= 1 and GROUP >= 1", "counts start at one", False),
-    Constraint("PERSISTENT <= 1 and ACROSS <= 1 and PINGPONG <= 1 and SWAP <= 1", "a switch is 0 or 1", False),
+    *(
+        Constraint(f"{switch} <= 1", "a switch is 0 or 1", False)
+        for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP", "PDL")
+    ),
     Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
     # Tiles: of a block, a warpgroup, an instruction
     Constraint(
@@ -190,6 +198,12 @@ CONSTRAINTS = (
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
 )
 
+# Tiles smaller than WIDE ask L2 for more than it serves. Where no cluster shares them, and the products take longer
+# than about 25 us, blocks that start in the grid's order gain more than a start that overlaps (H100, 2026-11-26:
+# docs/wgmma-notes.md).
+ALONE, TILE, WIDE = "CLUSTER * SPLIT", "BM * BN * PRODUCTS", 128 * 128
+WORK, LONG = f"{ROWS} * {COLUMNS} * {MATRICES} * K * A_BYTES", 2**34
+
 PRUNING = (
     Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
     Constraint("BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384", "stages of large tiles are long enough"),
@@ -210,6 +224,8 @@ PRUNING = (
     Constraint("PIECES == 0 or IN_FLIGHT == 0", "likewise"),
     Constraint("GROUP == 8", "likewise"),
     Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
+    Constraint(f"PDL == 1 or {ALONE} == 1 and {TILE} < {WIDE} and {WORK} > {LONG}", "likewise, but where L2 decides"),
+    Constraint(f"PDL == 0 or {ALONE} > 1 or {TILE} >= {WIDE} or {WORK} <= {LONG}", "blocks in order share lines"),
     Constraint(
         "PINGPONG == 0 or BM >= 128 - 32 * SWAP and PRODUCTS * BN >= 128 * (1 + HALVES)",
         "in turns smaller tiles than these were never the fastest",
