@@ -23,7 +23,7 @@ from gemmgen.kernel.naming import DIGITS, full_name, short_name
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.prepare_text import LineSumsText, PrepareText, copy_texts, sum_texts
-from gemmgen.kernel.source import KernelSource, Launch, Parameter, size_type
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch, Parameter, size_type
 from gemmgen.problem.device import DEFAULT_ARCH, WARP, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
@@ -103,6 +103,11 @@ class Kernel:
     @property
     def launch(self) -> Launch:
         return self.plan.launch
+
+    @property
+    def dependent(self) -> bool:
+        """Whether it may start while the kernel before ends, for which it waits before it reads or writes memory."""
+        return DEPENDENT_LAUNCH in self.launch.attributes
 
     @property
     def copies(self) -> tuple[PrepareText, ...]:

@@ -7,6 +7,7 @@
 //% from "device/convert.cu" import add_to, dot, element_types
 //% from "device/packed.cu" import access, packed
 //% from "device/split.cu" import split_k
+//% from "device/dependent_launch.cu" import dependent_launch
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from view.stream import stream
 //% from view.small import small
@@ -40,6 +41,9 @@ using Sums = ${ T }[S][SUMS_PITCH];  // one of each element of a block's tile: [
 
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
+//% endif
+//% if kernel.dependent
+${ dependent_launch() }
 //% endif
 ${ stream(x, w, view) }
 //% if view.ring
@@ -127,6 +131,10 @@ ${ store_matrices(kernel.problem.epilogue, "m", "n") | indent(8, true) | trim("\
 }  // namespace
 
 ${ signature(kernel) }{
+//% if kernel.dependent
+    grid_dependency_wait();  // its blocks are there by then, each as soon as an SM has room
+    launch_dependents();
+//% endif
 //% if kernel.launch.shared_bytes
     ${ T }* const shared = reinterpret_cast<${ T }*>(dynamic_shared());
 //% else

@@ -16,7 +16,7 @@ ${ cluster(split=false) }
 ${ cluster() }
 ${ load_shared_cluster(T) }
 //% endif
-//% if view.dependent or kernel.launch.overlapped
+//% if kernel.dependent or kernel.launch.overlapped
 ${ dependent_launch() }
 //% endif
 ${ tma((view.box_rank, view.c_rank) | unique if view.loads_c else (view.box_rank,), (view.c_rank,) if view.staged else (), written=false) }

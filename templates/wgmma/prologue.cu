@@ -41,7 +41,7 @@
 //% else
     __syncthreads();
 //% endif
-//% if view.dependent
+//% if kernel.dependent
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 //% endif

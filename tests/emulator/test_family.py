@@ -64,6 +64,7 @@ def skinny() -> Iterator[Kernel]:
         (Problem(None, 3, None, ld_align=4), {"S": 2, "BK": 0, "UNROLL": 2}),
         (Problem(3, None, None, layout=Layout("r", "c"), ld_align=2), {"S": 2, "BK": 0, "SPLIT": 3}),
         (Problem(5, 70, 515, layout=Layout("c", "c"), lda=6, ldb=516), {"S": 2, "BK": 0}),
+        (Problem(3, None, None, layout=Layout("r", "c"), ld_align=2), {"S": 2, "SPLIT": 3, "PDL": 1}),
     ):
         yield problem, SKINNY, SKINNY.default(problem).with_values(**{**small, **changes})
 

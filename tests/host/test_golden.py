@@ -275,6 +275,9 @@ SAMPLES = {
     "wmma_runtime_cr": Sample(
         WMMA, {"BK": 16}, (None, 320, 200), "cr", types="f16,f16,f32", batch=None, epilogue="bias+gelu+row_amax"
     ),
+    "skinny_dependent_rc": Sample(
+        SKINNY, {"S": 1, "BK": 0, "UNROLL": 4, "SPLIT": 2, "PDL": 1}, (1, 4096, 4096), "rc", dtype=DType.BF16
+    ),
     "skinny_along_k": Sample(SKINNY, {"S": 1, "UNROLL": 2}, (1, 4096, 4096), "rc"),
     "skinny_split": Sample(SKINNY, {"S": 16, "UNROLL": 8, "SPLIT": 8}, (16, 4096, 4096)),
     "skinny_split_rc": Sample(SKINNY, {"SPLIT": 4}, (16, 1000, 4096), "rc"),

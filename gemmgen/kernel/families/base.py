@@ -17,7 +17,7 @@ from typing import Any, Literal
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.expression import assign, count_false, first_false, names_in, show_values
 from gemmgen.kernel.plan import Never, Plan, Tile
-from gemmgen.kernel.source import Launch
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, Launch
 from gemmgen.kernel.streamk import Stream
 from gemmgen.problem.device import STATIC_SHARED_BYTES, WARP, Limits
 from gemmgen.problem.gemm import Problem
@@ -44,6 +44,17 @@ def split_axis() -> Any:
     return axis(1, (1, 2, 3, 4, 6, 8, 16, 32), "split-K: blocks that compute the same tile of C, each over a part of K")
 
 
+def pdl_axis(default: int) -> Any:
+    """The axis PDL, for families whose kernels wait for the one before where their launch says so: see
+    templates/device/dependent_launch.cu and `Kernel.dependent`."""
+    order = "1: blocks start as SMs are free; 0: behind the kernel before, in their order"
+    return axis(default, (default, 1 - default), f"programmatic dependent launch, {order}")
+
+
+PDL_CONSTRAINTS = (
+    Constraint("PDL <= 1", "a switch is 0 or 1", in_kernel=False),
+    Constraint("PDL == 0 or ARCH >= 90", "programmatic dependent launch needs sm_90 or newer", in_kernel=False),
+)
 SPLIT_FITS = (
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     grid_fits(f"{TILES} * BATCH * SPLIT"),
@@ -139,14 +150,16 @@ def launch_of(
     stream: Stream | None = None,
     summed: int = 0,
 ) -> Launch:
-    """The launch that the constants THREADS and SHARED_BYTES say; `dynamic` where static arrays will not do.
+    """The launch that the constants THREADS, SHARED_BYTES and PDL say; `dynamic` where static arrays will not do.
 
     Blocks that share tiles leave `summed` sums of A and B of each thread.
     """
     shared = value["SHARED_BYTES"]
     shares = splits > 1 or stream is not None
     bytes_ = shared if dynamic or shared > STATIC_SHARED_BYTES else 0
-    return Launch(value["THREADS"], grid, bytes_, splits, stream, summed=shares * summed * value["THREADS"])
+    attributes = (DEPENDENT_LAUNCH,) if value.get("PDL") else ()
+    summed *= shares * value["THREADS"]
+    return Launch(value["THREADS"], grid, bytes_, splits, stream, attributes=attributes, summed=summed)
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,7 @@ class Skinny(Family):
     constraints = CONSTRAINTS
     pruning = PRUNING
     secondary = frozenset({"WARPS", "BK", "UNROLL", "DEPTH", "SPLIT"})
+    details = ("PDL",)
     small = MappingProxyType({"S": 4, "T": 4, "WARPS": 2, "BK": 32, "UNROLL": 2})
 
     def default(self, problem: Problem) -> Config:
@@ -165,7 +166,7 @@ class Skinny(Family):
     def unused(self, plan: Plan) -> frozenset[str]:
         skinny = cast(SkinnyConfig, plan.config)
         _, w = roles(plan.problem)
-        names = {"VEC", "SHARED_BYTES", "ASYNC", "HELD", "MMA", "LANE_LINES", "SUMS"}
+        names = {"VEC", "SHARED_BYTES", "ASYNC", "HELD", "MMA", "LANE_LINES", "SUMS", "PDL"}
         uniform, direct = plan.problem.types.uniform, skinny.BK == 0
         if direct or dots(plan.problem, skinny) if w.along_k else skinny.LANES < WARP:
             names |= {"RX"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import CUDA_CORES, SPLIT_CONSTRAINTS, split_axis
+from gemmgen.kernel.families.base import CUDA_CORES, PDL_CONSTRAINTS, SPLIT_CONSTRAINTS, pdl_axis, split_axis
 from gemmgen.problem.sizes import TILE_REACH
 
 MOST_SMALL = 64  # lines of the small operand up to which streaming its partner is the plan
@@ -15,7 +15,10 @@ MOST_SMALL = 64  # lines of the small operand up to which streaming its partner 
 class SkinnyConfig(Config):
     """The axes of `skinny`."""
 
-    PATTERN = "s{S}_t{T}[_l{LANES}]_w{WARPS}_k{BK}_u{UNROLL}[_d{DEPTH}][_async{ASYNC}][_mma{MMA}]_v{VEC}_split{SPLIT}"
+    PATTERN = (
+        "s{S}_t{T}[_l{LANES}]_w{WARPS}_k{BK}_u{UNROLL}[_d{DEPTH}][_async{ASYNC}][_mma{MMA}]_v{VEC}_split{SPLIT}"
+        "[_pdl{PDL}]"
+    )
 
     S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines (rows or columns) of the small operand in a block: uses of a weight")
     T: int = axis(4, (1, 2, 4, 8, 16, 32), "elements along C's long side that a thread sums")
@@ -28,6 +31,7 @@ class SkinnyConfig(Config):
     MMA: int = axis(0, (0, 1), "1: tensor cores multiply 8 lines of the small operand at once, 0: FMAs do")
     VEC: int = axis(4, (4, 1), "widest access, in units of 4 bytes: 1, 2 or 4")
     SPLIT: int = split_axis()
+    PDL: int = pdl_axis(0)
 
 
 CONSTRAINTS = (
@@ -63,6 +67,7 @@ CONSTRAINTS = (
     Constraint("DEPTH == 1 or UNIFORM == 0", "operands that nothing converts are taken a k at a time", False),
     Constraint("GROUPS % (S * T) == 0 or S * T % GROUPS == 0", "groups halve the sums until each has its own"),
     *SPLIT_CONSTRAINTS,
+    *PDL_CONSTRAINTS,
     CUDA_CORES,
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
 )
@@ -99,4 +104,5 @@ PRUNING = (
     Constraint("S * T * UNROLL * LANE_K <= 2048 or MMA == 1", "the unrolled loop exceeds the instruction cache"),
     Constraint("S * BK <= 16384", "a chunk of more than 64 KB leaves an SM short of blocks"),
     Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= UNROLL * STEP", "parts too short for the steps under way"),
+    Constraint("PDL == 0", "a detail, tried last, of the fastest"),
 )

@@ -48,7 +48,6 @@ from gemmgen.kernel.families.wgmma_operands import (
 from gemmgen.kernel.families.wgmma_view import WgmmaView, view_of
 from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
 from gemmgen.kernel.plan import Never, Plan, SumOrder, Tile, Work
-from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -137,7 +136,6 @@ class WgmmaFamily(Family):
         launch = replace(
             launch_of(value, tile_grid(problem, _cluster_tile(one)), dynamic=True, splits=one.SPLIT),
             cluster=max(one.CLUSTER, one.SPLIT),
-            attributes=(DEPENDENT_LAUNCH,) if one.PDL else (),
             maps=maps_of(problem, one),
             persistent=bool(one.PERSISTENT),
             prepares=prepares(problem, one),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import SPLIT_FITS
+from gemmgen.kernel.families.base import PDL_CONSTRAINTS, SPLIT_FITS, pdl_axis
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import MOST_N, M
@@ -54,11 +54,7 @@ class WgmmaConfig(Config):
     SPLIT: int = axis(
         1, (1, 2, 4, 8), "split-K: blocks of a cluster that compute the same tile of C, each over a part of K"
     )
-    PDL: int = axis(
-        1,
-        (1, 0),
-        "programmatic dependent launch, 1: blocks start as SMs are free; 0: behind the kernel before, in their order",
-    )
+    PDL: int = pdl_axis(1)
 
 
 # Seen on an H200 (2026-11-23, driver 580.159.04): a load of a box that lies outside as a whole ends in an illegal
@@ -114,8 +110,9 @@ CONSTRAINTS = (
     Constraint("CONSUMERS >= 1 and GROUP >= 1", "counts start at one", False),
     *(
         Constraint(f"{switch} <= 1", "a switch is 0 or 1", False)
-        for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP", "PDL")
+        for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP")
     ),
+    *PDL_CONSTRAINTS,
     Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
     # Tiles: of a block, a warpgroup, an instruction
     Constraint(

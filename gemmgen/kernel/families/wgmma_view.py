@@ -45,7 +45,6 @@ class WgmmaView:
     even         which are known to have the same length
     stored       how the kernel calls the columns of the tile that a block stores, or rows where C is transposed
     persistent   a block computes one tile after the other
-    dependent    the kernel may start while the one before ends
     pingpong     its consumers take turns at them, instead of sharing each
     donates      registers move from the producer to the consumers
     in_flight    a k tile's products may be under way while the next one is awaited
@@ -86,7 +85,6 @@ class WgmmaView:
     even: bool
     stored: str
     persistent: bool
-    dependent: bool
     pingpong: bool
     donates: bool
     in_flight: bool
@@ -222,7 +220,6 @@ def view_of(plan: Plan) -> WgmmaView:
         even=even(problem, one),
         stored=stored(one),
         persistent=bool(one.PERSISTENT),
-        dependent=bool(one.PDL),
         pingpong=bool(one.PINGPONG),
         donates=donates(one),
         in_flight=bool(one.IN_FLIGHT),

@@ -90,6 +90,7 @@ PAST_POINTERS = Diagnosis("crash", "reads .* (after the end|before the start) of
 TILES_WRITTEN = Diagnosis("wrong", "tiles of C")
 RACE_PARTIALS = Diagnosis("race", "data race on partials")
 RACE_SEMAPHORES = Diagnosis("race", "data race on semaphores")
+TOO_SOON = Diagnosis("race", "before it has waited for the kernel ahead on the stream")
 SEMAPHORE_LEFT = Diagnosis("crash", r"leaves semaphores\[")
 BESIDE_PARTIALS = Diagnosis("crash", "of partials|beside partials")
 BESIDE_SEMAPHORES = Diagnosis("crash", "of semaphores|beside semaphores")

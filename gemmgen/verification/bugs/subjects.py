@@ -85,6 +85,7 @@ GROUPED = Subject(
     "skinny across, lanes in groups", Problem(None, None, None, ld_align=4), (("T", 8), ("LANES", 4)), SKINNY
 )
 GROUPED_ROW = Subject("skinny across, a row", Problem(1, None, None), (("S", 1), ("LANES", 2), ("BK", 64)), SKINNY)
+DEPENDENT = Subject("skinny along k, dependent", _runtime("rc", 4), (("BK", 256), ("SPLIT", 2), ("PDL", 1)), SKINNY)
 DIRECT = Subject("skinny across, direct", Problem(None, None, None), (("BK", 0), ("SPLIT", 2)), SKINNY)
 DIRECT_ALONG_K = Subject("skinny along k, direct", Problem(3, 21, None, layout=Layout("r", "c"), ld_align=4, ldb=None),
                          (("S", 2), ("BK", 0)), SKINNY)  # fmt: skip

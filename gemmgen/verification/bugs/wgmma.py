@@ -8,6 +8,7 @@ from gemmgen.verification.bugs.base import (
     OUT_OF_ARRAY,
     POISON,
     READS,
+    TOO_SOON,
     UNWRITTEN,
     VALUE,
     Bug,
@@ -41,7 +42,6 @@ STALE_STORE = Diagnosis("crash", "TMA store reads .* no thread has written")
 STORED = Diagnosis("crash", "TMA store")
 PATTERN = Diagnosis("crash", "inside a pattern|does not divide|outside|after the end")
 BYTES = Diagnosis("crash", "bytes came")
-TOO_SOON = Diagnosis("race", "before it has waited for the kernel ahead on the stream")
 NOT_AWAITED = Diagnosis("crash", "TMA load that no thread has waited for")
 
 STAGED = (Diagnosis("race", "data race on shared memory"), VALUE, POISON)
