@@ -63,7 +63,7 @@ KERNELS = (
         {"EXCHANGE": 1, "WN": 32},
         {"types": "u8,s8,bf16", "layout": "cr", "ld_align": 16, "epilogue": "zero_m+zero_n+scale_m+column_amax"},
     ),
-    Kernel((70, 97, 153), {"SPLIT": 2}, {"types": "s8,u8,s32", "layout": "cc"}),
+    Kernel((70, 97, 153), {"SPLIT": 2, "PDL": 1}, {"types": "s8,u8,s32", "layout": "cc"}),
     Kernel((None, 40, None), {"MMA_K": 8, "BK": 16}, {"types": "f64", "layout": "rr", "ld_align": 2}),
     Kernel((None, 56, None), {"BK": 16, "MMA_K": 8}, {"types": TF32, "layout": "cc"}),
     warpgroups(OPEN, {"BN": 128, "STAGES": 3}, ld_align=8),

@@ -41,7 +41,7 @@ SAYS = (
 )
 SMALL: tuple[tuple[Family, dict[str, int]], ...] = ((MMA, {**MMA.small, "SPLIT": 3}), (WGMMA, {**WGMMA.small}))
 CLUSTERED = (WGMMA, {**WGMMA.small, "BN": 64, "SPLIT": 4, "PERSISTENT": 0})
-AXES = (*SMALL, CLUSTERED, (MMA, {}), (WGMMA, {}), (WGMMA, {"PDL": 0}))
+AXES = (*SMALL, CLUSTERED, (MMA, {}), (WGMMA, {}), (WGMMA, {"PDL": 0}), (MMA, {"PDL": 1}))
 
 
 def product(says: dict[str, object]) -> Problem:

@@ -103,7 +103,7 @@ class MmaFamily(Family):
     constraints = CONSTRAINTS
     pruning = PRUNING
     secondary = frozenset({"WM", "WN", "BK", "STAGES", "SPLIT"})
-    details = ("GROUP", "EXCHANGE")
+    details = ("PDL", "GROUP", "EXCHANGE")
     small = MappingProxyType({"BM": 32, "BN": 32, "WM": 16, "WN": 16})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16", "f64"),
@@ -165,7 +165,8 @@ class MmaFamily(Family):
         return "kernel/mma_cp_async.cu" if cast(MmaConfig, config).ASYNC else "kernel/mma_registers.cu"
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        choices = {"ASYNC", "EXCHANGE", "MMA_K", "MMA_SINCE", "MMA_UNTIL", "MMA_AGAIN", "SWIZZLE", "SHARED_BYTES"}
+        choices = {"ASYNC", "EXCHANGE", "MMA_K", "SWIZZLE", "PDL", "SHARED_BYTES"}
+        choices |= {"MMA_SINCE", "MMA_UNTIL", "MMA_AGAIN"}
         places = set() if cast(MmaConfig, plan.config).SWIZZLE else {f"{x}_{of}" for x in "AB" for of in SWIZZLES}
         return frozenset(choices | places | ({"SPLIT"} if plan.launch.splits == 1 else set()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import SPLIT_CONSTRAINTS, split_axis
+from gemmgen.kernel.families.base import PDL_CONSTRAINTS, SPLIT_CONSTRAINTS, pdl_axis, split_axis
 from gemmgen.problem.types import PROMOTION
 
 
@@ -15,7 +15,7 @@ class MmaConfig(Config):
 
     PATTERN = (
         "{BM}x{BN}x{BK}_w{WM}x{WN}_s{STAGES}_async{ASYNC}[_mma{MMA_K}][_swizzle{SWIZZLE}][_exchange{EXCHANGE}]"
-        "_g{GROUP}_split{SPLIT}"
+        "_g{GROUP}_split{SPLIT}[_pdl{PDL}]"
     )
 
     BM: int = axis(128, (128, 256, 64, 32, 16), "rows of C that a block computes")
@@ -34,6 +34,7 @@ class MmaConfig(Config):
     )
     GROUP: int = axis(8, (8, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2")
     SPLIT: int = split_axis()
+    PDL: int = pdl_axis(0)
 
 
 MMA_M = 16  # rows of C that one instruction multiplies
@@ -81,6 +82,7 @@ CONSTRAINTS = (
     ),
     Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
     *SPLIT_CONSTRAINTS,
+    *PDL_CONSTRAINTS,
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
 )
 
@@ -108,7 +110,8 @@ PRUNING = (
     Constraint("K == 0 or STAGES == 2 or K / SPLIT > BK * (STAGES - 2)", "K has fewer tiles than there are stages"),
     Constraint("STAGES * BK * A_BYTES <= 512", "further ahead than global memory takes"),
     Constraint("BK * A_BYTES >= 64 and BK * A_BYTES <= 128", "a line of a sector or two, or of more than 128 bytes"),
-    Constraint("GROUP == 8", "a detail, tried last, of the fastest"),
+    Constraint("PDL == 0", "a detail, tried last, of the fastest"),
+    Constraint("GROUP == 8", "likewise"),
     Constraint(
         "EXCHANGE == 1 or 4 * C_RUN * C_BYTES >= 32 or C_ACCESS <= C_RUN or WN % (4 * C_ACCESS) > 0",
         "likewise: the runs of four lanes fill no sector",
