@@ -8,3 +8,9 @@ __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepco
 __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 #endif  // __CUDACC__
 //% endmacro
+
+/*# A start that overlaps with the end of the launch before, and an end that overlaps with the start of the next one. #*/
+//% macro overlap(because="")
+    grid_dependency_wait();${ "  // " ~ because if because }
+    launch_dependents();
+//% endmacro

@@ -7,7 +7,7 @@
 //% from "device/vec.cu" import vec, load_edge
 //% from "device/raster.cu" import raster, tile_rows, tile_columns
 //% from "device/thread_origin.cu" import thread_origin
-//% from "device/dependent_launch.cu" import dependent_launch
+//% from "device/dependent_launch.cu" import dependent_launch, overlap
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/slices.cu" import add_slices
 //% from "device/split.cu" import split_k
@@ -112,8 +112,7 @@ ${ store_c(kernel, view.a.moves, view.b.moves, view.slices > 1, kernel.launch.sp
 ${ signature(kernel) }{
 /*% block body %*/
 //% if kernel.dependent
-    grid_dependency_wait();  // its blocks are there by then, each as soon as an SM has room
-    launch_dependents();
+${ overlap("its blocks are there by then, each as soon as an SM has room") | trim("\n") }
 //% endif
 //% if kernel.launch.shared_bytes
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());

@@ -7,7 +7,7 @@
 //% from "device/convert.cu" import add_to, dot, element_types
 //% from "device/packed.cu" import access, packed
 //% from "device/split.cu" import split_k
-//% from "device/dependent_launch.cu" import dependent_launch
+//% from "device/dependent_launch.cu" import dependent_launch, overlap
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from view.stream import stream
 //% from view.small import small
@@ -132,8 +132,7 @@ ${ store_matrices(kernel.problem.epilogue, "m", "n") | indent(8, true) | trim("\
 
 ${ signature(kernel) }{
 //% if kernel.dependent
-    grid_dependency_wait();  // its blocks are there by then, each as soon as an SM has room
-    launch_dependents();
+${ overlap("its blocks are there by then, each as soon as an SM has room") | trim("\n") }
 //% endif
 //% if kernel.launch.shared_bytes
     ${ T }* const shared = reinterpret_cast<${ T }*>(dynamic_shared());

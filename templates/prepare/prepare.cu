@@ -1,4 +1,5 @@
 /*# The launches before a kernel: copies of operands with lines that TMA takes, and sums of lines. #*/
+//% from "device/dependent_launch.cu" import overlap
 //% macro prepare(copies, sums=())
 // 16 bytes of ${ "a copy" if copies else "a line" }.
 template <typename E>
@@ -184,12 +185,6 @@ ${ overlap() }    const int lines = ${ c.lines }, length = ${ c.length };
     }
 }
 //%- endmacro
-
-/*# Its start overlaps with the end of the launch before, and its own end with the start of the next one. #*/
-//% macro overlap()
-    grid_dependency_wait();
-    launch_dependents();
-//% endmacro
 
 //% macro head(c)
 extern "C" __global__ void __launch_bounds__(${ c.threads })

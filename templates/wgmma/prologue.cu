@@ -1,4 +1,5 @@
 /*# What all threads do before they take their roles. #*/
+//% from "device/dependent_launch.cu" import overlap
 /*# The schedule in words, above the kernel. #*/
 //% macro overview(view)
 // Each stage of the ring goes from the producer to ${ "a consumer" if view.pingpong else "the consumers" } and back, by two mbarriers:
@@ -42,8 +43,7 @@
     __syncthreads();
 //% endif
 //% if kernel.dependent
-    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
-    launch_dependents();
+${ overlap("the barriers are set up while the kernel before still runs") | trim("\n") }
 //% endif
 //% endmacro
 /*# Which tiles there are, and which range of K is this block's. #*/
