@@ -5,6 +5,7 @@
 //% from "device/convert.cu" import element_types
 //% from "device/vec.cu" import vec
 //% from "device/cp_async.cu" import cp_async
+//% from "device/dependent_launch.cu" import dependent_launch, overlap
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "epilogue/linear.cu" import store_c as store_linear
 //% from "epilogue/sums.cu" import add_fragments, declare_sums, sum_parameters, sums
@@ -45,6 +46,9 @@ __device__ __forceinline__ ThreadOrigin lane_origin(int lane)
 //% if kernel.launch.shared_bytes
 ${ dynamic_shared() }
 //% endif
+//% if kernel.dependent
+${ dependent_launch() }
+//% endif
 //% if view.asynchronous
 ${ cp_async() }
 //% endif
@@ -78,6 +82,9 @@ ${ store_c(kernel) }
 }  // namespace
 
 ${ signature(kernel) }{
+//% if kernel.dependent
+${ overlap() | trim("\n") }
+//% endif
 //% if kernel.launch.shared_bytes
     MatrixA* const As = reinterpret_cast<MatrixA*>(dynamic_shared());  // STAGES batch tiles of MB
     MatrixB* const Bs = reinterpret_cast<MatrixB*>(dynamic_shared() + BYTES_A);

@@ -4,6 +4,7 @@
 //% from "signature.cu" import signature, matrices_of
 //% from "device/convert.cu" import element_types
 //% from "device/vec.cu" import vec
+//% from "device/dependent_launch.cu" import dependent_launch, overlap
 //% from "device/mma.cu" import mma
 //% from "epilogue/linear.cu" import store_c as store_linear
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
@@ -86,9 +87,15 @@ __device__ __forceinline__ void mma(const unsigned (&a)[TM][WORDS], const unsign
 }
 
 ${ store_c(kernel) }
+//% if kernel.dependent
+${ dependent_launch() }
+//% endif
 }  // namespace
 
 ${ signature(kernel) }{
+//% if kernel.dependent
+${ overlap() | trim("\n") }
+//% endif
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
     const int product = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
 //% if "batch" in kernel.edges

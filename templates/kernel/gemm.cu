@@ -112,7 +112,7 @@ ${ store_c(kernel, view.a.moves, view.b.moves, view.slices > 1, kernel.launch.sp
 ${ signature(kernel) }{
 /*% block body %*/
 //% if kernel.dependent
-${ overlap("its blocks are there by then, each as soon as an SM has room") | trim("\n") }
+${ overlap() | trim("\n") }
 //% endif
 //% if kernel.launch.shared_bytes
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());

@@ -132,7 +132,7 @@ ${ store_matrices(kernel.problem.epilogue, "m", "n") | indent(8, true) | trim("\
 
 ${ signature(kernel) }{
 //% if kernel.dependent
-${ overlap("its blocks are there by then, each as soon as an SM has room") | trim("\n") }
+${ overlap() | trim("\n") }
 //% endif
 //% if kernel.launch.shared_bytes
     ${ T }* const shared = reinterpret_cast<${ T }*>(dynamic_shared());

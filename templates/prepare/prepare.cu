@@ -150,7 +150,7 @@ ${ c.entry }(
     ${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.name }${ ")" if loop.last else "," }
 //% endfor
 {
-${ overlap() }    const int lines = ${ c.lines }, length = ${ c.length };
+${ overlap("") }    const int lines = ${ c.lines }, length = ${ c.length };
 //% if c.copied
     const int ld = (length + ${ c.chunk - 1 }) / ${ c.chunk } * ${ c.chunk };  // of the copy
 //% endif
@@ -197,5 +197,5 @@ ${ c.entry }(
     const int chunks = (length + ${ c.chunk - 1 }) / ${ c.chunk };
     const unsigned across = (length + ${ c.tile_length - 1 }u) / ${ c.tile_length }, down = (lines + ${ c.tile_lines - 1 }u) / ${ c.tile_lines };
     const unsigned tiles = across * down${ " * %s" | format(c.batch) if c.batched };
-${ overlap() | trim("\n") }
+${ overlap("") | trim("\n") }
 //%- endmacro

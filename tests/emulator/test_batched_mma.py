@@ -19,6 +19,7 @@ KERNELS = (
     (Problem(32, 32, 32, types="bf16", batch=None), {}, "sm_90"),
     (Problem(16, 48, 64, types="f16,f16,f32", layout="cc", batch=None, ldb=66, ldc=50), {"BK": 32}, "sm_80"),
     (Problem(48, 16, 16, types="bf16", layout="cr", batch=None, pointers=True, epilogue="bias+gelu"), {}, "sm_120"),
+    (Problem(32, 16, 16, types="bf16", batch=None, pointers=True), {"PDL": 1}, "sm_90"),
     (Problem(64, 64, 64, types="bf16", layout="rc", batch=7, stride_b=0), {"BK": 32, "WARPS": 4}, "sm_90"),
 )
 

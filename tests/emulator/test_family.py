@@ -129,7 +129,7 @@ def streams() -> Iterator[Kernel]:
             problem = Problem(None, None, None, layout=layout, dtype=dtype, ld_align=1 + number % 2)
             yield problem, SIMT, SIMT.default(problem).with_values(**changes, STREAM=blocks)
     for shape in ((64, 192, 512), (70, 100, None)):  # nothing at an edge; tiles that move
-        yield Problem(*shape), SIMT, SIMT.default(Problem(*shape)).with_values(**ring, K_UNROLL=2, STREAM=4)
+        yield Problem(*shape), SIMT, SIMT.default(Problem(*shape)).with_values(**ring, K_UNROLL=2, STREAM=4, PDL=1)
 
 
 def ordered() -> Iterator[Kernel]:
@@ -202,7 +202,7 @@ def batches() -> Iterator[Kernel]:
         yield odd, BATCHED, BATCHED.default(odd).with_values(MB=4, BATCH_TILES=2)
     yield Problem(33, 17, 20, batch=6, stride_b=0), NAIVE, NaiveConfig(BM=8, BN=8)
     large = Problem(128, 64, 64, layout=Layout("c", "r"), batch=300)  # more than is run whole
-    yield large, BATCHED, BATCHED.default(large).with_values(TM=8, TN=8, MB=1)
+    yield large, BATCHED, BATCHED.default(large).with_values(TM=8, TN=8, MB=1, PDL=1)
 
 
 def pointers() -> Iterator[Kernel]:

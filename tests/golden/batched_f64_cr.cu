@@ -1,4 +1,4 @@
-// gemm_f64_cr_b1000_24x32x40_sm90_55cea82a
+// gemm_f64_cr_b1000_24x32x40_sm90_d8f94609
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 1000 products
@@ -16,8 +16,8 @@
 // Launch  ceil(batch / 2) blocks of 96 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap
-// Config  gemm_f64_cr_b1000_24x32x40_batched_mb2_4x4_v2_pad0_s1_async0_tiles1_minb1
-// Made by gemmgen generate 24x32x40 --dtype f64 --layout cr --batch 1000 --arch sm_90 --family batched
+// Config  gemm_f64_cr_b1000_24x32x40_batched_mb2_4x4_v2_pad0_s1_async0_tiles1_minb1_pdl1
+// Made by gemmgen generate 24x32x40 --dtype f64 --layout cr --batch 1000 --arch sm_90 --family batched --set PDL=1
 
 namespace {
 
@@ -123,6 +123,13 @@ __device__ __forceinline__ ThreadOrigin lane_origin(int lane)
     const int lane_n = lane / (PAIR * LANES_M) * PAIR + lane % PAIR;
     return {lane_m * FM, lane_n * FN};
 }
+
+#ifdef __CUDACC__
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+#endif  // __CUDACC__
 
 // This thread's copies of MB matrices A to shared memory.
 __device__ __forceinline__ void copy_a(const double* batch, Shape s, int first, MatrixA* shared)
@@ -237,13 +244,15 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_cr_b1000_24x32x40_sm90_55cea82a(
+gemm_f64_cr_b1000_24x32x40_sm90_d8f94609(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,
     double alpha,
     double beta)
 {
+    grid_dependency_wait();  // its blocks are there by then, each as soon as an SM has room
+    launch_dependents();
     __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES batch tiles of MB
     __shared__ __align__(16) MatrixB Bs[STAGES * MB];
     const Shape s{};

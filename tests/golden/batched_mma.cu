@@ -1,4 +1,4 @@
-// gemm_bf16_rr_bB_32x32x32_sm90_14d6ddf4
+// gemm_bf16_rr_bB_32x32x32_sm90_b07a9ed0
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -13,8 +13,8 @@
 // Launch  ceil(batch / 4) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap
-// Config  gemm_bf16_rr_bB_32x32x32_batchedmma_warps4_k32
-// Made by gemmgen generate 32x32x32 --dtype bf16 --layout rr --batch '?' --arch sm_90 --family batchedmma
+// Config  gemm_bf16_rr_bB_32x32x32_batchedmma_warps4_k32_pdl1
+// Made by gemmgen generate 32x32x32 --dtype bf16 --layout rr --batch '?' --arch sm_90 --family batchedmma --set PDL=1
 
 namespace {
 
@@ -219,10 +219,17 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
     for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
+#ifdef __CUDACC__
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+#endif  // __CUDACC__
+
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_bB_32x32x32_sm90_14d6ddf4(
+gemm_bf16_rr_bB_32x32x32_sm90_b07a9ed0(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -230,6 +237,8 @@ gemm_bf16_rr_bB_32x32x32_sm90_14d6ddf4(
     float alpha,
     float beta)
 {
+    grid_dependency_wait();  // its blocks are there by then, each as soon as an SM has room
+    launch_dependents();
     const Shape s{batch};
     const int product = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (product >= s.batch) return;

@@ -384,6 +384,8 @@ def test_cublaslt_solves_the_same_problem(gpu: GpuExecutor, layout: str, dtype: 
 BATCHES = [
     (SIMT, Problem(100, 90, 80, dtype=DType.F64), {"ASYNC": 1, "STAGES": 3}),
     (SIMT, Problem(None, 64, 64, batch=None, stride_a=0), {}),
+    (SIMT, Problem(None, 64, 64, batch=None), {"PDL": 1}),
+    (BATCHED, Problem(16, 16, 16, batch=None, pointers=True), {"MB": 8, "PDL": 1}),
     (BATCHED, Problem(16, 16, 16, batch=None), {"MB": 8, "ASYNC": 1, "STAGES": 2, "BATCH_TILES": 4}),
     (SIMT, Problem(None, 64, 64, batch=None, pointers=True), {}),
     (BATCHED, Problem(16, 16, 16, batch=None, pointers=True), {"MB": 8, "ASYNC": 1, "STAGES": 2, "BATCH_TILES": 4}),

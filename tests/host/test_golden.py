@@ -318,7 +318,7 @@ SAMPLES = {
     "strided_batch": Sample(SIMT, {}, (None, 64, 64), batch=None),
     "naive_batch": Sample(NAIVE, {}, (100, 64, 64), "cr", batch=12),
     "batched": Sample(BATCHED, {"STAGES": 2, "BATCH_TILES": 4, "ASYNC": 1}, (16, 16, 16), batch=None),
-    "batched_mma": Sample(BATCHED_MMA, {}, (32, 32, 32), batch=None, dtype=DType.BF16),
+    "batched_mma": Sample(BATCHED_MMA, {"PDL": 1}, (32, 32, 32), batch=None, dtype=DType.BF16),
     "batched_mma_cc": Sample(
         BATCHED_MMA,
         {"WARPS": 8},
@@ -333,7 +333,7 @@ SAMPLES = {
         BATCHED, {"STAGES": 2, "BATCH_TILES": 4, "ASYNC": 1}, (16, 16, 16), batch=None, pointers=True
     ),
     "pointers_rc": Sample(SIMT, {}, (100, 64, 64), "rc", batch=12, pointers=True),
-    "batched_f64_cr": Sample(BATCHED, {"MB": 2}, (24, 32, 40), "cr", dtype=DType.F64, batch=1000),
+    "batched_f64_cr": Sample(BATCHED, {"MB": 2, "PDL": 1}, (24, 32, 40), "cr", dtype=DType.F64, batch=1000),
     "offsets_64bit": Sample(SIMT, {"ASYNC": 1, "STAGES": 2}, (65536, 65536, 64)),
 }
 

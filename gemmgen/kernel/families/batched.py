@@ -18,11 +18,13 @@ from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import (
     CUDA_CORES,
     ONE_PRODUCT,
+    PDL_CONSTRAINTS,
     Family,
     Side,
     constants,
     elements_of,
     launch_of,
+    pdl_axis,
     sides,
     sizes_of,
     zigzag,
@@ -39,7 +41,7 @@ from gemmgen.support.words import plural
 class BatchedConfig(Config):
     """The axes of `batched`."""
 
-    PATTERN = "mb{MB}_{TM}x{TN}_v{VEC}_pad{PAD}_s{STAGES}_async{ASYNC}_tiles{BATCH_TILES}_minb{MINB}"
+    PATTERN = "mb{MB}_{TM}x{TN}_v{VEC}_pad{PAD}_s{STAGES}_async{ASYNC}_tiles{BATCH_TILES}_minb{MINB}[_pdl{PDL}]"
 
     MB: int = axis(4, (8, 4, 16, 2, 32, 1), "products that a block computes at once")
     TM: int = axis(4, (4, 8, 2, 1, 3, 5, 6, 7), "rows of C that a thread computes")
@@ -50,6 +52,7 @@ class BatchedConfig(Config):
     ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
     BATCH_TILES: int = axis(1, (4, 1, 2, 8), "batch tiles of MB products that a block computes one after the other")
     MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
+    PDL: int = pdl_axis(0)
 
 
 CONSTRAINTS = (
@@ -78,6 +81,7 @@ CONSTRAINTS = (
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
     Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
+    *PDL_CONSTRAINTS,
 )
 
 PRUNING = (
@@ -95,6 +99,7 @@ PRUNING = (
     Constraint(
         "A_ITERATIONS <= 32 and B_ITERATIONS <= 32", "so many copies a thread are more than it can have under way"
     ),
+    Constraint("PDL == 0", "a detail, tried last, of the fastest"),
 )
 
 
@@ -142,6 +147,7 @@ class Batched(Family):
     constraints = CONSTRAINTS
     pruning = PRUNING
     secondary = frozenset({"STAGES", "ASYNC", "MINB", "PAD"})
+    details = ("PDL",)
     small_batches = True
 
     def default(self, problem: Problem) -> Config:
@@ -214,7 +220,7 @@ class Batched(Family):
         return "kernel/batched.cu"
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        choices = {"VEC", "ASYNC", "SHARED_BYTES"}
+        choices = {"VEC", "ASYNC", "PDL", "SHARED_BYTES"}
         if not any(operand.along_k for operand in sides(plan.problem)):
             choices.add("PAD")
         if not plan.launch.shared_bytes:

@@ -15,7 +15,17 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
-from gemmgen.kernel.families.base import ONE_PRODUCT, Family, Side, constants, launch_of, sides, sizes_of
+from gemmgen.kernel.families.base import (
+    ONE_PRODUCT,
+    PDL_CONSTRAINTS,
+    Family,
+    Side,
+    constants,
+    launch_of,
+    pdl_axis,
+    sides,
+    sizes_of,
+)
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WIDEST_ACCESS
@@ -32,10 +42,11 @@ LANES_M, LANES_N = 8, 4  # lanes down a product, and across
 class BatchedMmaConfig(Config):
     """The axes of `batchedmma`."""
 
-    PATTERN = "warps{WARPS}_k{BK}"
+    PATTERN = "warps{WARPS}_k{BK}[_pdl{PDL}]"
 
     WARPS: int = axis(4, (4, 8, 2, 1, 16), "warps of a block, each with a product of its own")
     BK: int = axis(32, (32, 16, 64), "k whose elements of A and B a warp loads at once")
+    PDL: int = pdl_axis(0)
 
 
 CONSTRAINTS = (
@@ -54,9 +65,13 @@ CONSTRAINTS = (
     Constraint("(M + N) * BK <= 4096", "and a k tile of A and B, in 64 of a thread at most", False),
     Constraint("VA >= 2 and VB >= 2", "an access has two elements at least: align lda and ldb", False),
     Constraint("(BATCH + WARPS - 1) / WARPS <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", False),
+    *PDL_CONSTRAINTS,
 )
 
-PRUNING = (Constraint("WARPS >= 2", "an SM holds few blocks of one warp"),)
+PRUNING = (
+    Constraint("WARPS >= 2", "an SM holds few blocks of one warp"),
+    Constraint("PDL == 0", "a detail, tried last, of the fastest"),
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,7 @@ class BatchedMma(Family):
     constraints = CONSTRAINTS
     pruning = PRUNING
     secondary = frozenset({"BK"})
+    details = ("PDL",)
     small = MappingProxyType({"WARPS": 2, "BK": 16})
     small_batches = True
     multiple = MMA_M
@@ -126,7 +142,7 @@ class BatchedMma(Family):
         return "kernel/batched_mma.cu"
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        return frozenset({"SHARED_BYTES"})
+        return frozenset({"PDL", "SHARED_BYTES"})
 
     def view(self, plan: Plan) -> BatchedMmaView:
         one = instruction(plan.problem.types, MMA_K).mma

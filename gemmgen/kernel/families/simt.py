@@ -93,7 +93,7 @@ class Simt(Family):
     constraints = CONSTRAINTS
     pruning = PRUNING
     secondary = frozenset({"WM", "WN", "STAGES", "ASYNC", "K_UNROLL", "MINB", "GROUP", "PAD"})
-    details = ("COPY_THREADS", "HOIST", "FMA_ORDER")
+    details = ("PDL", "COPY_THREADS", "HOIST", "FMA_ORDER")
     small = MappingProxyType({"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "STAGES": 2})
 
     def default(self, problem: Problem) -> Config:
@@ -159,7 +159,7 @@ class Simt(Family):
 
     def unused(self, plan: Plan) -> frozenset[str]:
         simt = cast(SimtConfig, plan.config)
-        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "FMA_ORDER", "COPY_THREADS", "SHARED_BYTES"}
+        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "FMA_ORDER", "COPY_THREADS", "PDL", "SHARED_BYTES"}
         idle = {"K_UNROLL": 0, "SLICES": 1, "SPLIT": 1, "STREAM": 0, "HOIST": 0}
         choices |= {name for name, value in idle.items() if simt.values[name] == value}
         if simt.SLICES == 1:

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from gemmgen.kernel.source import Launch
-from gemmgen.verification.bugs.base import OUTSIDE_C, POISON, RACE, RACE_C, READS, UNWRITTEN, VALUE, WRITES, Bug
+from gemmgen.verification.bugs.base import (
+    OUTSIDE_C,
+    POISON,
+    RACE,
+    RACE_C,
+    READS,
+    TOO_SOON,
+    UNWRITTEN,
+    VALUE,
+    WRITES,
+    Bug,
+)
 from gemmgen.verification.bugs.subjects import DOUBLE_BATCH, NAIVE_BATCH, SMALL_BATCH, SMALL_BATCH_CR
 
 BATCH_BUGS = (
@@ -47,4 +58,6 @@ BATCH_BUGS = (
         "k < Shape::K;", "k < Shape::K - 1;", (VALUE,)),
     Bug("lanes' rows and columns swapped", "swapped index", SMALL_BATCH_CR, "return {lane_m * FM, lane_n * FN};",
         "return {lane_n * FM, lane_m * FN};", (POISON, VALUE, WRITES, OUTSIDE_C, RACE_C, UNWRITTEN)),
+    Bug("matrices are read while the kernel before may still run", "launch", SMALL_BATCH_CR,
+        "    grid_dependency_wait();  //", "    //", (TOO_SOON,)),
 )  # fmt: skip

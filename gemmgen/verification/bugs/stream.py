@@ -19,6 +19,7 @@ from gemmgen.verification.bugs.base import (
     READS,
     SEMAPHORE_LEFT,
     TILES_WRITTEN,
+    TOO_SOON,
     VALUE,
     WRITES,
     Bug,
@@ -45,6 +46,8 @@ MIXED = (VALUE, POISON, RACE_PARTIALS, SEMAPHORE_LEFT, RACE_C)
 BEYOND = (*MIXED, READS, WRITES, BESIDE_PARTIALS, BESIDE_SEMAPHORES, RACE_SEMAPHORES, OUTSIDE_C)
 
 STREAM_BUGS = (
+    Bug("parts of tiles are written while the kernel before may still run", "launch", STREAM,
+        "    grid_dependency_wait();  //", "    //", (TOO_SOON,)),
     Bug("parts are added from this block's on", "order", STREAM, "fixup.partials + peer * (BM * BN) + element",
         "fixup.partials + (peer + fixup.rank) % fixup.peers * (BM * BN) + element", (ORDER,)),
     Bug("no barrier before the semaphore, stream", "barrier", STREAM,

@@ -68,7 +68,7 @@ SLICED_SPLIT = Subject(
     _runtime("cr", 4),
     (("BK", 16), ("ASYNC", 1), ("K_UNROLL", 4), ("SLICES", 2), ("SPLIT", 3)),
 )
-STREAM = Subject("stream rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 3)))
+STREAM = Subject("stream rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 3), ("PDL", 1)))
 STREAM_PREFETCHED = Subject(
     "stream cr vectors, prefetch",
     _runtime("cr", 4),
@@ -267,7 +267,7 @@ SMALL_POINTERS = Subject(
     "batched pointers", Problem(8, 12, 16, batch=None, pointers=True),
     (("MB", 4), ("BATCH_TILES", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
 )  # fmt: skip
-SMALL_BATCH_CR = Subject("batched cr", Problem(12, 8, 5, layout=Layout("c", "r"), batch=7), family=BATCHED)
+SMALL_BATCH_CR = Subject("batched cr", Problem(12, 8, 5, layout=Layout("c", "r"), batch=7), (("PDL", 1),), BATCHED)
 
 _FUSED = parse_epilogue("scale_m+bias+gelu+residual")
 NAIVE_EPILOGUE = Subject("naive epilogue", replace(_runtime("rr"), epilogue=_FUSED), (("BM", 8),), family=NAIVE)
