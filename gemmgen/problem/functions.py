@@ -88,27 +88,33 @@ def _slope_of_sigmoid(low: Doubles, high: Doubles) -> Doubles:
 
 
 ERF_STEP, ERF_ENDS = 1 / 1024, 6.0  # of points where erf is known; beyond the last it rounds to 1
-_AT_POINTS = np.array([math.erf(number * ERF_STEP) for number in range(round(ERF_ENDS / ERF_STEP) + 1)])
-ERF_TERMS = 5  # of the series: what is left out is below 1e-21
+ERF_TERMS = 5  # of its Taylor series around a point, behind erf there: what is left out is below 1e-21
 
 
-def _erf(x: Doubles) -> Doubles:
-    """By the Taylor series around the nearest point: numpy has none, and a call of `math.erf` holds all threads up.
+def _series_of_erf() -> list[Doubles]:
+    """The coefficients of each power, from the highest on, at all points.
 
     From f' = 2 / sqrt(pi) * exp(-x^2) follows f^(n+1) = -2 x f^(n) - 2 (n - 1) f^(n-1).
     """
-    size = np.minimum(np.abs(x), ERF_ENDS)
-    number = np.rint(size / ERF_STEP)
-    point = number * ERF_STEP
-    step = size - point
-    linear, square = -2 * point * step, step * step
-    before, term = np.zeros_like(size), 2 / math.sqrt(math.pi) * np.exp(-point * point) * step
-    change = term.copy()
+    points = np.arange(round(ERF_ENDS / ERF_STEP) + 1) * ERF_STEP
+    derivatives = [np.array([math.erf(point) for point in points]), 2 / math.sqrt(math.pi) * np.exp(-(points**2))]
     for n in range(1, ERF_TERMS):
-        before, term = term, (linear * term - 2 * (n - 1) / n * square * before) / (n + 1)
-        change += term
-    value: Doubles = np.copysign(_AT_POINTS[np.nan_to_num(number).astype(np.intp)] + change, x)
-    return value
+        derivatives.append(-2 * points * derivatives[n] - 2 * (n - 1) * derivatives[n - 1])
+    return [derivative / math.factorial(n) for n, derivative in enumerate(derivatives)][::-1]
+
+
+_SERIES_OF_ERF = _series_of_erf()
+
+
+def _erf(x: Doubles) -> Doubles:
+    """By the Taylor series around the nearest point: numpy has none, and a call of `math.erf` holds all threads up."""
+    size = np.abs(x)
+    number = np.rint(np.fmin(size, ERF_ENDS) / ERF_STEP)  # NaN's is the last, and its step is NaN
+    step, point = np.minimum(size, ERF_ENDS) - number * ERF_STEP, number.astype(np.intp)
+    value = np.zeros_like(size)
+    for coefficients in _SERIES_OF_ERF:
+        value = value * step + np.take(coefficients, point)
+    return np.copysign(value, x)
 
 
 def _gelu(x: Doubles) -> Doubles:
@@ -118,12 +124,12 @@ def _gelu(x: Doubles) -> Doubles:
 
 def _slope_of_gelu(low: Doubles, high: Doubles) -> Doubles:
     """It falls at first, by 0.129 at most, and rises from -0.7518 on, by 1.129 at most."""
-    return np.where(high < -0.7518, 0.13, 1.13)
+    return 1.13 - (high < -0.7518)
 
 
 def _slope_of_silu(low: Doubles, high: Doubles) -> Doubles:
     """It falls at first, by 0.0999 at most, and rises from -1.2784 on, by 1.0999 at most."""
-    return np.where(high < -1.2785, 0.1, 1.1)
+    return 1.1 - (high < -1.2785)
 
 
 _ALL = (

@@ -319,8 +319,7 @@ def epilogue_inputs(situation: Situation, pick: Callable[[Floats], Floats]) -> d
         for name in case.problem.epilogue.scalars
     }
     if case.problem.epilogue.reads_c:
-        old = case.c.dtype.decode(pick(case.c.view(operands.c)))
-        inputs["C"] = Bounded.exact(old if case.beta != 0 else np.zeros_like(old))
+        inputs["C"] = Bounded.exact(case.c.dtype.decode(pick(case.c.view(operands.c))) if case.beta != 0 else 0.0)
     for name, matrix in case.read.items():
         inputs[name] = Bounded.exact(pick(matrix.view(operands.extra[name])).astype(np.float64))
     return inputs

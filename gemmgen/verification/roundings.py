@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -152,7 +152,9 @@ class _Arithmetic:
         if operator == "/":  # by a number
             divisor = np.abs(b.value) - b.bound
             return self._rounded(a.value / b.value, (a.bound + np.abs(a.value / b.value) * b.bound) / divisor)
-        inherited = np.abs(a.value) * b.bound + np.abs(b.value) * a.bound + a.bound * b.bound
+        inherited = np.abs(b.value) * a.bound
+        if b.bound.any():
+            inherited = inherited + (np.abs(a.value) + a.bound) * b.bound
         return self._rounded(a.value * b.value, inherited)
 
     def _call(self, name: str, arguments: list[Bounded]) -> Bounded:
@@ -164,19 +166,19 @@ class _Arithmetic:
             return self.value(_definition(name), dict(zip(function.parameters, arguments, strict=True)))
         x = arguments[0]
         value = np.asarray(function.reference(*(argument.value for argument in arguments)), np.float64)
-        widest = np.maximum.reduce(np.broadcast_arrays(*(argument.bound for argument in arguments)))
+        widest = reduce(np.maximum, (argument.bound for argument in arguments))
         inherited = np.where(widest > 0, widest * function.slope(x.value - widest, x.value + widest), 0.0)
         if function.ulps == 0:
             return self._finite(value, inherited)
         least = 2.0 ** (1 - self.dtype.max_exponent)  # results below it may be zero
         unit = np.abs(x.value) + x.bound if function.of_x else np.abs(value) + inherited
         own = 2 * function.ulps * self.dtype.unit_roundoff * unit + least
-        limit = np.isinf(x.value)  # which libraries return exactly
-        return self._finite(value, np.where(limit, 0.0, inherited + self._roundings * own))
+        bound, limit = inherited + self._roundings * own, np.isinf(x.value)  # which libraries return exactly
+        return self._finite(value, np.where(limit, 0.0, bound) if limit.any() else bound)
 
     def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:
         unit, times = self.dtype.unit_roundoff * (1 + FLOAT64), self._roundings
-        own = times * unit * (np.abs(value) + inherited) + times * self.dtype.smallest / 2  # half of f64's is zero
+        own = (np.abs(value) + inherited) * (times * unit) + times * self.dtype.smallest / 2  # half of f64's is zero
         exact = inherited == 0
         if exact.any():
             own = np.where(exact & self._held(value), 0.0, own)
