@@ -124,12 +124,12 @@ def _gelu(x: Doubles) -> Doubles:
 
 def _slope_of_gelu(low: Doubles, high: Doubles) -> Doubles:
     """It falls at first, by 0.129 at most, and rises from -0.7518 on, by 1.129 at most."""
-    return 1.13 - (high < -0.7518)
+    return np.subtract(1.13, high < -0.7518, dtype=np.float64)  # np.where of two numbers mispredicts branches
 
 
 def _slope_of_silu(low: Doubles, high: Doubles) -> Doubles:
     """It falls at first, by 0.0999 at most, and rises from -1.2784 on, by 1.0999 at most."""
-    return 1.1 - (high < -1.2785)
+    return np.subtract(1.1, high < -1.2785, dtype=np.float64)
 
 
 _ALL = (

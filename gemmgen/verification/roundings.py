@@ -7,6 +7,9 @@ Each value comes with a bound of its error. An operation on values that are off 
     f(a)       bound(a) * the largest slope of f within bound(a) of a         + f's own error
     rounding   u |value| + half the smallest denormal; nothing where exact operands have a result that the type holds
 
+A kernel may add three terms or more in any order, as it may sum over K. Whatever it adds first is no larger than all
+terms of one sign together, (sum of |t| + |sum of t|) / 2: all sums but the last may round such a number as well.
+
 Infinity times what may be 0, or of either sign, is in doubt: NaN or infinite, and right whatever it is. Such is
 silu(acc) * acc2 where acc is so far below 0 that sigmoid(acc) vanishes in a kernel and not in float64; and gelu(x)
 where x may overflow, or not.
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache, partial, reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -135,20 +138,40 @@ class _Arithmetic:
             case Number(value):
                 return self._rounded(np.asarray(value), np.zeros(()))
             case Negation(value):
-                negated = self.value(value, names)
-                return Bounded(-negated.value, negated.bound)
+                return _negated(self.value(value, names))
             case Call(name, arguments):
                 values = [self.value(argument, names) for argument in arguments]
                 return _doubting(self._call(name, values), values, lambda: _vanishing(name, values[0]))
+            case Binary("+" | "-"):
+                return self._sum(self._terms(node, names))
             case Binary(operator, left, right):
-                a, b = self.value(left, names), self.value(right, names)
-                return _doubting(self._binary(operator, a, b), [a, b], lambda: _opposed(operator, a, b))
+                return self._of_two(operator, self.value(left, names), self.value(right, names))
+
+    def _terms(self, node: Node, names: Mapping[str, Bounded]) -> list[Bounded]:
+        """Of a sum, whatever its parentheses; what is computed in integers is one."""
+        match node:
+            case Binary("+" | "-" as operator, left, right) if not (self.integer_sums and is_integer(node)):
+                of_right = self._terms(right, names)
+                return self._terms(left, names) + (of_right if operator == "+" else list(map(_negated, of_right)))
+        return [self.value(node, names)]
+
+    def _sum(self, terms: list[Bounded]) -> Bounded:
+        """In any order."""
+        total = reduce(partial(self._of_two, "+"), terms)
+        if len(terms) == 2:
+            return total
+        size = reduce(np.add, (np.abs(term.value) + term.bound for term in terms))
+        most = (size + np.abs(total.value)) / 2
+        others = total.bound + (len(terms) - 2) * self._roundings * self.dtype.unit_roundoff * most
+        inexact = np.isfinite(others) & (total.bound > 0)
+        return self._finite(total.value, np.where(inexact, others, total.bound)) if inexact.any() else total
+
+    def _of_two(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
+        return _doubting(self._binary(operator, a, b), [a, b], lambda: _opposed(operator, a, b))
 
     def _binary(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
         if operator == "+":
             return self._rounded(a.value + b.value, a.bound + b.bound)
-        if operator == "-":
-            return self._rounded(a.value - b.value, a.bound + b.bound)
         if operator == "/":  # by a number
             divisor = np.abs(b.value) - b.bound
             return self._rounded(a.value / b.value, (a.bound + np.abs(a.value / b.value) * b.bound) / divisor)
@@ -202,6 +225,10 @@ class _Arithmetic:
     def _roundings(self) -> int:
         """Of an operation: in f64 the reference rounds as the kernel does."""
         return 2 if self.dtype == DType.F64 else 1
+
+
+def _negated(value: Bounded) -> Bounded:
+    return Bounded(-value.value, value.bound)
 
 
 def _opposed(operator: str, a: Bounded, b: Bounded) -> Mask:

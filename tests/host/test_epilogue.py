@@ -287,6 +287,28 @@ def test_a_kernel_that_rounds_each_operation_stays_within_the_bound(epilogue, se
     assert (np.abs(got - want.value) <= want.bound)[np.broadcast_to(finite, want.value.shape)].all()
 
 
+TERMS = ("alpha * acc", "-(beta * C)", "bias_n", "residual")
+
+
+@given(st.permutations(TERMS), st.integers(0, 2**32), st.sampled_from([1e-3, 1.0, 30.0]), st.sampled_from(SUMS))
+def test_a_kernel_may_sum_in_any_order(terms, seed, spread, dtype):
+    """Terms that nearly cancel are those whose partial sums round more than all of them together."""
+    kernel, reference = inputs_of(np.random.default_rng(seed), dtype, spread)
+    opposed = kernel["beta"] * kernel["C"] - kernel["residual"]
+    for of_all, value in ((kernel, opposed[:1]), (reference, Bounded.exact(opposed[:1].astype(np.float64)))):
+        of_all["bias_n"] = value
+    want = apply_epilogue(parse_epilogue("alpha * acc - beta * C + bias_n + residual"), reference, dtype).c
+    first, second, third, last = (parse(term, tuple(kernel)) for term in terms)
+    pair = sum_of(first, second)
+    for tree in (sum_of(sum_of(pair, third), last), sum_of(pair, sum_of(third, last))):
+        got = computed(tree, kernel, dtype.numpy.type).astype(np.float64)
+        assert (np.abs(got - want.value) <= want.bound).all()
+
+
+def sum_of(left, right):
+    return Binary("+", left, right)
+
+
 @given(st.floats(allow_nan=True), st.floats(-6.5, 6.5))
 def test_erf_of_arrays_is_that_of_the_c_library(anything, near):
     x = np.array([anything, near, near * 2.0**-40, 0.0, -0.0, np.inf, -np.inf])
