@@ -113,7 +113,8 @@ def _erf(x: Doubles) -> Doubles:
     step, point = np.minimum(size, ERF_ENDS) - number * ERF_STEP, number.astype(np.intp)
     value = np.zeros_like(size)
     for coefficients in _SERIES_OF_ERF:
-        value = value * step + np.take(coefficients, point)
+        value *= step
+        value += np.take(coefficients, point)
     return np.copysign(value, x)
 
 

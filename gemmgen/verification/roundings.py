@@ -201,11 +201,14 @@ class _Arithmetic:
 
     def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:
         unit, times = self.dtype.unit_roundoff * (1 + FLOAT64), self._roundings
-        own = (np.abs(value) + inherited) * (times * unit) + times * self.dtype.smallest / 2  # half of f64's is zero
+        own = np.abs(value) + inherited
+        own *= times * unit  # in place: of large arrays new memory is what takes time
+        own += times * self.dtype.smallest / 2  # half of f64's is zero
         exact = inherited == 0
         if exact.any():
             own = np.where(exact & self._held(value), 0.0, own)
-        return self._finite(value, inherited + own)
+        own += inherited
+        return self._finite(value, own)
 
     def _finite(self, value: Doubles, bound: Doubles) -> Bounded:
         """NaN and infinities are what they are, not near it; what the type cannot hold is infinite in a kernel."""
