@@ -163,8 +163,8 @@ class _Arithmetic:
         size = reduce(np.add, (np.abs(term.value) + term.bound for term in terms))
         most = (size + np.abs(total.value)) / 2
         others = total.bound + (len(terms) - 2) * self._roundings * self.dtype.unit_roundoff * most
-        inexact = np.isfinite(others) & (total.bound > 0)
-        return self._finite(total.value, np.where(inexact, others, total.bound)) if inexact.any() else total
+        others = np.where(np.abs(total.value) + others > self.dtype.largest, np.inf, others)
+        return Bounded(total.value, np.where(np.isfinite(total.value) & (total.bound > 0), others, total.bound))
 
     def _of_two(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
         return _doubting(self._binary(operator, a, b), [a, b], lambda: _opposed(operator, a, b))
