@@ -142,13 +142,13 @@ def test_products_of_an_executor_are_divided_among_the_matrices():
 
 def test_infinity_times_a_gate_that_may_vanish_is_in_doubt():
     """In f32 sigmoid(-200) is 0, and 0 times infinity NaN; in float64 it is not."""
-    acc = Bounded(np.array([-200.0, 3.0, -np.inf, 2.0]), np.zeros(4))
-    acc2 = Bounded.exact(np.array([np.inf, np.inf, 1.0, np.nan]))
+    acc = Bounded(np.array([-200.0, 3.0, -np.inf, 2.0, 1.0]), np.zeros(5))
+    acc2 = Bounded.exact(np.array([np.inf, np.inf, 1.0, np.nan, 1.0]))
     inputs = {"acc": acc, "acc2": acc2, "residual": Bounded.exact(1.0), "bias_n": Bounded.exact(0.1)}
     for text in ("swiglu+residual", "swiglu+residual+bias"):  # two terms, and three in any order
         result = apply_epilogue(parse_epilogue(text), inputs, DType.F32).c
-        np.testing.assert_array_equal(result.doubtful, [True, False, False, False])
-        np.testing.assert_array_equal(result.value[1:], [np.inf, np.nan, np.nan])
+        np.testing.assert_array_equal(result.doubtful, [True, False, False, False, False])
+        np.testing.assert_array_equal(result.value[1:-1], [np.inf, np.nan, np.nan])
 
 
 def test_what_may_overflow_leaves_gelu_in_doubt():
