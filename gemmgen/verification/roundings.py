@@ -20,16 +20,18 @@ once less. What kernels compute in integers is exact, modulo 2^32, and rounded w
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial, reduce
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
-from gemmgen.problem.functions import FUNCTIONS
+from gemmgen.problem.functions import FUNCTIONS, Function
 from gemmgen.problem.nodes import Binary, Call, Name, Negation, Node, Number, is_integer
 from gemmgen.problem.parser import parse
 
@@ -38,6 +40,7 @@ FLOAT64 = 2.0**-30  # of a bound: more than float64's own rounding takes away
 Doubles = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -97,20 +100,89 @@ def apply_epilogue(
         return Results(_Arithmetic(dtype, exact, integer_sums, outputs).value(epilogue.tree, inputs), outputs)
 
 
+class Walk(ABC, Generic[Value]):
+    """Through an epilogue's tree, whatever its values are: arrays and bounds, or the steps of an executor."""
+
+    integer_sums: bool
+
+    def value(self, node: Node, names: Mapping[str, Value]) -> Value:
+        """What `node` makes of values by name."""
+        return self.of_integers(node, names) if self._is_integer(node) else self._of_floats(node, names)
+
+    def _is_integer(self, node: Node) -> bool:
+        return self.integer_sums and is_integer(node)
+
+    def _of_floats(self, node: Node, names: Mapping[str, Value]) -> Value:
+        match node:
+            case Name(name):
+                return names[name]
+            case Number(value):
+                return self.constant(value)
+            case Negation(value):
+                return self.negated(self.value(value, names))
+            case Call(name, arguments):
+                return self._called(name, [self.value(argument, names) for argument in arguments])
+            case Binary("+" | "-"):
+                return self.sum(self._terms(node, names))
+            case Binary(operator, left, right):
+                return self.of_two(operator, self.value(left, names), self.value(right, names))
+
+    def _called(self, name: str, arguments: list[Value]) -> Value:
+        if name not in FUNCTIONS:
+            return self.output(name, arguments[0])
+        function = FUNCTIONS[name]
+        if not function.definition:
+            return self.function(function, arguments)
+        return self.value(_definition(name), dict(zip(function.parameters, arguments, strict=True)))
+
+    def _terms(self, node: Node, names: Mapping[str, Value]) -> list[Value]:
+        """Of a sum, whatever its parentheses; what is computed in integers is one."""
+        match node:
+            case Binary("+" | "-" as operator, left, right) if not self._is_integer(node):
+                of_right = self._terms(right, names)
+                return self._terms(left, names) + (of_right if operator == "+" else list(map(self.negated, of_right)))
+        return [self.value(node, names)]
+
+    @abstractmethod
+    def constant(self, value: float) -> Value: ...
+
+    @abstractmethod
+    def negated(self, x: Value) -> Value: ...
+
+    @abstractmethod
+    def sum(self, terms: list[Value]) -> Value:
+        """In any order."""
+
+    @abstractmethod
+    def of_two(self, operator: str, a: Value, b: Value) -> Value:
+        """A product, or a quotient by a number."""
+
+    @abstractmethod
+    def function(self, function: Function, arguments: list[Value]) -> Value:
+        """One without a definition."""
+
+    @abstractmethod
+    def output(self, name: str, value: Value) -> Value:
+        """`value`, which an output takes, too."""
+
+    @abstractmethod
+    def of_integers(self, node: Node, names: Mapping[str, Value]) -> Value:
+        """What is computed in integers, as a float."""
+
+
 @dataclass(frozen=True)
-class _Arithmetic:
+class _Arithmetic(Walk[Bounded]):
     dtype: DType
     exact: bool
     integer_sums: bool
     outputs: dict[str, Bounded]
 
     def value(self, node: Node, names: Mapping[str, Bounded]) -> Bounded:
-        if self.dtype.is_integer:
-            return Bounded.exact(self._integer(node, names))
-        if self.integer_sums and is_integer(node):
-            values = self._integer(node, names).astype(np.float64)
-            return self._rounded(values, np.zeros_like(values))
-        return self._float(node, names)
+        return Bounded.exact(self._integer(node, names)) if self.dtype.is_integer else super().value(node, names)
+
+    def of_integers(self, node: Node, names: Mapping[str, Bounded]) -> Bounded:
+        values = self._integer(node, names).astype(np.float64)
+        return self._rounded(values, np.zeros_like(values))
 
     def _integer(self, node: Node, names: Mapping[str, Bounded]) -> Integers:
         """Modulo 2^32, in the range of s32."""
@@ -131,33 +203,18 @@ class _Arithmetic:
                 operation = {"+": np.add, "-": np.subtract, "*": np.multiply}[operator]
                 return DType.S32.wrap(operation(self._integer(left, names), self._integer(right, names)))
 
-    def _float(self, node: Node, names: Mapping[str, Bounded]) -> Bounded:
-        match node:
-            case Name(name):
-                return names[name]
-            case Number(value):
-                return self._rounded(np.asarray(value), np.zeros(()))
-            case Negation(value):
-                return _negated(self.value(value, names))
-            case Call(name, arguments):
-                values = [self.value(argument, names) for argument in arguments]
-                return _doubting(self._call(name, values), values, lambda: _vanishing(name, values[0]))
-            case Binary("+" | "-"):
-                return self._sum(self._terms(node, names))
-            case Binary(operator, left, right):
-                return self._of_two(operator, self.value(left, names), self.value(right, names))
+    def constant(self, value: float) -> Bounded:
+        return self._rounded(np.asarray(value), np.zeros(()))
 
-    def _terms(self, node: Node, names: Mapping[str, Bounded]) -> list[Bounded]:
-        """Of a sum, whatever its parentheses; what is computed in integers is one."""
-        match node:
-            case Binary("+" | "-" as operator, left, right) if not (self.integer_sums and is_integer(node)):
-                of_right = self._terms(right, names)
-                return self._terms(left, names) + (of_right if operator == "+" else list(map(_negated, of_right)))
-        return [self.value(node, names)]
+    def negated(self, x: Bounded) -> Bounded:
+        return Bounded(-x.value, x.bound)
 
-    def _sum(self, terms: list[Bounded]) -> Bounded:
-        """In any order."""
-        total = reduce(partial(self._of_two, "+"), terms)
+    def output(self, name: str, value: Bounded) -> Bounded:
+        self.outputs[name] = value
+        return value
+
+    def sum(self, terms: list[Bounded]) -> Bounded:
+        total = reduce(partial(self.of_two, "+"), terms)
         if len(terms) == 2:
             return total
         size = reduce(np.add, (np.abs(term.value) + term.bound for term in terms))
@@ -166,7 +223,7 @@ class _Arithmetic:
         others = np.where(np.abs(total.value) + others > self.dtype.largest, np.inf, others)
         return Bounded(total.value, np.where(np.isfinite(total.value) & (total.bound > 0), others, total.bound))
 
-    def _of_two(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
+    def of_two(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
         return _doubting(self._binary(operator, a, b), [a, b], lambda: _opposed(operator, a, b))
 
     def _binary(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
@@ -180,13 +237,14 @@ class _Arithmetic:
             inherited = inherited + (np.abs(a.value) + a.bound) * b.bound
         return self._rounded(a.value * b.value, inherited)
 
-    def _call(self, name: str, arguments: list[Bounded]) -> Bounded:
-        if name not in FUNCTIONS:  # an output
-            self.outputs[name] = arguments[0]
-            return arguments[0]
-        function = FUNCTIONS[name]
-        if function.definition:
-            return self.value(_definition(name), dict(zip(function.parameters, arguments, strict=True)))
+    def function(self, function: Function, arguments: list[Bounded]) -> Bounded:
+        x = arguments[0]
+        vanishes = function.of_x  # x times what vanishes far from 0
+        return _doubting(
+            self._applied(function, arguments), arguments, lambda: x.may_overflow if vanishes else np.zeros((), bool)
+        )
+
+    def _applied(self, function: Function, arguments: list[Bounded]) -> Bounded:
         x = arguments[0]
         value = np.asarray(function.reference(*(argument.value for argument in arguments)), np.float64)
         widest = reduce(np.maximum, (argument.bound for argument in arguments))
@@ -230,10 +288,6 @@ class _Arithmetic:
         return 2 if self.dtype == DType.F64 else 1
 
 
-def _negated(value: Bounded) -> Bounded:
-    return Bounded(-value.value, value.bound)
-
-
 def _opposed(operator: str, a: Bounded, b: Bounded) -> Mask:
     """Where a kernel's operation may be one of infinity and 0, or of two infinities, which makes NaN, and may not."""
     infinite = np.isinf(a.value), np.isinf(b.value)
@@ -243,12 +297,6 @@ def _opposed(operator: str, a: Bounded, b: Bounded) -> Mask:
     if operator == "/":  # by a number
         return np.zeros(a.value.shape, bool)
     return np.asarray(a.may_overflow & (b.may_overflow | infinite[1]) | infinite[0] & b.may_overflow)
-
-
-def _vanishing(name: str, x: Bounded) -> Mask:
-    """Where a function's value may be infinity times 0: x times what vanishes far from 0."""
-    times = name in FUNCTIONS and FUNCTIONS[name].of_x
-    return x.may_overflow if times else np.zeros((), bool)
 
 
 def _doubting(result: Bounded, of: Sequence[Bounded], said: Callable[[], Mask]) -> Bounded:
