@@ -12,6 +12,31 @@ Doubles = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]  # of elements of C, counted row by row
 
 
+# What a step does, by its place here; functions stand behind. templates/device/plain/judge.cu has the same list.
+STEPS = ("constant", "acc", "operand", "+", "negated", "*", "/", "float", "int +", "int -", "int *", "int negated")
+FUNCTION_STEPS = ("relu", "gelu", "silu", "sigmoid", "tanh", "erf", "exp", "abs", "min", "max", "clamp")
+MOST_STEPS = 48  # of an epilogue: the results of all are kept
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation of an epilogue, on numbers and what each may be off by; see gemmgen.verification.steps.
+
+    name     of STEPS or FUNCTION_STEPS
+    of       the steps whose results it takes, by their numbers: any number of terms for "+"
+    value    of a constant; of a function what its own error is times, of its result or, with `of_x`, of its argument
+    bound    of a constant; of a function what it may be off by besides
+    operand  of C and the epilogue's operands the one that it reads
+    """
+
+    name: str
+    of: tuple[int, ...] = ()
+    value: float = 0.0
+    bound: float = 0.0
+    operand: str = ""
+    of_x: bool = False
+
+
 @dataclass(frozen=True)
 class Rule:
     """C = alpha * A * B + beta * C, and what each element may be off by before it is stored:
@@ -25,6 +50,11 @@ class Rule:
     exact    nothing may be off
     sizes    size is asked for, and else |sum| takes its place
     largest  so is the largest, and else 0
+    steps    of an epilogue: the last one's result is C's element. Then alpha is 1 and beta 0, and the above is of acc
+
+    rounding, tiny  a step's result may be off by `rounding` times its magnitude, and `tiny`
+    reordering      and a sum of n > 2 terms by n - 2 times that, times the largest partial sum of its terms
+    most            what is larger is infinite
     """
 
     alpha: float
@@ -39,6 +69,11 @@ class Rule:
     of_spread: float = 0.0
     of_size: float = 0.0
     of_size_spread: float = 0.0
+    steps: tuple[Step, ...] = ()
+    rounding: float = 0.0
+    tiny: float = 0.0
+    reordering: float = 0.0
+    most: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from gemmgen.verification.comparison import SAMPLED_RATIOS, Compared, compare, r
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.linear import alpha_of, linear, rule_of
 from gemmgen.verification.multiplied import allowed, products_at, samples
-from gemmgen.verification.replay import Index
+from gemmgen.verification.reference import Index, expected_at
 from gemmgen.verification.situation import Situation
+from gemmgen.verification.steps import rule_of_steps
 
 BOUND_ERROR = 1e-6  # of a bound: more than two sums in float64 make of it
 
@@ -31,7 +32,8 @@ def judge(kernel: LoadedKernel, situation: Situation, also: Index | None) -> tup
 
     Raises CandidateFailed (the kernel does not run to the end).
     """
-    case, rule = situation.case, rule_of(situation)
+    case = situation.case
+    rule = rule_of(situation) if case.problem.epilogue.is_linear else rule_of_steps(situation)
     if rule is None:
         return None
     shape = (case.batch, case.m, case.n) if case.problem.batched else (case.m, case.n)
@@ -68,11 +70,16 @@ def _is_sound(situation: Situation, judged: Judged, at: Index) -> bool:
     if types.accumulator.is_integer:
         product = types.accumulator.wrap(product.astype(np.int64)).astype(np.float64)
         size = np.abs(product)
-    old = case.c.view(make_operands(situation).c)[few] if case.beta != 0 else None
-    wanted, bound = linear(situation, product, size, largest, old)
+    if case.problem.epilogue.is_linear:
+        old = case.c.view(make_operands(situation).c)[few] if case.beta != 0 else None
+        wanted, bound = linear(situation, product, size, largest, old)
+        apart = abs(alpha_of(case)) * allowed(types.accumulator, case.k, size, largest)
+    else:
+        wanted, bound = expected_at(situation, few, (product, size, largest))
+        apart = BOUND_ERROR * bound  # far more than sums in float64 differ by, of bounds for f32
     with np.errstate(invalid="ignore", over="ignore"):
-        off = abs(alpha_of(case)) * allowed(types.accumulator, case.k, size, largest) + 4 * np.spacing(np.abs(wanted))
+        off = apart + 4 * np.spacing(np.abs(wanted))
         same = (values[:count] == wanted) | np.isnan(values[:count]) & np.isnan(wanted)
         near = same | (np.abs(values[:count] - wanted) <= off)
-        alike = np.abs(bounds[:count] - bound) <= BOUND_ERROR * bound
+        alike = (bounds[:count] == bound) | (np.abs(bounds[:count] - bound) <= BOUND_ERROR * bound)
     return bool(near.all() and alike.all())

@@ -113,6 +113,7 @@ from gemmgen.verification.window import Window
 
 Doubles = npt.NDArray[np.float64]
 Elements = npt.NDArray[Any]
+Index = tuple[npt.NDArray[np.int64], ...]  # of some elements of C: (matrix of the batch,) row, column
 
 KEPT_ELEMENTS = 2**18  # of a product that is kept for other scalars
 # That a thread looks at. In float64 a few arrays of the least fit a core's cache. But threads hand Python's lock on at
@@ -308,16 +309,37 @@ def _accumulator(
     return Bounded(acc.value, acc.bound + beyond)
 
 
+def expected_at(situation: Situation, at: Index, found: Products) -> tuple[Doubles, Doubles]:
+    """(C, bound) of the elements `at`, of which `found` are the products: behind an epilogue of one product, without
+    sums of A or B."""
+    case, exact = situation.case, situation.data in EXACT_KINDS
+    types = case.problem.types
+    inputs = epilogue_inputs(situation, partial(elements_at, at=at))
+    inputs[ACC] = _accumulator(situation, exact, True, *found)
+    c = apply_epilogue(case.problem.epilogue, inputs, types.scalar, exact, types.accumulator.is_integer).c
+    value, bound = (np.broadcast_to(one, at[-1].shape) for one in (c.value, c.bound))
+    return value, bound
+
+
+def elements_at(values: Floats, at: Index) -> Floats:
+    """Of an operand as large as C those elements; one that is 1 long along a dimension has the same for all of it."""
+    index = (axis if size > 1 else np.zeros_like(axis) for axis, size in zip(at, values.shape, strict=True))
+    return np.asarray(values[tuple(index)])
+
+
+def scalar_inputs(case: Case) -> dict[str, Bounded]:
+    """What an epilogue takes of numbers: K, and alpha and beta as far as it does."""
+    dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
+    scalars = {"alpha": alpha_of(case), "beta": case.beta}
+    taken = {name: scalar.nearest(np.asarray(scalars[name], np.float64)) for name in case.problem.epilogue.scalars}
+    depth = dtype.nearest(np.asarray(case.k, np.float64))
+    return {name: Bounded.exact(value) for name, value in {DEPTH: depth, **taken}.items()}
+
+
 def epilogue_inputs(situation: Situation, pick: Callable[[Floats], Floats]) -> dict[str, Bounded]:
     """What an epilogue takes beside sums over K: of matrices and vectors what `pick` takes of each."""
     case, operands = situation.case, make_operands(situation)
-    dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
-    inputs = {DEPTH: Bounded.exact(dtype.nearest(np.asarray(case.k, np.float64)))}
-    scalars = {"alpha": alpha_of(case), "beta": case.beta}
-    inputs |= {
-        name: Bounded.exact(scalar.nearest(np.asarray(scalars[name], np.float64)))
-        for name in case.problem.epilogue.scalars
-    }
+    inputs = scalar_inputs(case)
     if case.problem.epilogue.reads_c:
         inputs["C"] = Bounded.exact(case.c.dtype.decode(pick(case.c.view(operands.c))) if case.beta != 0 else 0.0)
     for name, matrix in case.read.items():

@@ -33,13 +33,12 @@ from gemmgen.verification.comparison import right
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.linear import alpha_of
 from gemmgen.verification.recordings import is_recorded
-from gemmgen.verification.reference import epilogue_inputs
+from gemmgen.verification.reference import Index, elements_at, epilogue_inputs
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.tensor_core import Codes, dot, fused
 from gemmgen.verification.window import Window
 
-Index = tuple[npt.NDArray[np.int64], ...]  # of some elements of C: (matrix of the batch,) row, column
 Mask = npt.NDArray[np.bool_]
 
 ELEMENTS = 64  # of a comparison, at most,
@@ -260,7 +259,7 @@ def _of_bits(dtype: DType, stored: Floats) -> Planned:
 
 def _of_range(situation: Situation, sums: dict[str, Bounded], at: Index) -> Planned:
     types, epilogue = situation.case.problem.types, situation.case.problem.epilogue
-    inputs = {**epilogue_inputs(situation, partial(_elements, at=at)), **sums}
+    inputs = {**epilogue_inputs(situation, partial(elements_at, at=at)), **sums}
     c = apply_epilogue(epilogue, inputs, types.scalar, integer_sums=types.accumulator.is_integer).c
     value, bound = (np.broadcast_to(x, at[-1].shape) for x in (c.value, c.bound))
 
@@ -268,9 +267,3 @@ def _of_range(situation: Situation, sums: dict[str, Bounded], at: Index) -> Plan
         return right(types, types.c, types.c.decode(got.view(types.c.numpy)), value, bound)
 
     return Planned(agrees, lambda number: f"{value[number]:.9g}, off by {bound[number]:.3g} at most")
-
-
-def _elements(values: Floats, at: Index) -> Floats:
-    """Of an operand as large as C those elements; one that is 1 long along a dimension has the same for all of it."""
-    index = (axis if size > 1 else np.zeros_like(axis) for axis, size in zip(at, values.shape, strict=True))
-    return np.asarray(values[tuple(index)])

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial, reduce
 from typing import Generic, TypeVar
 
@@ -97,7 +97,7 @@ def apply_epilogue(
     """
     outputs: dict[str, Bounded] = {}
     with np.errstate(all="ignore"):
-        return Results(_Arithmetic(dtype, exact, integer_sums, outputs).value(epilogue.tree, inputs), outputs)
+        return Results(Arithmetic(dtype, exact, integer_sums, outputs).value(epilogue.tree, inputs), outputs)
 
 
 class Walk(ABC, Generic[Value]):
@@ -171,11 +171,13 @@ class Walk(ABC, Generic[Value]):
 
 
 @dataclass(frozen=True)
-class _Arithmetic(Walk[Bounded]):
+class Arithmetic(Walk[Bounded]):
+    """What a kernel computes in `dtype`; see `apply_epilogue`."""
+
     dtype: DType
-    exact: bool
-    integer_sums: bool
-    outputs: dict[str, Bounded]
+    exact: bool = False
+    integer_sums: bool = False
+    outputs: dict[str, Bounded] = field(default_factory=dict)
 
     def value(self, node: Node, names: Mapping[str, Bounded]) -> Bounded:
         return Bounded.exact(self._integer(node, names)) if self.dtype.is_integer else super().value(node, names)
@@ -219,7 +221,7 @@ class _Arithmetic(Walk[Bounded]):
             return total
         size = reduce(np.add, (np.abs(term.value) + term.bound for term in terms))
         most = (size + np.abs(total.value)) / 2
-        others = total.bound + (len(terms) - 2) * self._roundings * self.dtype.unit_roundoff * most
+        others = total.bound + (len(terms) - 2) * self.reordering * most
         others = np.where(np.abs(total.value) + others > self.dtype.largest, np.inf, others)
         return Bounded(total.value, np.where(np.isfinite(total.value) & (total.bound > 0), others, total.bound))
 
@@ -251,17 +253,34 @@ class _Arithmetic(Walk[Bounded]):
         inherited = np.where(widest > 0, widest * function.slope(x.value - widest, x.value + widest), 0.0)
         if function.ulps == 0:
             return self._finite(value, inherited)
-        least = 2.0 ** (1 - self.dtype.max_exponent)  # results below it may be zero
+        times, least = self.own_error(function)
         unit = np.abs(x.value) + x.bound if function.of_x else np.abs(value) + inherited
-        own = 2 * function.ulps * self.dtype.unit_roundoff * unit + least
-        bound, limit = inherited + self._roundings * own, np.isinf(x.value)  # which libraries return exactly
+        bound, limit = inherited + times * unit + least, np.isinf(x.value)  # which libraries return exactly
         return self._finite(value, np.where(limit, 0.0, bound) if limit.any() else bound)
 
-    def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:
+    def own_error(self, function: Function) -> tuple[float, float]:
+        """What its value may be off by of itself: so many times its result, or argument, and this besides."""
+        if function.ulps == 0:
+            return 0.0, 0.0
+        least = 2.0 ** (1 - self.dtype.max_exponent)  # results below it may be zero
+        return self._roundings * 2 * function.ulps * self.dtype.unit_roundoff, self._roundings * least
+
+    @property
+    def rounding(self) -> tuple[float, float]:
+        """The same of a rounding, of its result."""
         unit, times = self.dtype.unit_roundoff * (1 + FLOAT64), self._roundings
+        return times * unit, times * self.dtype.smallest / 2  # half of f64's is zero
+
+    @property
+    def reordering(self) -> float:
+        """Of the largest partial sum of three terms, what adding them in another order may be off by besides."""
+        return self._roundings * self.dtype.unit_roundoff
+
+    def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:
+        times, least = self.rounding
         own = np.abs(value) + inherited
-        own *= times * unit  # in place: of large arrays new memory is what takes time
-        own += times * self.dtype.smallest / 2  # half of f64's is zero
+        own *= times  # in place: of large arrays new memory is what takes time
+        own += least
         exact = inherited == 0
         if exact.any():
             own = np.where(exact & self._held(value), 0.0, own)

@@ -40,8 +40,8 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor, "JUDGED_ELEMENTS", 0)
 
 
-def naive(types: str, batch: int) -> KernelSource:
-    problem = Problem(130, 71, 97, types=Types.parse(types), layout="rc", batch=batch, ldc=80)
+def naive(types: str, batch: int, epilogue: str = "alpha * acc + beta * C") -> KernelSource:
+    problem = Problem(130, 71, 97, types=Types.parse(types), layout="rc", batch=batch, ldc=80, epilogue=epilogue)
     return render(problem, NAIVE, NAIVE.default(problem))
 
 
@@ -52,10 +52,22 @@ def situations(problem: Problem) -> Iterator[Situation]:
             yield Situation(problem.case(alpha=alpha, beta=beta), data, 3)
 
 
-@pytest.mark.parametrize("types", TYPES)
+CASES = (
+    *((types, "alpha * acc + beta * C") for types in TYPES),
+    ("bf16", "bias+gelu"),
+    ("f32", "scale_m+scale_n+bias+silu+residual"),
+    ("e4m3,e4m3,bf16", "scale_a+scale_b+bias+gelu_tanh"),
+    ("bf16", "max(min(acc, residual), -1.5) / 3 + abs(erf(acc)) * exp(-(acc * acc)) + relu(bias_m)"),
+    ("f16,f16,f32", "bias_m+tanh"),
+    ("s8,s8,bf16", "(acc - zero_m * sum_n - (-zero_a) * K) * scale_a + beta * C"),
+    ("u8,s8,s8", "scale_n+clamp(-9,9)"),
+)
+
+
+@pytest.mark.parametrize(("types", "epilogue"), CASES)
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_card_judges_as_numpy_does(gpu: GpuExecutor, types: str, batch: int) -> None:
-    source = naive(types, batch)
+def test_a_card_judges_as_numpy_does(gpu: GpuExecutor, types: str, epilogue: str, batch: int) -> None:
+    source = naive(types, batch, epilogue)
     kernel = gpu.load(source)
     for what in situations(source.problem):
         result = kernel.run(what.case, make_operands(what), seed=what.seed)

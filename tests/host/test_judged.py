@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,21 +19,22 @@ import pytest
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.run.emulator.compiler import HostCompiler
-from gemmgen.run.gpu.judge_records import Known, records
+from gemmgen.run.gpu.judge_records import Known
 from gemmgen.run.gpu.plain import plain_path
-from gemmgen.run.judging import Judged
+from gemmgen.run.judging import FUNCTION_STEPS, MOST_STEPS, STEPS
 from gemmgen.verification.checks import Wrong, check
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.judged import judge
-from gemmgen.verification.linear import rule_of
 from gemmgen.verification.products import products
 from gemmgen.verification.reference import expected
 from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
+from gemmgen.verification.steps import rule_of_steps
 from gemmgen.verification.window import Window
 
 TYPES = (
@@ -51,7 +58,7 @@ SHIM = """
 #define __global__
 #define __device__ static
 #define __launch_bounds__(threads)
-using std::isfinite; using std::isnan; using std::max;
+using std::isfinite; using std::isinf; using std::isnan; using std::max;
 struct { unsigned x; } constexpr blockIdx{0}, threadIdx{0}, blockDim{1}, gridDim{1};
 template <class To, class From> To bits_as(From x) { To y; std::memcpy(&y, &x, sizeof y); return y; }
 static float __uint_as_float(unsigned x) { return bits_as<float>(x); }
@@ -74,6 +81,39 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ctypes.CDLL]:
     flags = ("-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC")
     subprocess.run([*HostCompiler.find().command, *flags, str(source), "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
+
+
+class Memory:
+    """A device's, which is the host's."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values.copy()
+
+    def __int__(self) -> int:
+        return int(self.values.ctypes.data)
+
+
+@contextmanager
+def driver_of(compiled: ctypes.CDLL) -> Iterator[None]:
+    """What the worker asks of pycuda, of a library in a cubin's place."""
+
+    def function(name: str, *arguments: np.generic, grid: tuple[int, int], block: tuple[int, int, int]) -> None:
+        kinds = {np.uintp: ctypes.c_void_p, np.int64: ctypes.c_longlong}
+        getattr(compiled, name)(*(kinds[type(value)](int(value)) for value in arguments))
+
+    driver = SimpleNamespace(
+        module_from_buffer=lambda cubin: SimpleNamespace(get_function=lambda name: partial(function, name)),
+        to_device=Memory,
+        memcpy_dtoh=lambda values, memory: ctypes.memmove(values.ctypes.data, int(memory), values.nbytes),
+    )
+    stubs = {
+        "pycuda": SimpleNamespace(driver=driver),
+        "pycuda.driver": driver,
+        "gemmgen.run.gpu.replay": SimpleNamespace(allocate=lambda size: Memory(np.empty(size, np.uint8))),
+    }
+    with patch.dict(sys.modules, stubs):
+        sys.modules.pop("gemmgen.run.gpu.judge", None)
+        yield
 
 
 class Kernel:
@@ -105,7 +145,8 @@ class Kernel:
         case, rng = situation.case, np.random.default_rng(5)
         values, bound = expected(situation, Window.whole(case))
         self.situation, self.result = situation, make_operands(situation).c.copy()
-        off = np.where(np.isfinite(bound), bound, 0.0) * rng.uniform(-0.9, 0.9, values.shape)
+        most = 0.9 if case.problem.epilogue.is_linear else 0.4  # storing f32 takes half of a few roundings' bound
+        off = np.where(np.isfinite(bound), bound, 0.0) * rng.uniform(-most, most, values.shape)
         made = case.c.dtype.nearest(values + off).astype(case.c.dtype.numpy)
         self.harm(made)
         bits = case.c.dtype.bits
@@ -118,23 +159,23 @@ class Kernel:
         product, size, largest = products(what.case, what.data, seed, Window.whole(case))
         rows, columns = self._lines(case, operands)
         assert not rule.largest or np.array_equal(rows @ columns, np.broadcast_to(largest, product.shape))
-        numbers = np.arange(2**16, dtype=np.uint32).astype(case.c.dtype.bits).view(case.c.dtype.numpy)
-        table = case.c.dtype.decode(numbers)
-        used = [np.ascontiguousarray(x) for x in (product, size, rows, columns, table)]
-        product, size, rows, columns, table = (one.ctypes.data for one in used)
+        tables = {matrix.dtype: table_of(matrix.dtype) for matrix in case.tensors.values()}
+        used = [np.ascontiguousarray(x) for x in (product, size, rows, columns)]
+        product, size, rows, columns = (one.ctypes.data for one in used)
         lines = (rows, columns) if rule.largest else (0, 0)
         ends = operands.c.ctypes.data, self.result.ctypes.data
-        known = Known(product, size if rule.sizes else product, *lines, *ends, table)
-        given = [*records(case, rule, known), places]
-        pointers = [ctypes.c_void_p(values.ctypes.data) for values in given]
-        found, made = np.zeros(4, np.uint64), [np.empty(len(places), kind) for kind in (np.uint64, float, float)]
-        self.compiled.judge(*pointers[:4], ctypes.c_void_p(found.ctypes.data))
-        outputs = [ctypes.c_void_p(values.ctypes.data) for values in made]
-        self.compiled.sample(*pointers[:3], pointers[4], ctypes.c_longlong(len(places)), *outputs)
-        worst, largest_bound = found[2:].view(np.float64).tolist()
-        bits, values, bounds = made
-        counts = [int(number) for number in found[:2]]
-        judged = Judged(*counts, worst, largest_bound, bits.astype(case.c.dtype.bits), values, bounds)
+        stored = {"C": operands.c, **operands.extra}
+        read = {
+            step.operand: (stored[step.operand].ctypes.data, tables[case.tensors[step.operand].dtype].ctypes.data)
+            for step in rule.steps
+            if step.operand
+        }
+        sizes = size if rule.sizes else product
+        known = Known(product, sizes, *lines, *ends, tables[case.c.dtype].ctypes.data, read)
+        with driver_of(self.compiled):
+            from gemmgen.run.gpu.judge import Judge
+
+            judged = Judge(b"", 1).judge(case, rule, known, places)
         return self.distort(replace(judged, result=self.result if judged.wrong else None))
 
     def _lines(self, case, operands):
@@ -145,8 +186,14 @@ class Kernel:
         return most(case.a, operands.a, -1), most(case.b, operands.b, -2)
 
 
-def situations(types: str, batch: int = 1) -> Iterator[Situation]:
-    problem = Problem(33, 27, 65, types=Types.parse(types), layout="rc", batch=batch, ldc=None)
+def table_of(dtype: DType) -> np.ndarray:
+    """The numbers of bit patterns, of types of at most two bytes; of others it is not read."""
+    return dtype.decode(np.arange(2**16, dtype=np.uint32).astype(dtype.bits).view(dtype.numpy))
+
+
+def situations(types: str, batch: int = 1, epilogue: str | None = None) -> Iterator[Situation]:
+    says = {} if epilogue is None else {"epilogue": epilogue}
+    problem = Problem(33, 27, 65, types=Types.parse(types), layout="rc", batch=batch, ldc=None, **says)
     for data in data_kinds(problem.types):
         exact = data in EXACT_KINDS or problem.types.scalar.is_integer
         for alpha, beta in ((1.0, 0.0), (-1.0, 2.0)) if exact else ((1.0, 0.0), (0.7, -3.0), (np.inf, 1.0)):
@@ -234,8 +281,68 @@ def test_a_wrong_result_is_the_kernels_that_was_judged(compiled: ctypes.CDLL) ->
     assert kernel.ran == 0
 
 
-def test_other_epilogues_have_no_rule() -> None:
-    for epilogue in ("bias", "relu", "bias+aux+gelu"):
-        case = Problem(8, 8, 8, types="bf16", epilogue=epilogue).case()
-        assert rule_of(Situation(case, "random", 0)) is None
-    assert rule_of(Situation(Problem(8, 8, 8, dtype=DType.F32).case(), "random", 0)) is not None
+EPILOGUES = (
+    ("bf16", "bias+gelu"),
+    ("f32", "scale_m+scale_n+bias+silu+residual"),
+    ("f16,f16,f32", "bias_m+tanh"),
+    ("e4m3,e4m3,bf16", "scale_a+scale_b+bias+gelu_tanh"),
+    ("e4m3,e4m3,e5m2", "bias+sigmoid"),
+    ("bf16", "alpha * acc - (beta * C - bias_n) + residual - 0.1"),
+    ("bf16", "max(min(acc, residual), -1.5) / 3 + abs(erf(acc)) * exp(-(acc * acc)) + relu(bias_m)"),
+    ("s8,s8,bf16", "scale_m+scale_n+bias+relu"),
+    ("u8,s8,s8", "scale_n+clamp(-9,9)"),
+    ("s8,s8,bf16", "(acc - zero_m * sum_n - (-zero_a) * K) * scale_a + beta * C"),
+    ("f16", "bias+clamp(-1,2)"),
+)
+
+
+@pytest.mark.parametrize(("types", "epilogue"), EPILOGUES)
+@pytest.mark.parametrize("batch", [1, 2])
+def test_what_is_judged_behind_an_epilogue_is_what_numpy_finds(
+    compiled: ctypes.CDLL, types: str, epilogue: str, batch: int
+) -> None:
+    for what in situations(types, batch, epilogue):
+        kernel = Kernel(compiled, what.case.problem).makes(what)
+        wanted, found = compare(what, kernel.result), judge(kernel, what, None)
+        assert found is not None, what
+        assert wanted.mismatch is None and found[0].mismatch is None, what
+        np.testing.assert_allclose(found[0].worst, wanted.worst, rtol=1e-6)
+        np.testing.assert_allclose(found[0].largest_bound, wanted.largest_bound, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("types", "epilogue"), EPILOGUES)
+def test_one_wrong_element_shows_behind_an_epilogue(compiled: ctypes.CDLL, types: str, epilogue: str) -> None:
+    for what in situations(types, epilogue=epilogue):
+
+        def harm(c: np.ndarray) -> None:
+            c.view(np.uint8).reshape(33, 27, -1)[20, 13] ^= 0x5F
+
+        kernel = Kernel(compiled, what.case.problem, harm).makes(what)
+        wanted, found = compare(what, kernel.result), judge(kernel, what, None)
+        assert found is not None and str(found[0].mismatch) == str(wanted.mismatch), what
+        assert what.data != "random" or wanted.mismatch is not None, what
+
+
+def test_of_some_epilogues_numpy_judges_all() -> None:
+    """Of outputs beside C, sums of A and B, two products, other scalars than f32."""
+    for says in (
+        {"epilogue": "bias+aux+gelu"},
+        {"epilogue": "zero_m+bias", "types": "s8,s8,bf16"},
+        {"epilogue": "swiglu"},
+        {"epilogue": "bias", "types": "f64"},
+        {"epilogue": "bias", "types": "s8,s8,s32"},
+    ):
+        case = Problem(8, 8, 8, **{"types": "bf16", **says}).case()
+        assert rule_of_steps(Situation(case, "random", 0)) is None, says
+
+
+def test_steps_have_their_numbers_on_the_device() -> None:
+    (names,) = re.findall(r"enum Operation \{(.*?)\}", plain_path("judge").read_text(), re.DOTALL)
+    spelled = {"sum": "+", "times": "*", "over": "/", "to_float": "float"}
+    spelled |= {"int_plus": "int +", "int_minus": "int -", "int_times": "int *", "int_negated": "int negated"}
+    assert tuple(spelled.get(name.lower(), name.lower()) for name in re.findall(r"\w+", names)) == (
+        *STEPS,
+        *FUNCTION_STEPS,
+    )
+    assert f"MOST_STEPS = {MOST_STEPS};" in plain_path("judge").read_text()
+    assert {name for name, one in FUNCTIONS.items() if not one.definition} == set(FUNCTION_STEPS)

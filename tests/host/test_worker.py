@@ -27,6 +27,7 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, executor
 from gemmgen.run.gpu.given import Given
+from gemmgen.run.gpu.judge_records import OPERAND
 from gemmgen.run.gpu.shared import SharedMemory
 from gemmgen.run.gpu.timing import QUICK
 from gemmgen.support.errors import CandidateFailed, NoBaseline
@@ -35,6 +36,7 @@ from gemmgen.verification.data import make_operands
 from gemmgen.verification.linear import rule_of
 from gemmgen.verification.sanitizers import tool as sanitizer
 from gemmgen.verification.situation import Situation
+from gemmgen.verification.steps import rule_of_steps
 
 PROBLEM = Problem(None, None, None, lda=None, ldc=None)
 SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
@@ -629,14 +631,14 @@ def test_large_operands_and_results_go_through_memory_that_both_sides_share(work
 def test_what_is_judged_in_place_is_delivered_where_it_is_wrong(worker, driver, wrong):
     met = {}
 
-    def judge(known, rule, shape, form, found, **grid) -> None:
+    def judge(known, rule, shape, form, operands, steps, of, found, **grid) -> None:
         product, size, rows, columns, old, result, numbers = driver.words(known, 56).view(np.uint64).tolist()
         for name, address in {"old": old, "result": result}.items():
             met[name] = driver.words(address, LARGE.c.bytes).view(np.float32).copy()
         met["made"] = (product != size, rows, columns, numbers)
         driver.words(found, 32).view(np.uint64)[:] = [300 * 500, wrong, *np.array([0.25, 3.0]).view(np.uint64).tolist()]
 
-    def sample(known, rule, shape, places, count, bits, values, bounds, **grid) -> None:
+    def sample(known, rule, shape, form, operands, steps, of, places, count, bits, values, bounds, **grid) -> None:
         driver.words(values, 8 * count).view(np.float64)[:] = driver.words(places, 8 * count).view(np.int64)
 
     idle = {name: lambda *arguments, **grid: None for name in ("decode_4", "multiply")}
@@ -656,6 +658,33 @@ def test_what_is_judged_in_place_is_delivered_where_it_is_wrong(worker, driver, 
     else:
         with pytest.raises(AssertionError):
             worker.runs.deliver(None)
+
+
+def test_steps_of_an_epilogue_are_told_where_its_operands_lie(worker, driver):
+    case = Problem(300, 500, 400, types="bf16", ldc=512, epilogue="bias_m+residual").case(beta=2.0)
+    what = Situation(case, "random", 3)
+    source, operands, rule = (
+        render(case.problem, NAIVE, NAIVE.default(case.problem)),
+        make_operands(what),
+        rule_of_steps(what),
+    )
+    names = list(dict.fromkeys(step.operand for step in rule.steps if step.operand))
+    met = {}
+
+    def judge(known, rule, shape, form, given, steps, of, found, **grid) -> None:
+        for name, record in zip(names, driver.words(given, len(names) * OPERAND.itemsize).view(OPERAND), strict=True):
+            matrix = case.tensors[name]
+            met[name] = driver.words(int(record["first"]), matrix.bytes).tobytes()
+            assert (record["numbers"] != 0) == (matrix.dtype.size == 2), "what 16 bits stand for a table says"
+            along = (record["row"], record["column"]), (record["matrix"],)
+            assert along == {"C": ((512, 1), (0,)), "bias_m": ((1, 0), (0,)), "residual": ((500, 1), (0,))}[name]
+
+    idle = {name: lambda *arguments, **grid: None for name in ("decode_2", "multiply", "largest", "sample")}
+    driver.kernels |= {source.name: lambda *arguments, **grid: None, **idle, "judge": judge}
+    worker.runs.run_kept((source, b"cubin"), Given(case, 3, None, operands, None), b"changed")
+    worker.runs.judge(case, rule, np.array([5]), b"multiply", b"judge")
+    assert set(names) == {"C", "bias_m", "residual"}
+    assert met == {name: operands.by_name[name].tobytes() for name in names}
 
 
 def test_large_results_go_through_a_file(worker, tmp_path, monkeypatch):

@@ -26,13 +26,13 @@ class Judge:
     def judge(self, case: Case, rule: Rule, known: Known, places: npt.NDArray[np.int64]) -> Judged:
         """All of C, and what it is at `places`, counted row by row."""
         given = [cuda.to_device(values) for values in (*records(case, rule, known), places)]
-        addresses = [np.uintp(int(memory)) for memory in given]
+        *addresses, asked = [np.uintp(int(memory)) for memory in given]
         found = cuda.to_device(np.zeros(FOUND, np.uint64))
-        self._launch("judge", *addresses[:4], np.uintp(int(found)))
+        self._launch("judge", *addresses, np.uintp(int(found)))
         count = len(places)
         made = [allocate(8 * max(count, 1)) for _ in range(3)]
         outputs = [np.uintp(int(memory)) for memory in made]
-        self._launch("sample", *addresses[:3], addresses[4], np.int64(count), *outputs)
+        self._launch("sample", *addresses, asked, np.int64(count), *outputs)
         bits, values, bounds = (_fetched(memory, count, kind) for memory, kind in zip(made, "udd", strict=True))
         numbers = _fetched(found, FOUND, "u")
         elements, wrong = (int(number) for number in numbers[:2])

@@ -118,11 +118,12 @@ class Runs:
             rows, columns = (int(memory) for memory in largest)
         if self._judge is None:
             self._judge = Judge(judge, plain_blocks(self._device))
-        dtype, at = case.c.dtype, ran.layout.offsets["C"]
-        numbers = self._multiplier.numbers(dtype)
+        at, base, numbers = ran.layout.offsets["C"], int(ran.image), self._multiplier.numbers
         size = int(sizes[0] if sizes else product)
-        old, result = int(ran.image) + at, int(ran.memory) + at
-        known = Known(int(product), size, rows, columns, old, result, numbers)
+        read = dict.fromkeys(step.operand for step in rule.steps if step.operand)
+        operands = {name: (base + ran.layout.offsets[name], numbers(case.tensors[name].dtype)) for name in read}
+        old, result = base + at, int(ran.memory) + at
+        known = Known(int(product), size, rows, columns, old, result, numbers(case.c.dtype), operands)
         judged = self._judge.judge(case, rule, known, places)
         if not judged.wrong:
             self._kept = None
