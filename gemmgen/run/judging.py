@@ -13,7 +13,10 @@ Places = npt.NDArray[np.int64]  # of elements of C, counted row by row
 
 
 # What a step does, by its place here; functions stand behind. templates/device/plain/judge.cu has the same list.
-STEPS = ("constant", "acc", "operand", "+", "negated", "*", "/", "float", "int +", "int -", "int *", "int negated")
+STEPS = (
+    *("constant", "acc", "acc2", "operand", "+", "negated", "*", "/"),
+    *("float", "int +", "int -", "int *", "int negated"),
+)
 FUNCTION_STEPS = ("relu", "gelu", "silu", "sigmoid", "tanh", "erf", "exp", "abs", "min", "max", "clamp")
 MOST_STEPS = 48  # of an epilogue: the results of all are kept
 
@@ -50,7 +53,8 @@ class Rule:
     exact    nothing may be off
     sizes    size is asked for, and else |sum| takes its place
     largest  so is the largest, and else 0
-    steps    of an epilogue: the last one's result is C's element. Then alpha is 1 and beta 0, and the above is of acc
+    steps    of an epilogue: the last one's result is C's element. Then alpha is 1 and beta 0, and the above is of acc,
+             and of acc2
 
     rounding, tiny  a step's result may be off by `rounding` times its magnitude, and `tiny`
     reordering      and a sum of n > 2 terms by n - 2 times that, times the largest partial sum of its terms

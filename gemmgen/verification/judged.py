@@ -17,6 +17,7 @@ from gemmgen.verification.comparison import SAMPLED_RATIOS, Compared, compare, r
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.linear import alpha_of, linear, rule_of
 from gemmgen.verification.multiplied import allowed, products_at, samples
+from gemmgen.verification.products import Products
 from gemmgen.verification.reference import Index, expected_at
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.steps import rule_of_steps
@@ -66,16 +67,14 @@ def _is_sound(situation: Situation, judged: Judged, at: Index) -> bool:
         return False
     count = samples(case)
     few = tuple(axis[:count] for axis in at)
-    product, size, largest = products_at(situation, few)
-    if types.accumulator.is_integer:
-        product = types.accumulator.wrap(product.astype(np.int64)).astype(np.float64)
-        size = np.abs(product)
+    found = [_found(situation, (*few[:-1], few[-1] + matrix * case.n)) for matrix in range(case.problem.products)]
     if case.problem.epilogue.is_linear:
+        product, size, largest = found[0]
         old = case.c.view(make_operands(situation).c)[few] if case.beta != 0 else None
         wanted, bound = linear(situation, product, size, largest, old)
         apart = abs(alpha_of(case)) * allowed(types.accumulator, case.k, size, largest)
     else:
-        wanted, bound = expected_at(situation, few, (product, size, largest))
+        wanted, bound = expected_at(situation, few, found)
         apart = BOUND_ERROR * bound  # far more than sums in float64 differ by, of bounds for f32
     with np.errstate(invalid="ignore", over="ignore"):
         off = apart + 4 * np.spacing(np.abs(wanted))
@@ -83,3 +82,13 @@ def _is_sound(situation: Situation, judged: Judged, at: Index) -> bool:
         near = same | (np.abs(values[:count] - wanted) <= off)
         alike = (bounds[:count] == bound) | (np.abs(bounds[:count] - bound) <= BOUND_ERROR * bound)
     return bool(near.all() and alike.all())
+
+
+def _found(situation: Situation, at: Index) -> Products:
+    """`products_at` as sums hold them; the last of `at` is a column of B."""
+    product, size, largest = products_at(situation, at)
+    sums = situation.case.problem.types.accumulator
+    if sums.is_integer:
+        product = sums.wrap(product.astype(np.int64)).astype(np.float64)
+        size = np.abs(product)
+    return product, size, largest

@@ -309,13 +309,15 @@ def _accumulator(
     return Bounded(acc.value, acc.bound + beyond)
 
 
-def expected_at(situation: Situation, at: Index, found: Products) -> tuple[Doubles, Doubles]:
-    """(C, bound) of the elements `at`, of which `found` are the products: behind an epilogue of one product, without
-    sums of A or B."""
+def expected_at(situation: Situation, at: Index, found: Sequence[Products]) -> tuple[Doubles, Doubles]:
+    """(C, bound) of the elements `at` behind an epilogue without sums of A or B.
+
+    `found` are their products of A with each matrix of B.
+    """
     case, exact = situation.case, situation.data in EXACT_KINDS
     types = case.problem.types
     inputs = epilogue_inputs(situation, partial(elements_at, at=at))
-    inputs[ACC] = _accumulator(situation, exact, True, *found)
+    inputs |= {name: _accumulator(situation, exact, True, *of) for name, of in zip((ACC, ACC2), found, strict=False)}
     c = apply_epilogue(case.problem.epilogue, inputs, types.scalar, exact, types.accumulator.is_integer).c
     value, bound = (np.broadcast_to(one, at[-1].shape) for one in (c.value, c.bound))
     return value, bound

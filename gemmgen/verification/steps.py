@@ -12,7 +12,7 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.functions import Function
 from gemmgen.problem.nodes import Binary, Name, Negation, Node, Number
-from gemmgen.problem.operands import ACC, C
+from gemmgen.problem.operands import ACC, ACC2, C
 from gemmgen.run.judging import FUNCTION_STEPS, MOST_STEPS, STEPS, Rule, Step
 from gemmgen.verification.linear import denormal_field, nonzero_terms, root_of
 from gemmgen.verification.reference import scalar_inputs
@@ -24,12 +24,12 @@ from gemmgen.verification.tensor_bound import beyond, needs_largest
 def rule_of_steps(situation: Situation) -> Rule | None:
     """What is right for C's elements behind an epilogue.
 
-    None where numpy is to say it: of two products, sums of A's rows or B's columns, outputs beside C, scalars other
-    than f32, functions that FUNCTION_STEPS lack, and epilogues of more than MOST_STEPS.
+    None where numpy is to say it: of sums of A's rows or B's columns, outputs beside C, scalars other than f32,
+    functions that FUNCTION_STEPS lack, and epilogues of more than MOST_STEPS.
     """
     case, types = situation.case, situation.case.problem.types
     epilogue = case.problem.epilogue
-    if epilogue.products > 1 or epilogue.sums or epilogue.outputs or types.scalar is not DType.F32:
+    if epilogue.sums or epilogue.outputs or types.scalar is not DType.F32:
         return None
     arithmetic = Arithmetic(types.scalar)
     steps = Steps(case, arithmetic).of_epilogue()
@@ -84,8 +84,8 @@ class Steps(Walk[int]):
         return self.numbers.setdefault(step, len(self.numbers))
 
     def _leaf(self, name: str, scalars: Mapping[str, Bounded]) -> int:
-        if name == ACC:
-            return self._step(Step("acc"))
+        if name in (ACC, ACC2):
+            return self._step(Step(name))
         if name in scalars:
             return self._constant(scalars[name])
         unread = name == C and self.case.beta == 0

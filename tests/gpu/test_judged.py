@@ -59,6 +59,7 @@ CASES = (
     ("e4m3,e4m3,bf16", "scale_a+scale_b+bias+gelu_tanh"),
     ("bf16", "max(min(acc, residual), -1.5) / 3 + abs(erf(acc)) * exp(-(acc * acc)) + relu(bias_m)"),
     ("f16,f16,f32", "bias_m+tanh"),
+    ("bf16", "swiglu+bias"),
     ("s8,s8,bf16", "(acc - zero_m * sum_n - (-zero_a) * K) * scale_a + beta * C"),
     ("u8,s8,s8", "scale_n+clamp(-9,9)"),
 )

@@ -31,8 +31,9 @@ from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.judged import judge
-from gemmgen.verification.products import products
+from gemmgen.verification.products import all_products
 from gemmgen.verification.reference import expected
+from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
 from gemmgen.verification.steps import rule_of_steps
 from gemmgen.verification.window import Window
@@ -156,7 +157,9 @@ class Kernel:
     def judge(self, case, operands, *, seed, rule, places):
         self.judged += 1
         what = replace(self.situation, case=replace(case, alpha=1.0, beta=0.0))
-        product, size, largest = products(what.case, what.data, seed, Window.whole(case))
+        of_each = all_products(what.case, what.data, seed, Window.whole(case))
+        product, size = (np.concatenate([of[i] for of in of_each], axis=-1) for i in (0, 1))
+        largest = np.concatenate([np.broadcast_to(of[2], of[0].shape) for of in of_each], axis=-1)
         rows, columns = self._lines(case, operands)
         assert not rule.largest or np.array_equal(rows @ columns, np.broadcast_to(largest, product.shape))
         tables = {matrix.dtype: table_of(matrix.dtype) for matrix in case.tensors.values()}
@@ -176,6 +179,7 @@ class Kernel:
             from gemmgen.run.gpu.judge import Judge
 
             judged = Judge(b"", 1).judge(case, rule, known, places)
+        self.wrong = judged.wrong
         return self.distort(replace(judged, result=self.result if judged.wrong else None))
 
     def _lines(self, case, operands):
@@ -206,7 +210,7 @@ def test_what_is_judged_in_place_is_what_numpy_finds(compiled: ctypes.CDLL, type
     for what in situations(types, batch):
         kernel = Kernel(compiled, what.case.problem).makes(what)
         wanted, found = compare(what, kernel.result), judge(kernel, what, None)
-        assert found is not None, what
+        assert found is not None and kernel.wrong == 0, what
         ours, _ = found
         assert wanted.mismatch is None and ours.mismatch is None, what
         assert ours.elements == wanted.elements == 33 * 27 * batch
@@ -293,6 +297,8 @@ EPILOGUES = (
     ("u8,s8,s8", "scale_n+clamp(-9,9)"),
     ("s8,s8,bf16", "(acc - zero_m * sum_n - (-zero_a) * K) * scale_a + beta * C"),
     ("f16", "bias+clamp(-1,2)"),
+    ("bf16", "swiglu+bias"),
+    ("s8,s8,bf16", "silu(acc * scale_m * scale_n) * (acc2 * scale_m * scale_n2)"),
 )
 
 
@@ -304,10 +310,55 @@ def test_what_is_judged_behind_an_epilogue_is_what_numpy_finds(
     for what in situations(types, batch, epilogue):
         kernel = Kernel(compiled, what.case.problem).makes(what)
         wanted, found = compare(what, kernel.result), judge(kernel, what, None)
-        assert found is not None, what
+        assert found is not None and kernel.wrong == 0, what
         assert wanted.mismatch is None and found[0].mismatch is None, what
         np.testing.assert_allclose(found[0].worst, wanted.worst, rtol=1e-6)
         np.testing.assert_allclose(found[0].largest_bound, wanted.largest_bound, rtol=1e-6)
+
+
+SUMS = np.array([0.0, -0.7, 3.0, -200.0, 1e-30, 3.4e38, -3.3e38, np.inf, -np.inf, np.nan])
+OFF = np.array([0.0, 1e-7, 1.0, 1e37, 1e39])  # which what is infinite, or no number, is not
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "silu(acc) * acc2",
+        "acc * 1 * (acc2 * 1)",
+        "acc * 1 - acc2 * 1",
+        "acc * 1 + acc2 * 1 + silu(acc)",
+        "gelu(acc * 1) + relu(acc2)",
+        "max(tanh(acc), acc2 * 1) / 3",
+        "exp(acc) * acc2",
+    ],
+)
+def test_each_pair_of_sums_and_bounds_ends_as_numpy_says(compiled: ctypes.CDLL, text: str) -> None:
+    """NaN, infinities, what may overflow or vanish, and what is in doubt."""
+    values, bounds = (axis.ravel() for axis in np.meshgrid(SUMS, OFF))
+    bounds = np.where(np.isfinite(values), bounds, 0.0)
+    count = len(values)
+    problem = Problem(count, count, 8, types="f32", epilogue=text)
+    case = problem.case()
+    first, second = (Bounded(x[:, None], off[:, None]) for x, off in ((values, bounds), (values, bounds)))
+    turned = Bounded(second.value.T, second.bound.T)
+    wanted = apply_epilogue(problem.epilogue, {"acc": first, "acc2": turned}, DType.F32).c
+    rule = rule_of_steps(Situation(case, "random", 3))
+    assert rule is not None
+    numbers = {"of_terms": 1.0, "least": 0.0, "of_sum": 0.0, "of_spread": 0.0, "of_size": 0.0}
+    beside = [
+        np.broadcast_to(x, (count, count)) for x in (values[:, None], values[None], bounds[:, None], bounds[None])
+    ]
+    both = 2 if problem.products == 2 else 1
+    product, size = (np.concatenate(beside[start : start + both], axis=1) for start in (0, 2))
+    result, places = np.zeros(count * count, np.float32), np.arange(count * count)
+    with driver_of(compiled):
+        from gemmgen.run.gpu.judge import Judge
+
+        known = Known(product.ctypes.data, size.ctypes.data, 0, 0, result.ctypes.data, result.ctypes.data, 0)
+        found = Judge(b"", 1).judge(case, replace(rule, largest=False, **numbers), known, places)
+    made = [found.values, found.bounds]
+    for got, want in zip(made, (wanted.value, wanted.bound), strict=True):
+        np.testing.assert_allclose(got.reshape(count, count), np.broadcast_to(want, (count, count)), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("types", "epilogue"), EPILOGUES)
@@ -324,11 +375,10 @@ def test_one_wrong_element_shows_behind_an_epilogue(compiled: ctypes.CDLL, types
 
 
 def test_of_some_epilogues_numpy_judges_all() -> None:
-    """Of outputs beside C, sums of A and B, two products, other scalars than f32."""
+    """Of outputs beside C, sums of A and B, other scalars than f32."""
     for says in (
         {"epilogue": "bias+aux+gelu"},
         {"epilogue": "zero_m+bias", "types": "s8,s8,bf16"},
-        {"epilogue": "swiglu"},
         {"epilogue": "bias", "types": "f64"},
         {"epilogue": "bias", "types": "s8,s8,s32"},
     ):

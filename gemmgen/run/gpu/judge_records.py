@@ -28,7 +28,7 @@ STEP = np.dtype(
 class Known:
     """Addresses of what C is made of and held against; 0 is none.
 
-    product, size  of A * B, and of the product of their magnitudes
+    product, size  of A * B, all columns of B, and of the product of their magnitudes
     rows, columns  of the largest magnitudes of A's rows and B's columns
     old, result    of C before the launch, and after it
     numbers        of what C's bit patterns stand for
@@ -53,7 +53,7 @@ def records(case: Case, rule: Rule, known: Known) -> tuple[npt.NDArray[Any], ...
     shape = (
         *(c.rows, c.cols, case.batch, c.ld, c.stride, _storage(c.dtype)),
         *(rule.exact, types.accumulator.is_integer, whole, c.dtype == types.scalar, types.uniform or whole),
-        *(c.dtype.saturates, c.dtype.is_integer, len(rule.steps)),
+        *(c.dtype.saturates, c.dtype.is_integer, len(rule.steps), case.problem.products),
     )
     numbers = (
         *(rule.alpha, rule.beta, rule.of_terms, rule.of_largest, rule.least),

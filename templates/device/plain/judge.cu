@@ -26,12 +26,13 @@ struct Shape {
     long long saturates;  // what is too large becomes the largest number
     long long whole;      // C's type is an integer
     long long steps;      // of an epilogue; 0: C is linear in products
+    long long products;   // matrices of B, whose columns lie one behind the other
 };
 
 enum Storage { F32, F64, S32, BYTE, PAIR };  // of the last two a table says what a bit pattern stands for
 
-// What is known of C: `size` is the product of magnitudes, or the product again; `rows` and `columns` hold the largest
-// magnitudes of A's rows and B's columns, or are null.
+// What is known of C: `product` is that of A and all columns of B, `size` that of their magnitudes, or the product again; `rows`
+// and `columns` hold the largest magnitudes of A's rows and B's columns, or are null.
 struct Known {
     const double *product, *size, *rows, *columns;
     const void *old, *result;
@@ -47,7 +48,7 @@ struct Operand {
 };
 
 enum Operation {
-    CONSTANT, ACC, OPERAND, SUM, NEGATED, TIMES, OVER, TO_FLOAT, INT_PLUS, INT_MINUS, INT_TIMES, INT_NEGATED,
+    CONSTANT, ACC, ACC2, OPERAND, SUM, NEGATED, TIMES, OVER, TO_FLOAT, INT_PLUS, INT_MINUS, INT_TIMES, INT_NEGATED,
     RELU, GELU, SILU, SIGMOID, TANH, ERF, EXP, ABS, MIN, MAX, CLAMP
 };
 
@@ -229,8 +230,18 @@ __device__ double wrapped_product(double a, double b) {
     return (int)(unsigned)((unsigned long long)(long long)a * (unsigned long long)(long long)b);
 }
 
-// What the epilogue makes of `acc` for an element of C.
-__device__ Bounded behind(const Epilogue& epilogue, Bounded acc, long long matrix, long long row, long long column,
+// A sum over K as a kernel's accumulator holds it; `column` is one of B's.
+__device__ Bounded accumulator(const Known& known, long long matrix, long long row, long long column, const Rule& rule,
+                               const Shape& shape) {
+    const long long columns = shape.products * shape.columns, at = (matrix * shape.rows + row) * columns + column;
+    const double sum = shape.wraps ? wrapped(known.product[at]) : known.product[at];
+    if (shape.exact || !isfinite(sum)) return {sum, 0.0};
+    const double largest = known.rows ? known.rows[matrix * shape.rows + row] * known.columns[matrix * columns + column] : 0.0;
+    return {sum, bound_of(rule, sum, known.size[at], known.size[at], largest)};
+}
+
+// What the epilogue makes of an element of C.
+__device__ Bounded behind(const Epilogue& epilogue, const Known& known, long long matrix, long long row, long long column,
                           const Rule& rule, const Shape& shape) {
     Bounded results[MOST_STEPS];
     for (int number = 0; number < shape.steps; ++number) {
@@ -241,7 +252,8 @@ __device__ Bounded behind(const Epilogue& epilogue, Bounded acc, long long matri
         Bounded& result = results[number];
         switch (step.operation) {
             case CONSTANT: result = {step.value, step.bound}; break;
-            case ACC: result = acc; break;
+            case ACC: result = accumulator(known, matrix, row, column, rule, shape); break;
+            case ACC2: result = accumulator(known, matrix, row, shape.columns + column, rule, shape); break;
             case OPERAND: {
                 const Operand& from = epilogue.operands[step.operand];
                 const long long place = matrix * from.matrix + row * from.row + column * from.column;
@@ -267,13 +279,19 @@ __device__ Element look(long long at, const Known& known, const Rule& rule, cons
     const long long column = at % shape.columns, row = at / shape.columns % shape.rows;
     const long long matrix = at / shape.columns / shape.rows;
     const long long place = matrix * shape.stride + row * shape.ld + column;
-    const bool reads = rule.beta != 0.0;
-    const double old = reads ? number_of(stored(known.old, place, shape.storage), shape.storage, known.numbers) : 0.0;
-    const double sum = shape.wraps ? wrapped(known.product[at]) : known.product[at];
     Element element;
     element.bits = stored(known.result, place, shape.storage);
     element.got = number_of(element.bits, shape.storage, known.numbers);
     element.bound = 0.0;
+    if (shape.steps > 0) {
+        const Bounded result = behind(epilogue, known, matrix, row, column, rule, shape);
+        element.value = result.value;
+        element.bound = result.bound;
+        return element;
+    }
+    const bool reads = rule.beta != 0.0;
+    const double old = reads ? number_of(stored(known.old, place, shape.storage), shape.storage, known.numbers) : 0.0;
+    const double sum = shape.wraps ? wrapped(known.product[at]) : known.product[at];
     if (shape.integer) {
         const long long scaled = (long long)rule.alpha * (long long)sum + (reads ? (long long)rule.beta * (long long)old : 0);
         element.value = (int)(unsigned)scaled;
@@ -281,17 +299,11 @@ __device__ Element look(long long at, const Known& known, const Rule& rule, cons
     }
     const double product = __dmul_rn(rule.alpha, sum), added = reads ? __dmul_rn(rule.beta, old) : 0.0;
     element.value = reads ? __dadd_rn(product, added) : product;
-    if (!shape.exact && isfinite(element.value)) {
-        const double size = shape.wraps ? fabs(sum) : known.size[at];
-        const double largest =
-            known.rows ? known.rows[matrix * shape.rows + row] * known.columns[matrix * shape.columns + column] : 0.0;
-        element.bound = bound_of(rule, sum, size, fabs(rule.alpha) * size + fabs(added), largest);
-    }
-    if (shape.steps > 0) {
-        const Bounded result = behind(epilogue, {element.value, element.bound}, matrix, row, column, rule, shape);
-        element.value = result.value;
-        element.bound = result.bound;
-    }
+    if (shape.exact || !isfinite(element.value)) return element;
+    const double size = shape.wraps ? fabs(sum) : known.size[at];
+    const double largest =
+        known.rows ? known.rows[matrix * shape.rows + row] * known.columns[matrix * shape.columns + column] : 0.0;
+    element.bound = bound_of(rule, sum, size, fabs(rule.alpha) * size + fabs(added), largest);
     return element;
 }
 
