@@ -220,7 +220,7 @@ EPILOGUE_BUGS = (
     Bug("a zero point of 8 bits, as s8", "zero point", NAIVE_ZERO_POINTS, "const int zero_m = e.zero_m[m];",
         "const int zero_m = static_cast<signed char>(e.zero_m[m]);", (VALUE,)),
     Bug("corrected as a float", "precision", NAIVE_FUSED_S32, "multiply_subtract(zero_m, column_sum, acc)",
-        "static_cast<int>(acc - static_cast<float>(zero_m) * column_sum)", (VALUE,)),
+        "__float2int_rz(acc - static_cast<float>(zero_m) * column_sum)", (VALUE,)),
     Bug("sums saturate", "wrap", NAIVE_FUSED_S32, "multiply_add(1, bias_n,",
         "multiply_add(1, max(-(1 << 30), min(1 << 30, bias_n)),", (VALUE,)),
     Bug("relu of the bias alone", "epilogue", NAIVE_FUSED_S32, "return relu(x);",
