@@ -240,20 +240,19 @@ class Arithmetic(Walk[Bounded]):
         return self._rounded(a.value * b.value, inherited)
 
     def function(self, function: Function, arguments: list[Bounded]) -> Bounded:
-        x = arguments[0]
-        vanishes = function.of_x  # x times what vanishes far from 0
-        return _doubting(
-            self._applied(function, arguments), arguments, lambda: x.may_overflow if vanishes else np.zeros((), bool)
-        )
+        def said() -> Mask:  # x, which may be infinite, times what vanishes far from 0
+            return arguments[0].may_overflow if function.of_x else np.zeros((), bool)
+
+        return _doubting(self._applied(function, arguments), arguments, said)
 
     def _applied(self, function: Function, arguments: list[Bounded]) -> Bounded:
         x = arguments[0]
         value = np.asarray(function.reference(*(argument.value for argument in arguments)), np.float64)
         widest = reduce(np.maximum, (argument.bound for argument in arguments))
         inherited = np.where(widest > 0, widest * function.slope(x.value - widest, x.value + widest), 0.0)
-        if function.ulps == 0:
-            return self._finite(value, inherited)
         times, least = self.own_error(function)
+        if times == 0:
+            return self._finite(value, inherited)
         unit = np.abs(x.value) + x.bound if function.of_x else np.abs(value) + inherited
         bound, limit = inherited + times * unit + least, np.isinf(x.value)  # which libraries return exactly
         return self._finite(value, np.where(limit, 0.0, bound) if limit.any() else bound)

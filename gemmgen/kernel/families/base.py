@@ -55,6 +55,7 @@ PDL_CONSTRAINTS = (
     Constraint("PDL <= 1", "a switch is 0 or 1", in_kernel=False),
     Constraint("PDL == 0 or ARCH >= 90", "programmatic dependent launch needs sm_90 or newer", in_kernel=False),
 )
+PDL_LAST = Constraint("PDL == 0", "a detail, tried last, of the fastest")
 SPLIT_FITS = (
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     grid_fits(f"{TILES} * BATCH * SPLIT"),

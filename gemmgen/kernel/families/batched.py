@@ -19,6 +19,7 @@ from gemmgen.kernel.families.base import (
     CUDA_CORES,
     ONE_PRODUCT,
     PDL_CONSTRAINTS,
+    PDL_LAST,
     Family,
     Side,
     constants,
@@ -99,7 +100,7 @@ PRUNING = (
     Constraint(
         "A_ITERATIONS <= 32 and B_ITERATIONS <= 32", "so many copies a thread are more than it can have under way"
     ),
-    Constraint("PDL == 0", "a detail, tried last, of the fastest"),
+    PDL_LAST,
 )
 
 

@@ -18,6 +18,7 @@ from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.families.base import (
     ONE_PRODUCT,
     PDL_CONSTRAINTS,
+    PDL_LAST,
     Family,
     Side,
     constants,
@@ -70,7 +71,7 @@ CONSTRAINTS = (
 
 PRUNING = (
     Constraint("WARPS >= 2", "an SM holds few blocks of one warp"),
-    Constraint("PDL == 0", "a detail, tried last, of the fastest"),
+    PDL_LAST,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import PDL_CONSTRAINTS, SPLIT_CONSTRAINTS, pdl_axis, split_axis
+from gemmgen.kernel.families.base import PDL_CONSTRAINTS, PDL_LAST, SPLIT_CONSTRAINTS, pdl_axis, split_axis
 from gemmgen.problem.types import PROMOTION
 
 
@@ -110,8 +110,8 @@ PRUNING = (
     Constraint("K == 0 or STAGES == 2 or K / SPLIT > BK * (STAGES - 2)", "K has fewer tiles than there are stages"),
     Constraint("STAGES * BK * A_BYTES <= 512", "further ahead than global memory takes"),
     Constraint("BK * A_BYTES >= 64 and BK * A_BYTES <= 128", "a line of a sector or two, or of more than 128 bytes"),
-    Constraint("PDL == 0", "a detail, tried last, of the fastest"),
-    Constraint("GROUP == 8", "likewise"),
+    PDL_LAST,
+    Constraint("GROUP == 8", "a detail, tried last, of the fastest"),
     Constraint(
         "EXCHANGE == 1 or 4 * C_RUN * C_BYTES >= 32 or C_ACCESS <= C_RUN or WN % (4 * C_ACCESS) > 0",
         "likewise: the runs of four lanes fill no sector",

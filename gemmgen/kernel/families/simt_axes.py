@@ -8,6 +8,7 @@ from gemmgen.kernel.config import Config, Constraint, axis
 from gemmgen.kernel.families.base import (
     CUDA_CORES,
     PDL_CONSTRAINTS,
+    PDL_LAST,
     SPLIT_CONSTRAINTS,
     TILES,
     grid_fits,
@@ -188,7 +189,7 @@ PRUNING = (
     Constraint(
         "COPY_THREADS == 0", "some tiles gain by longer contiguous copies and some lose: tried last, of the fastest"
     ),
-    Constraint("PDL == 0", "it saves 0.3 us where blocks may start in any order: tried last, of the fastest"),
+    PDL_LAST,
     # What a thread does
     Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
     Constraint(

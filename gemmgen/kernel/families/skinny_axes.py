@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
-from gemmgen.kernel.families.base import CUDA_CORES, PDL_CONSTRAINTS, SPLIT_CONSTRAINTS, pdl_axis, split_axis
+from gemmgen.kernel.families.base import CUDA_CORES, PDL_CONSTRAINTS, PDL_LAST, SPLIT_CONSTRAINTS, pdl_axis, split_axis
 from gemmgen.problem.sizes import TILE_REACH
 
 MOST_SMALL = 64  # lines of the small operand up to which streaming its partner is the plan
@@ -104,5 +104,5 @@ PRUNING = (
     Constraint("S * T * UNROLL * LANE_K <= 2048 or MMA == 1", "the unrolled loop exceeds the instruction cache"),
     Constraint("S * BK <= 16384", "a chunk of more than 64 KB leaves an SM short of blocks"),
     Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= UNROLL * STEP", "parts too short for the steps under way"),
-    Constraint("PDL == 0", "a detail, tried last, of the fastest"),
+    PDL_LAST,
 )
