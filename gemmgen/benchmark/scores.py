@@ -290,11 +290,16 @@ def _passed(verdict: Mapping[str, Any]) -> str:
 
 
 def _sanitized(record: Mapping[str, Any]) -> str:
-    """ "4 pass", or the tools that do not and why; in part: the first blocks of a launch that is too large to watch."""
+    """ "4 pass", or the tools that do not and why; in part: the first blocks of a launch that is too large to watch.
+
+    The card is named where it is not the record's.
+    """
     tools = record.get("sanitizers") or []
     failing = [f"{tool['tool']} {_failed(tool['failure'])}" for tool in tools if not tool["passed"]]
     part = " in part" if any(tool["sampled"] for tool in tools) else ""
-    return ", ".join(failing) or (f"{len(tools)} pass{part}" if tools else NONE)
+    others = sorted({tool["card"] for tool in tools if tool.get("card") not in (None, record.get("device"))})
+    on = f" on {', '.join(others)}" if others else ""
+    return f"{', '.join(failing) or f'{len(tools)} pass{part}'}{on}" if tools else NONE
 
 
 def _failed(failure: Mapping[str, Any]) -> str:

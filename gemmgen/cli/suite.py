@@ -113,7 +113,8 @@ def command(
 
     With --arch nothing is measured: records and README.md say "predicted", and a winner that was measured stays. The
     shapes are bf16 and s8 at 512x512x512 and 4096x4096x4096, where neither --group nor --shapes says others. What a
-    card has on file that is not at hand is judged by --step emulate --arch CARD.
+    card has on file that is not at hand is judged by --step emulate --arch CARD, and by --step sanitize --arch CARD
+    on another card of its architecture.
 
     A FILE of shapes has one on each line, with options as `gemmgen tune` takes them: 16x16x16 --batch 4096 --layout rc.
     A # begins a comment.

@@ -21,6 +21,7 @@ from gemmgen.artifacts.records import verdict_document
 from gemmgen.benchmark.accuracy import Accuracy
 from gemmgen.benchmark.bench import BenchRow
 from gemmgen.benchmark.gallery import check, readme, write_readme
+from gemmgen.benchmark.report.checks import checks_of
 from gemmgen.benchmark.scores import scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS, PREDICTED
 from gemmgen.benchmark.suite import judging, measuring, plan, steps
@@ -540,11 +541,20 @@ def test_the_sanitizers_see_each_winner_once(card: Card, monkeypatch: pytest.Mon
     card.run()
     monkeypatch.setattr(judging, "GpuExecutor", Watching)
     monkeypatch.setattr(with_sanitizers, "run_tool", run_tool)
-    watched = replace(judging.sanitizer_check(store), lanes=lambda kernels: [Lane(judging.Watcher(str(store.root)))])
+    watched = on_one_lane(judging.sanitizer_check(store, LIMITS.card), store)
     assert judged(watched, card.plan) == [(PROBLEM, "done", None)]
     assert [tool for tool, _ in asked] == [*TOOLS] and min(timeout for _, timeout in asked) > TIMEOUT
     assert "| gpu 20 | 4 pass |" in readme(card.plan.folder)
     assert judged(watched, card.plan) == [(PROBLEM, "on file", None)] and len(asked) == len(TOOLS)
+    elsewhere = on_one_lane(judging.sanitizer_check(store, "NVIDIA H100 80GB HBM3"), store)
+    assert judged(elsewhere, replace(card.plan, again=True)) == [(PROBLEM, "done", None)]
+    assert "| gpu 20 | 4 pass on NVIDIA H100 80GB HBM3 |" in readme(card.plan.folder)
+    (kernel,) = kernels_in(card.plan.folder)
+    assert ("racecheck", "passes in 8 situations; on NVIDIA H100 80GB HBM3") in checks_of(kernel)
+
+
+def on_one_lane(check: Check, store: Store) -> Check:
+    return replace(check, lanes=lambda kernels: [Lane(judging.Watcher(str(store.root)))])
 
 
 def test_a_sanitizer_that_finds_something_is_named(card: Card) -> None:

@@ -53,7 +53,7 @@ def _checks(record: Mapping[str, Any], edited: bool) -> Iterator[tuple[str, str]
     if not verdicts:
         yield "verified", "not: its JSON says nothing of it"
     for tool in record.get("sanitizers") or ():
-        yield tool["tool"], _sanitizer(tool)
+        yield tool["tool"], _sanitizer(tool, record.get("device"))
     yield "made", _made(record)
     if record.get("command"):
         yield "by", str(record["command"])
@@ -76,11 +76,12 @@ def _verdict(verdict: Mapping[str, Any]) -> Iterator[str]:
         yield "the same bits in every run of a launch" if same["same_bits"] else "other bits in another run"
 
 
-def _sanitizer(tool: Mapping[str, Any]) -> str:
+def _sanitizer(tool: Mapping[str, Any], card: str | None) -> str:
+    on = f"; on {tool['card']}" if tool.get("card") not in (None, card) else ""
     if not tool["passed"]:
-        return f"fails: {tool['failure']['reason']}"
+        return f"fails: {tool['failure']['reason']}{on}"
     part = ", of each launch its first blocks" if tool["sampled"] else ""
-    return f"passes in {plural(tool['situations'], 'situation')}{part}"
+    return f"passes in {plural(tool['situations'], 'situation')}{part}{on}"
 
 
 def _made(record: Mapping[str, Any]) -> str:

@@ -10,13 +10,14 @@ from gemmgen.benchmark.suite.plan import ShapeOutcome, Step, SuitePlan
 from gemmgen.benchmark.suite.predicting import predict_all
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.gpu import why_no_gpu
+from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import open_target
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 from gemmgen.verification.sanitizers.tool import why_no_sanitizer
 
 HERE: tuple[Step, ...] = ("measure", "sanitize", "emulate")  # of the card at hand
-ELSEWHERE: tuple[Step, ...] = ("predict", "emulate")  # of an architecture or card that is named
+ELSEWHERE: tuple[Step, ...] = ("predict", "sanitize", "emulate")  # of an architecture or card that is named
 
 
 def missing_for(step: Step) -> str | None:
@@ -35,11 +36,23 @@ def missing_for(step: Step) -> str | None:
 def run_step(step: Step, plan: SuitePlan, store: Store, on_done: Callable[[ShapeOutcome], None]) -> None:
     """One step of `plan`; `on_done` hears what became of each problem as it ends, in this thread.
 
-    Raises CandidateFailed (unavailable) where something is missing.
+    Raises CandidateFailed (unavailable) where something is missing, and InvalidInput where the kernels of `plan.arch`
+    are to run on a GPU of another architecture.
     """
     if step in ("measure", "predict"):
         target = open_target("gpu", "auto", store) if step == "measure" else open_target("emulator", plan.arch, store)
         with target.executor:
             (measure_all if step == "measure" else predict_all)(plan, target, store, on_done)
         return
-    check_all(sanitizer_check(store) if step == "sanitize" else emulator_check(store, plan.processes), plan, on_done)
+    check_all(
+        emulator_check(store, plan.processes) if step == "emulate" else sanitizer_check(store, _card_for(plan, store)),
+        plan,
+        on_done,
+    )
+
+
+def _card_for(plan: SuitePlan, store: Store) -> str:
+    """The name of the card at hand, which runs what is compiled for `plan.arch`."""
+    with open_target("gpu", plan.arch, store).executor as executor:
+        assert isinstance(executor, GpuExecutor)
+        return executor.properties.name
