@@ -98,6 +98,8 @@ class Tuner:
         self._start_helpers(budget or DEFAULT_BUDGET[self.target.executor.name])
         with self._phase("explore"):
             search = self._explore()
+        if self.target.gpu is not None and not was_searched(self.store, self.target.executor.description, self.problem):
+            self._make_data()  # not before: the space is gone through in this process, too
         budget = budget or default_budget(search, self.target)
         measured: list[list[Trial]] = []
         for batch in self._batches(search, min(budget, len(search.ranked))):
@@ -153,8 +155,6 @@ class Tuner:
             self.helpers.submit(self.target.gpu.prepare)
             for compiler in self.compilers[:budget]:
                 compiler.start()
-            if not was_searched(self.store, self.target.executor.description, self.problem):
-                self._make_data()
 
     def _make_data(self) -> None:
         """Those of the situations that verification will draw, while kernels are compiled and timed."""

@@ -150,17 +150,18 @@ def launch_of(
     splits: int = 1,
     stream: Stream | None = None,
     summed: int = 0,
+    **more: Any,
 ) -> Launch:
     """The launch that the constants THREADS, SHARED_BYTES and PDL say; `dynamic` where static arrays will not do.
 
-    Blocks that share tiles leave `summed` sums of A and B of each thread.
+    Blocks that share tiles leave `summed` sums of A and B of each thread. `more` is what few launches have.
     """
     shared = value["SHARED_BYTES"]
     shares = splits > 1 or stream is not None
     bytes_ = shared if dynamic or shared > STATIC_SHARED_BYTES else 0
     attributes = (DEPENDENT_LAUNCH,) if value.get("PDL") else ()
     summed *= shares * value["THREADS"]
-    return Launch(value["THREADS"], grid, bytes_, splits, stream, attributes=attributes, summed=summed)
+    return Launch(value["THREADS"], grid, bytes_, splits, stream, attributes=attributes, summed=summed, **more)
 
 
 @dataclass(frozen=True)
