@@ -78,9 +78,9 @@ class Copy(Prepared):
         return ELEMENTS[self.prepare.lies(self.problem).dtype].name
 
     @property
-    def chunk(self) -> int:
-        """Elements of 16 bytes, which divide the copy's leading dimension."""
-        return self.prepare.chunk(self.problem)
+    def unit(self) -> int:
+        """Elements that divide the copy's leading dimension."""
+        return self.prepare.unit(self.problem)
 
     @property
     def lines(self) -> str:
@@ -95,8 +95,8 @@ class Copy(Prepared):
 
     @property
     def ld(self) -> str:
-        """Elements from one line to the next, in terms of a function copy_ld(length, chunk)."""
-        return f"copy_ld({self.length}, {self.chunk})"
+        """Elements from one line to the next, in terms of a function copy_ld(length, unit)."""
+        return f"copy_ld({self.length}, {self.unit})"
 
     @property
     def stride(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from gemmgen.kernel.tensor_map import UNIT
 from gemmgen.problem.case import Case
+from gemmgen.problem.device import L2_LINE
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import ORDERS, Matrix, Order
@@ -29,6 +30,7 @@ THREADS = 256  # of a block: 8 warps
 SUM_LANES = 8  # threads that sum a line: chunks of 128 bytes
 SUM_LINES = THREADS // SUM_LANES  # of a block's tile
 COPY_LINES, COPY_CHUNKS = 8, 32  # of a block's tile: a line a warp, a chunk of 16 bytes a lane
+COPY_ALIGNS = UNIT, L2_LINE  # bytes of which a copy's lines may begin at multiples
 TRANSPOSE_TILE = 64  # lines, and elements of each, of a block's tile that is transposed through shared memory
 
 
@@ -56,15 +58,19 @@ class _Before:
 class Prepare(_Before):
     """A launch that copies `operand`, A or B, into the workspace, in storage order `order`.
 
-    Lines of the copy begin a multiple of 16 bytes apart, with zeros behind their ends; matrices of a batch follow each
-    other. Its grid may have any number of blocks: they stride over the tiles.
+    Lines of the copy begin a multiple of `align` bytes apart: of 16, as TMA asks, or of 128, so that each begins with a
+    line of L2. They end in whole chunks of 16 bytes, with zeros behind the operand's elements; matrices of a batch
+    follow each other. Its grid may have any number of blocks: they stride over the tiles.
     """
 
     order: Order
+    align: int = UNIT
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.order in ORDERS, f"unknown order {self.order!r} of a copy of {self.operand}")
+        known = ", ".join(map(str, COPY_ALIGNS))
+        require(self.align in COPY_ALIGNS, f"lines of a copy {self.align} bytes apart: known are {known}")
 
     @property
     def source(self) -> str:
@@ -92,8 +98,12 @@ class Prepare(_Before):
         return 1 if pieces is None else pieces.count
 
     def chunk(self, problem: Problem) -> int:
-        """Elements of 16 bytes of the copy, which divide its leading dimension."""
+        """Elements of 16 bytes of the copy."""
         return UNIT // self.lies(problem).dtype.size
+
+    def unit(self, problem: Problem) -> int:
+        """Elements that divide its leading dimension."""
+        return self.align // self.lies(problem).dtype.size
 
     def transposes(self, problem: Problem) -> bool:
         """Whether lines of the copy run across the operand's."""
@@ -112,7 +122,7 @@ class Prepare(_Before):
 
     def matrix(self, case: Case) -> Matrix:
         """The copy, or the batch of them: each product has one, though all share the operand; pieces likewise."""
-        operand, unit = case.tensors[self.operand], self.chunk(case.problem)
+        operand, unit = case.tensors[self.operand], self.unit(case.problem)
         dense = replace(operand, order=self.order, ld=0, stride=0, dtype=self.lies(case.problem).dtype)
         ld, pieces = -(-max(1, dense.line_length) // unit) * unit, self.pieces(case.problem)
         if operand.batch is None and pieces == 1:

@@ -82,6 +82,7 @@ class LineSumsText(_StepText):
     """A launch that sums lines."""
 
     prepare: LineSums
+    unit: int = 0  # elements that divide the leading dimension of a copy that it reads
 
     @property
     def chunk(self) -> int:
@@ -195,12 +196,22 @@ class PrepareText(_StepText):
         return self._extent(self.prepare.lies(self.problem).line)
 
     @property
+    def unit(self) -> int:
+        """Elements that divide the copy's leading dimension."""
+        return self.prepare.unit(self.problem)
+
+    @property
+    def pitch(self) -> str:
+        """Chunks from a line of the copy to the next, as the launch calls them."""
+        return "chunks" if self.unit == self.chunk else "pitch"
+
+    @property
     def ld(self) -> str:
         """The copy's, for a person."""
         length = self.length
         if length.isdigit():
-            return str(-(-int(length) // self.chunk) * self.chunk)
-        return f"ceil({length} / {self.chunk}) * {self.chunk}"
+            return str(-(-int(length) // self.unit) * self.unit)
+        return f"ceil({length} / {self.unit}) * {self.unit}"
 
     @property
     def extent(self) -> str:
@@ -220,4 +231,5 @@ def copy_texts(problem: Problem, launch: Launch, name: str) -> tuple[PrepareText
 
 def sum_texts(problem: Problem, launch: Launch, name: str) -> tuple[LineSumsText, ...]:
     """And those that sum their lines."""
-    return tuple(LineSumsText(problem, one, name) for one in launch.sums)
+    copies = {one.operand: one.unit(problem) for one in launch.copies}
+    return tuple(LineSumsText(problem, one, name, copies.get(one.operand, 0)) for one in launch.sums)

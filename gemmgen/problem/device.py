@@ -15,6 +15,7 @@ from gemmgen.support.errors import require
 REGISTERS_PER_SM = 65536
 REGISTER_UNIT = 8  # registers are allocated to a thread in eights
 MAX_REGISTERS = 255  # a thread
+L2_LINE = 128  # bytes of a line of L2, of which an access asks for those that it touches
 BANK_BYTES = 128  # that an SM's shared memory reads or writes a cycle: of its 32 banks
 MAX_THREADS = 1024  # a block
 MAX_BLOCKS = 2**31 - 1  # of a grid, in its first dimension

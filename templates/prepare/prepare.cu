@@ -35,7 +35,7 @@ ${ head(c) }
         for (int i = 0; i < ${ c.chunk }; ++i) {
             if (chunk * ${ c.chunk } + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[${ "(matrix * lines + line)" if c.batched else "static_cast<long long>(line)" } * chunks + chunk] = copied;
+        reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[${ "(matrix * lines + line)" if c.batched else "static_cast<long long>(line)" } * ${ c.pitch } + chunk] = copied;
     }
 }
 //%- endmacro
@@ -46,7 +46,7 @@ ${ head(c) }
 // ${ c.part } = ${ c.pieces } pieces of ${ c.operand }, a matrix each, one behind the other, with lines ${ c.ld } elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 ${ head(c) }
-    const long long apart = static_cast<long long>(lines) * chunks;  // from a piece to the next, in chunks
+    const long long apart = static_cast<long long>(lines) * ${ c.pitch };  // from a piece to the next, in chunks
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int line = static_cast<int>(tile / across${ " % down" if c.batched }) * ${ c.tile_lines } + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * ${ c.tile_length // c.chunk } + static_cast<int>(threadIdx.x) % 32;
@@ -78,7 +78,7 @@ ${ head(c) }
             }
         }
 //% endif
-        Chunk<${ c.piece }>* const to = reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part }) + ${ "(%d * matrix * lines + line)" | format(c.pieces) if c.batched else "static_cast<long long>(line)" } * chunks + chunk;
+        Chunk<${ c.piece }>* const to = reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part }) + ${ "(%d * matrix * lines + line)" | format(c.pieces) if c.batched else "static_cast<long long>(line)" } * ${ c.pitch } + chunk;
         #pragma unroll
         for (int p = 0; p < ${ c.pieces }; ++p) to[p * apart] = split_up[p];
     }
@@ -97,7 +97,7 @@ ${ head(c) }
 //% endif
 ${ head(c) }
 //% if c.piece
-    const long long apart = static_cast<long long>(lines) * chunks;  // from a piece to the next, in chunks
+    const long long apart = static_cast<long long>(lines) * ${ c.pitch };  // from a piece to the next, in chunks
 //% endif
     __shared__ ${ c.ctype } transposed[${ c.tile_length }][${ c.tile_lines } + ${ c.pad }];  // a word more: columns lie in different banks
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -126,13 +126,13 @@ ${ head(c) }
             const long long to = ${ "%d * matrix * lines + first_line" | format(c.pieces) if c.batched else "first_line" } + line;
             #pragma unroll
             for (int p = 0; p < ${ c.pieces }; ++p)
-                reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part })[p * apart + to * chunks + first / ${ c.chunk } + chunk] = split_up[p];
+                reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part })[p * apart + to * ${ c.pitch } + first / ${ c.chunk } + chunk] = split_up[p];
 //% else
             Chunk<${ c.ctype }> copied;
             #pragma unroll
             for (int k = 0; k < ${ c.chunk }; ++k) copied.at[k] = transposed[chunk * ${ c.chunk } + k][line];
             const long long to = ${ "matrix * lines + first_line" if c.batched else "first_line" } + line;
-            reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[to * chunks + first / ${ c.chunk } + chunk] = copied;
+            reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[to * ${ c.pitch } + first / ${ c.chunk } + chunk] = copied;
 //% endif
         }
         __syncthreads();  // and may be overwritten
@@ -152,7 +152,7 @@ ${ c.entry }(
 {
 ${ overlap("") }    const int lines = ${ c.lines }, length = ${ c.length };
 //% if c.copied
-    const int ld = (length + ${ c.chunk - 1 }) / ${ c.chunk } * ${ c.chunk };  // of the copy
+    const int ld = (length + ${ c.unit - 1 }) / ${ c.unit } * ${ c.unit };  // of the copy
 //% endif
 //% if c.batched
     const long long count = static_cast<long long>(lines) * ${ c.batch };  // of all products
@@ -195,6 +195,9 @@ ${ c.entry }(
 {
     const int lines = ${ c.lines }, length = ${ c.length };  // of the copy
     const int chunks = (length + ${ c.chunk - 1 }) / ${ c.chunk };
+//% if c.pitch != "chunks"
+    const int pitch = (length + ${ c.unit - 1 }) / ${ c.unit } * ${ c.unit // c.chunk };  // from a line, which begins with one of L2, to the next
+//% endif
     const unsigned across = (length + ${ c.tile_length - 1 }u) / ${ c.tile_length }, down = (lines + ${ c.tile_lines - 1 }u) / ${ c.tile_lines };
     const unsigned tiles = across * down${ " * %s" | format(c.batch) if c.batched };
 ${ overlap("") | trim("\n") }

@@ -662,8 +662,8 @@ def test_plans_share_a_weight_that_is_packed_once(tmp_path: Path) -> None:
     device[:] = [9, 0, 132]
     launched = (ctypes.c_uint * 3).in_dll(library, "launched")
     packed, b = ctypes.c_void_p(1 << 20), ctypes.c_void_p(1 << 16)
-    # Lines of whole chunks, 200 * 112 bytes, then 200 sums: each in whole multiples of 256 bytes.
-    assert library.zp_packed_bytes(100) == 22528 + 1024
+    # 200 lines of 128 bytes, then 200 sums: each in whole multiples of 256 bytes.
+    assert library.zp_packed_bytes(100) == 25600 + 1024
     assert library.zp_pack_b(b, 100, 208, packed, None) == 0 and launched[0] == 200 // 32 + 1
     for at, k, ldb, to, status in (
         (1 << 16, 100, 192, 1 << 20, 1),

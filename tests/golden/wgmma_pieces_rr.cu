@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says;
 //                                       C is read unless beta = 0, A and B always
@@ -22,12 +22,12 @@
 // Launch  up to ceil(M / 256) * ceil(N / 128) * batch * 2 blocks of 384 threads, 150528 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
-//         prepared_a: batch * 3 * M * 1000 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_a_kernel writes before,
+//         prepared_a: batch * 3 * M * 1024 elements, which
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb_prepare_a_kernel writes before,
 //         prepared_b: batch * 3 * 1000 * 512 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_b_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1
+// Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1_copy128
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
 
 namespace {
@@ -428,10 +428,10 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1000 elements apart: whole chunks of 16
+// prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1024 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -439,11 +439,12 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_a_kernel(
     long long stride_a) {
     const int lines = M, length = 1000;  // of the copy
     const int chunks = (length + 7) / 8;
+    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down * batch;
     grid_dependency_wait();
     launch_dependents();
-    const long long apart = static_cast<long long>(lines) * chunks;  // from a piece to the next, in chunks
+    const long long apart = static_cast<long long>(lines) * pitch;  // from a piece to the next, in chunks
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int line = static_cast<int>(tile / across % down) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
@@ -457,7 +458,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_a_kernel(
             #pragma unroll
             for (int p = 0; p < 3; ++p) split_up[p].at[i] = pieces.at[p];
         }
-        Chunk<BF16>* const to = reinterpret_cast<Chunk<BF16>*>(prepared_a) + (3 * matrix * lines + line) * chunks
+        Chunk<BF16>* const to = reinterpret_cast<Chunk<BF16>*>(prepared_a) + (3 * matrix * lines + line) * pitch
             + chunk;
         #pragma unroll
         for (int p = 0; p < 3; ++p) to[p * apart] = split_up[p];
@@ -467,17 +468,18 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch) {
     const int lines = 1000, length = 512;  // of the copy
     const int chunks = (length + 7) / 8;
+    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down * batch;
     grid_dependency_wait();
     launch_dependents();
-    const long long apart = static_cast<long long>(lines) * chunks;  // from a piece to the next, in chunks
+    const long long apart = static_cast<long long>(lines) * pitch;  // from a piece to the next, in chunks
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int line = static_cast<int>(tile / across % down) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
@@ -495,7 +497,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_b_kernel(
                 for (int p = 0; p < 3; ++p) split_up[p].at[i + j] = pieces.at[p];
             }
         }
-        Chunk<BF16>* const to = reinterpret_cast<Chunk<BF16>*>(prepared_b) + (3 * matrix * lines + line) * chunks
+        Chunk<BF16>* const to = reinterpret_cast<Chunk<BF16>*>(prepared_b) + (3 * matrix * lines + line) * pitch
             + chunk;
         #pragma unroll
         for (int p = 0; p < 3; ++p) to[p * apart] = split_up[p];
@@ -509,7 +511,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_3e25d3a1(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, float* __restrict__ C, int M,
     int batch, long long stride_a, long long stride_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

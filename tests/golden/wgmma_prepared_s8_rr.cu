@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_2f4371a4
+// gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -14,10 +14,10 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 117760 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_2f4371a4_prepare_a_kernel writes before,
-//         prepared_b: 513 * 112 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_2f4371a4_prepare_b_kernel writes before,
+//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4_prepare_a_kernel writes before,
+//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
+// Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
 
 namespace {
@@ -327,14 +327,15 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_2f4371a4_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M) {
     const int lines = M, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
+    const int pitch = (length + 127) / 128 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 511u) / 512, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -349,18 +350,19 @@ gemm_s8s8s32_rr_Mx513x100_sm90_2f4371a4_prepare_a_kernel(
         for (int i = 0; i < 16; ++i) {
             if (chunk * 16 + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<signed char>*>(prepared_a)[static_cast<long long>(line) * chunks + chunk] = copied;
+        reinterpret_cast<Chunk<signed char>*>(prepared_a)[static_cast<long long>(line) * pitch + chunk] = copied;
     }
 }
 
-// prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
+// prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_2f4371a4_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 513, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
+    const int pitch = (length + 127) / 128 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -382,7 +384,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_2f4371a4_prepare_b_kernel(
             #pragma unroll
             for (int k = 0; k < 16; ++k) copied.at[k] = transposed[chunk * 16 + k][line];
             const long long to = first_line + line;
-            reinterpret_cast<Chunk<signed char>*>(prepared_b)[to * chunks + first / 16 + chunk] = copied;
+            reinterpret_cast<Chunk<signed char>*>(prepared_b)[to * pitch + first / 16 + chunk] = copied;
         }
         __syncthreads();  // and may be overwritten
     }
@@ -394,7 +396,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_2f4371a4_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_2f4371a4(
+gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, int* __restrict__ C, int M,
     int alpha, int beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

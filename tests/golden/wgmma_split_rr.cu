@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_d02ecfa2
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_88225c6e
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -19,12 +19,12 @@
 // Launch  ceil(M / 64) * ceil(N / 128) * batch * 4 blocks of 256 threads, 152576 bytes of dynamic shared memory
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
-//         prepared_a: batch * 64 * ceil(K / 8) * 8 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_d02ecfa2_prepare_a_kernel writes before,
+//         prepared_a: batch * 64 * ceil(K / 64) * 64 elements, which
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_88225c6e_prepare_a_kernel writes before,
 //         prepared_b: batch * K * 4096 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_d02ecfa2_prepare_b_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_88225c6e_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4
+// Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4_copy128
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
 
 namespace {
@@ -467,9 +467,10 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = A, with lines ceil(K / 8) * 8 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines ceil(K / 64) * 64 elements apart: whole chunks of 16 bytes, with zeros behind a line's
+// end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_d02ecfa2_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_88225c6e_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -478,6 +479,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_d02ecfa2_prepare_a_kernel(
     long long stride_a) {
     const int lines = 64, length = K;  // of the copy
     const int chunks = (length + 7) / 8;
+    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down * batch;
     grid_dependency_wait();
@@ -493,13 +495,13 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_d02ecfa2_prepare_a_kernel(
         for (int i = 0; i < 8; ++i) {
             if (chunk * 8 + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<F16>*>(prepared_a)[(matrix * lines + line) * chunks + chunk] = copied;
+        reinterpret_cast<Chunk<F16>*>(prepared_a)[(matrix * lines + line) * pitch + chunk] = copied;
     }
 }
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_d02ecfa2_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_88225c6e_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -507,6 +509,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_d02ecfa2_prepare_b_kernel(
     long long stride_b) {
     const int lines = K, length = 4096;  // of the copy
     const int chunks = (length + 7) / 8;
+    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down * batch;
     grid_dependency_wait();
@@ -522,7 +525,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_d02ecfa2_prepare_b_kernel(
         for (int i = 0; i < 8; ++i) {
             if (chunk * 8 + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<F16>*>(prepared_b)[(matrix * lines + line) * chunks + chunk] = copied;
+        reinterpret_cast<Chunk<F16>*>(prepared_b)[(matrix * lines + line) * pitch + chunk] = copied;
     }
 }
 
@@ -531,7 +534,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_d02ecfa2_prepare_b_kernel(
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_d02ecfa2(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_88225c6e(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int K, int lda, int batch,
     long long stride_a, long long stride_b, float alpha, float beta) {

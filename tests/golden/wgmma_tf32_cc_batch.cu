@@ -1,4 +1,4 @@
-// gemm_f32_tf32_cc_b3_512x520xK_sm90_d131ac52
+// gemm_f32_tf32_cc_b3_512x520xK_sm90_9377c734
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says;
 //                                       C is read unless beta = 0, A and B always
@@ -18,7 +18,7 @@
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
 //         ldb, stride_a, stride_b divisible by 4
-// Config  gemm_f32_tf32_cc_b3_512x520xK_la4_wgmma_128x256x32_c2_k1x0_s4_f1_g8_p1_r1
+// Config  gemm_f32_tf32_cc_b3_512x520xK_la4_wgmma_128x256x32_c2_k1x0_s4_f1_g8_p1_r1_copy128
 // Made by gemmgen generate '512x520x?' --dtype f32 --compute tf32 --layout cc --batch 3 --ld-align 4 --arch sm_90 --family wgmma
 
 namespace {
@@ -372,7 +372,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int columns, Threa
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_cc_b3_512x520xK_sm90_d131ac52(
+gemm_f32_tf32_cc_b3_512x520xK_sm90_9377c734(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int K, int ldb, long long stride_a, long long stride_b, float alpha,
     float beta) {

@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_4324947e
+// gemm_u8s8s8_rr_Mx512x100_sm90_aaa1b042
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores;
@@ -21,12 +21,12 @@
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 107520 bytes of dynamic shared memory
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other
 //         operand,
-//         prepared_a: M * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_prepare_a_kernel writes before,
-//         prepared_b: 512 * 112 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_prepare_b_kernel writes before,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_sum_a_kernel writes before,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_sum_b_kernel writes before,
+//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_aaa1b042_prepare_a_kernel writes before,
+//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_aaa1b042_prepare_b_kernel writes before,
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_aaa1b042_sum_a_kernel writes before,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_aaa1b042_sum_b_kernel writes before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
+// Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
 // Made by gemmgen generate '?x512x100' --types u8,s8,s8 --layout rr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set BN=64
 
 namespace {
@@ -396,14 +396,15 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = A, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_aaa1b042_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M) {
     const int lines = M, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
+    const int pitch = (length + 127) / 128 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 511u) / 512, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -418,18 +419,19 @@ gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_prepare_a_kernel(
         for (int i = 0; i < 16; ++i) {
             if (chunk * 16 + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<unsigned char>*>(prepared_a)[static_cast<long long>(line) * chunks + chunk] = copied;
+        reinterpret_cast<Chunk<unsigned char>*>(prepared_a)[static_cast<long long>(line) * pitch + chunk] = copied;
     }
 }
 
-// prepared_b = B, column-major, with lines 112 elements apart: whole chunks of 16 bytes, with zeros behind
+// prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_aaa1b042_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 512, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
+    const int pitch = (length + 127) / 128 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -451,7 +453,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_prepare_b_kernel(
             #pragma unroll
             for (int k = 0; k < 16; ++k) copied.at[k] = transposed[chunk * 16 + k][line];
             const long long to = first_line + line;
-            reinterpret_cast<Chunk<signed char>*>(prepared_b)[to * chunks + first / 16 + chunk] = copied;
+            reinterpret_cast<Chunk<signed char>*>(prepared_b)[to * pitch + first / 16 + chunk] = copied;
         }
         __syncthreads();  // and may be overwritten
     }
@@ -459,14 +461,14 @@ gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_aaa1b042_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M) {
     grid_dependency_wait();
     launch_dependents();
     const int lines = M, length = 100;
-    const int ld = (length + 15) / 16 * 16;  // of the copy
+    const int ld = (length + 127) / 128 * 128;  // of the copy
     for (long long first = blockIdx.x * 32LL; first < lines; first += gridDim.x * 32LL) {
         const long long line = first + threadIdx.x / 8;
         const int lane = threadIdx.x % 8, end = line < lines ? length : 0;
@@ -485,13 +487,13 @@ gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_aaa1b042_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b) {
     grid_dependency_wait();
     launch_dependents();
     const int lines = 512, length = 100;
-    const int ld = (length + 15) / 16 * 16;  // of the copy
+    const int ld = (length + 127) / 128 * 128;  // of the copy
     for (long long first = blockIdx.x * 32LL; first < lines; first += gridDim.x * 32LL) {
         const long long line = first + threadIdx.x / 8;
         const int lane = threadIdx.x % 8, end = line < lines ? length : 0;
@@ -514,7 +516,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_4324947e_sum_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_4324947e(
+gemm_u8s8s8_rr_Mx512x100_sm90_aaa1b042(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, const float* __restrict__ scale_m,
     const float* __restrict__ scale_n, const int* __restrict__ zero_m, const int* __restrict__ zero_b,

@@ -75,9 +75,9 @@ def test_pieces_of_an_operand_lie_one_behind_the_other() -> None:
     problem = Problem(100, 52, 300, types=TYPES, layout="cr", batch=2)
     launch = WGMMA.plan(problem, WGMMA.default(problem)).launch
     of_a, of_b = (one.matrix(problem.case()) for one in launch.prepares)
-    assert (of_a.dtype, of_a.order, of_a.ld, of_a.batch, of_a.stride) == (DType.BF16, "c", 104, 6, 300 * 104)
-    assert (of_b.order, of_b.ld, of_b.batch, of_b.stride) == ("r", 56, 6, 300 * 56)
-    assert launch.workspace(problem.case()).lengths["prepared_a"] == 2 * 6 * 300 * 104
+    assert (of_a.dtype, of_a.order, of_a.ld, of_a.batch, of_a.stride) == (DType.BF16, "c", 128, 6, 300 * 128)
+    assert (of_b.order, of_b.ld, of_b.batch, of_b.stride) == ("r", 64, 6, 300 * 64)
+    assert launch.workspace(problem.case()).lengths["prepared_a"] == 2 * 6 * 300 * 128
     assert [len(one.box) for one in launch.maps] == [3, 3, 3]
 
 
@@ -86,11 +86,11 @@ def test_an_exported_launcher_encodes_maps_of_pieces() -> None:
     exported = Interface(render(problem, WGMMA, WGMMA.default(problem)), "sm_90a")
     of_a, of_b = exported.maps.encoded
     assert (of_a.type, of_a.element_bytes, of_a.tensor) == ("UINT16", 2, ("M", "300", "3 * batch"))
-    assert of_a.distances == ("copy_ld(M, 8)", "300 * copy_ld(M, 8)")
-    assert of_b.tensor == ("52", "300", "3 * batch") and of_b.distances == ("copy_ld(52, 8)", "300 * copy_ld(52, 8)")
+    assert of_a.distances == ("copy_ld(M, 64)", "300 * copy_ld(M, 64)")
+    assert of_b.tensor == ("52", "300", "3 * batch") and of_b.distances == ("copy_ld(52, 64)", "300 * copy_ld(52, 64)")
     assert [part.bytes for part in exported.parts] == [
-        "sizeof(unsigned short) * 3 * batch * 300 * copy_ld(52, 8)",
-        "sizeof(unsigned short) * 3 * batch * 300 * copy_ld(M, 8)",
+        "sizeof(unsigned short) * 3 * batch * 300 * copy_ld(52, 64)",
+        "sizeof(unsigned short) * 3 * batch * 300 * copy_ld(M, 64)",
     ]
 
 

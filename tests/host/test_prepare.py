@@ -100,11 +100,42 @@ def test_the_workspace_holds_the_copies(program: Callable[..., KernelSource]) ->
 
 
 @pytest.mark.parametrize(
-    ("operand", "order", "words"), [("C", "r", "no launch prepares C"), ("A", "x", "unknown order 'x'")]
+    ("operand", "order", "align", "words"),
+    [
+        ("C", "r", 16, "no launch prepares C"),
+        ("A", "x", 16, "unknown order 'x'"),
+        ("A", "r", 64, "lines of a copy 64 bytes apart: known are 16, 128"),
+    ],
 )
-def test_what_nothing_prepares(operand: str, order: str, words: str) -> None:
+def test_what_nothing_prepares(operand: str, order: str, align: int, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        Prepare(operand, order)  # type: ignore[arg-type]
+        Prepare(operand, order, align)  # type: ignore[arg-type]
+
+
+def test_lines_of_a_copy_begin_with_those_of_l2_where_an_axis_says_so() -> None:
+    problem = Problem(130, 1025, 1027, types="bf16", layout="rc")
+    default = WGMMA.default(problem)
+    launches = [WGMMA.plan(problem, default.with_values(COPY_ALIGN=align)).launch for align in (16, 128)]
+    distances = [[one.matrix(problem.case()).ld for one in launch.prepares] for launch in launches]
+    assert distances == [[1032, 1032], [1088, 1088]] and default.values["COPY_ALIGN"] == 128
+
+
+@pytest.mark.parametrize(
+    ("problem", "cut"),
+    [
+        (Problem(130, 1025, 1027, types="bf16", layout="rc"), 1),
+        (Problem(130, 1025, None, types="bf16", layout="rc"), 1),
+        (Problem(130, 1024, 1024, types="bf16", layout="rc"), 0),  # copied by nobody
+        (Problem(130, 1024, 1023, types="bf16", layout="rc"), 0),  # 2046 bytes, and two of zeros
+        (Problem(128, 128, 128, types="s8,s8,s32", layout="rr"), 0),
+        (Problem(128, 128, 112, types="s8,s8,s32", layout="rr"), 1),
+    ],
+)
+def test_lines_of_copies_that_are_whole_lines_of_l2_have_one_way_to_lie(problem: Problem, cut: int) -> None:
+    default = WGMMA.default(problem)
+    aligned = default.with_values(COPY_ALIGN=128)
+    assert WGMMA.facts(problem)["CUT_LINES"] == cut
+    assert (first_rejection(WGMMA, problem, aligned, ARCHS["sm_90"].limits) is None) == bool(cut)
 
 
 def test_two_launches_do_not_copy_one_operand() -> None:
@@ -117,9 +148,9 @@ def test_two_launches_do_not_copy_one_operand() -> None:
     [
         ("rc", 16, "zero_a", (LineSums("B", copied=False),)),
         ("rc", 16, "zero_m+zero_n", (LineSums("A", copied=False), LineSums("B", copied=False))),
-        ("rr", 16, "zero_n", (Prepare("B", "c"), LineSums("A", copied=False))),
-        ("rr", 16, "zero_a", (Prepare("B", "c"), LineSums("B", copied=True))),
-        ("rc", 1, "zero_b", (Prepare("A", "r"), Prepare("B", "c"), LineSums("A", copied=True))),
+        ("rr", 16, "zero_n", (Prepare("B", "c", 128), LineSums("A", copied=False))),
+        ("rr", 16, "zero_a", (Prepare("B", "c", 128), LineSums("B", copied=True))),
+        ("rc", 1, "zero_b", (Prepare("A", "r", 128), Prepare("B", "c", 128), LineSums("A", copied=True))),
         ("rc", 16, "alpha * (acc - zero_a * sum_n)", ()),
     ],
 )

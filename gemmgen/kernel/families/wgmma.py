@@ -34,6 +34,7 @@ from gemmgen.kernel.families.wgmma_operands import (
     LINE_BYTES,
     as_product,
     can_feed,
+    cuts_lines,
     feeds,
     instruction,
     maps_of,
@@ -48,7 +49,8 @@ from gemmgen.kernel.families.wgmma_operands import (
 from gemmgen.kernel.families.wgmma_view import WgmmaView, view_of
 from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
 from gemmgen.kernel.plan import Never, Plan, SumOrder, Tile, Work
-from gemmgen.problem.device import BANK_BYTES, WARP
+from gemmgen.kernel.tensor_map import UNIT
+from gemmgen.problem.device import BANK_BYTES, L2_LINE, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.pieces import Pieces
@@ -95,6 +97,7 @@ class WgmmaFamily(Family):
             CONSUMERS=max(1, min(WgmmaConfig.CONSUMERS, rows // M)),
             FROM_REGISTERS=2 if turned else int(feeds_a),
             IN_FLIGHT=int(compute.pieces is None),
+            COPY_ALIGN=L2_LINE if cuts_lines(problem) else UNIT,
         )
 
     def suited(self, problem: Problem, config: Config) -> Config:
@@ -125,6 +128,7 @@ class WgmmaFamily(Family):
             "POINTER_ALIGN": problem.pointer_align,
             "C_BY_TMA": int(staged(problem)),
             "AS_IT_LIES": int(not needed_copies(problem)),
+            "CUT_LINES": int(cuts_lines(problem)),
         }
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
@@ -133,13 +137,17 @@ class WgmmaFamily(Family):
     def plan(self, problem: Problem, config: Config) -> Plan:
         one = cast(WgmmaConfig, config)
         value = constants(self, problem, config)
-        launch = replace(
-            launch_of(value, tile_grid(problem, _cluster_tile(one)), dynamic=True, splits=one.SPLIT),
+        before = prepares(problem, one)
+        launch = launch_of(
+            value,
+            tile_grid(problem, _cluster_tile(one)),
+            dynamic=True,
+            splits=one.SPLIT,
             cluster=max(one.CLUSTER, one.SPLIT),
             maps=maps_of(problem, one),
             persistent=bool(one.PERSISTENT),
-            prepares=prepares(problem, one),
-            overlapped=bool(prepares(problem, one)),
+            prepares=before,
+            overlapped=bool(before),
         )
         work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
@@ -163,7 +171,7 @@ class WgmmaFamily(Family):
         return tuple(replace(line, meaning=meaning) if line.name == "CONSUMERS" else line for line in lines)
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        names = {"ACROSS", "FROM_REGISTERS", "IN_FLIGHT", "PDL", "PERSISTENT", "PINGPONG", "SWAP"}
+        names = {"ACROSS", "COPY_ALIGN", "FROM_REGISTERS", "IN_FLIGHT", "PDL", "PERSISTENT", "PINGPONG", "SWAP"}
         names |= {"SUM_REGISTERS", "BESIDE_SUMS", "SHARED_BYTES"}
         one = cast(WgmmaConfig, plan.config)
         if not donates(one):

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from gemmgen.kernel.config import Config, Constraint, axis
 from gemmgen.kernel.families.base import PDL_CONSTRAINTS, SPLIT_FITS, pdl_axis
+from gemmgen.kernel.prepare import COPY_ALIGNS
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
+from gemmgen.problem.device import L2_LINE
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import MOST_N, M
 
@@ -17,7 +19,7 @@ class WgmmaConfig(Config):
 
     PATTERN = (
         "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}[_o{PINGPONG}]"
-        "[_split{SPLIT}][_r{FROM_REGISTERS}][_x{SWAP}][_pdl{PDL}]"
+        "[_split{SPLIT}][_r{FROM_REGISTERS}][_x{SWAP}][_pdl{PDL}][_copy{COPY_ALIGN}]"
     )
 
     BM: int = axis(
@@ -55,6 +57,7 @@ class WgmmaConfig(Config):
         1, (1, 2, 4, 8), "split-K: blocks of a cluster that compute the same tile of C, each over a part of K"
     )
     PDL: int = pdl_axis(1)
+    COPY_ALIGN: int = axis(UNIT, COPY_ALIGNS, "bytes of which lines of copied operands begin at multiples")
 
 
 # Seen on an H200 (2026-11-23, driver 580.159.04): a load of a box that lies outside as a whole ends in an illegal
@@ -114,6 +117,12 @@ CONSTRAINTS = (
     ),
     *PDL_CONSTRAINTS,
     Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
+    Constraint(
+        f"COPY_ALIGN == {UNIT} or COPY_ALIGN == {L2_LINE}",
+        "lines of a copy begin where TMA can take them, or with lines of L2",
+        False,
+    ),
+    Constraint(f"COPY_ALIGN == {UNIT} or CUT_LINES == 1", "no copy has lines that begin inside of L2's", False),
     # Tiles: of a block, a warpgroup, an instruction
     Constraint(
         f"PINGPONG == 1 or {SWAPS} or BM % ({M} * CONSUMERS) == 0",
@@ -202,6 +211,9 @@ ALONE, TILE, WIDE = "CLUSTER * SPLIT", "BM * BN * PRODUCTS", 128 * 128
 WORK, LONG = f"{ROWS} * {COLUMNS} * {MATRICES} * K * A_BYTES", 2**34
 
 PRUNING = (
+    Constraint(
+        f"COPY_ALIGN == {L2_LINE} or CUT_LINES == 0", "a box's line that lies in two of L2's is asked for twice"
+    ),
     Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
     Constraint("BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384", "stages of large tiles are long enough"),
     Constraint("FROM_REGISTERS > 0 or A_FEEDS + B_FEEDS == 0", "registers spare an operand's copy, at every size"),

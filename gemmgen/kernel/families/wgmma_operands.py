@@ -10,6 +10,7 @@ from gemmgen.kernel.families.base import Side, sides
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.prepare import SUMMED, LineSums, Prepare, Step
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT, TensorMap
+from gemmgen.problem.device import L2_LINE
 from gemmgen.problem.dtype import WORD, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Order
@@ -26,6 +27,8 @@ PIECE_ROWS = 32  # of C that leave at once where products are those of C transpo
 # few, as each piece waits until TMA has read the one before, and a box costs a start.
 PARTS = 24, 64
 PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
+# Which check themselves: a space of thousands of configs has few that differ.
+map_of, instruction_of = lru_cache(maxsize=1024)(TensorMap), lru_cache(maxsize=1024)(Wgmma)
 # A run-time M may end anywhere in a tile, and TMA takes longer for zeros than for lines that exist: 271x4096x4096 took
 # 40.4 us by boxes of 128 lines, 27.6 by boxes of 64 (H100, 2026-11-26). Boxes of 32 cost 4% where no tile is cut.
 BOX_LINES = 64
@@ -121,6 +124,19 @@ def needed_copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
     return tuple(needed)
 
 
+def cuts_lines(problem: Problem) -> bool:
+    """Whether lines of a copy, multiples of 16 bytes apart, may begin inside of L2's."""
+    return any(_cuts_lines(problem, one.lies(problem)) for one in copies(problem))
+
+
+def _cuts_lines(problem: Problem, copy: MatrixSizes) -> bool:
+    length = problem.sizes[copy.line]
+    if length is None:
+        return True
+    line = length * copy.times(copy.line) * copy.dtype.size
+    return -(-line // UNIT) * UNIT % L2_LINE != 0
+
+
 def feeds(config: WgmmaConfig) -> str:
     """The operand, "a" or "b", that feeds products from registers; "" where shared memory does."""
     return ("", "a", "b")[config.FROM_REGISTERS]
@@ -133,7 +149,7 @@ def swaps(config: WgmmaConfig) -> bool:
 
 def prepares(problem: Problem, config: WgmmaConfig) -> tuple[Step, ...]:
     """These copies, and the sums of lines that the epilogue takes: wgmma leaves no element of A and B in registers."""
-    made = copies(problem, feeds(config))
+    made = tuple(replace(one, align=config.COPY_ALIGN) for one in copies(problem, feeds(config)))
     copied = {one.operand for one in made}
     summed = (part[-1].upper() for part, name in SUMMED.items() if name in problem.epilogue.sums)
     return (*made, *(LineSums(operand, operand in copied) for operand in summed))
@@ -164,12 +180,14 @@ def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
     sums = sums_type(types)
     assert sums is not None, "constraints ask for one"
     if config.FROM_REGISTERS:
-        return Wgmma(config.BM if swaps(config) else config.BN, *types.factors, sums, registers=True)
+        return instruction_of(config.BM if swaps(config) else config.BN, *types.factors, sums, registers=True)
+    across = not a.along_k, not b.along_k
     if swaps(config):
-        return Wgmma(config.BM, *types.factors[::-1], sums, trans_a=not b.along_k, trans_b=not a.along_k)
-    return Wgmma(config.BN * problem.products, *types.factors, sums, trans_a=not a.along_k, trans_b=not b.along_k)
+        return instruction_of(config.BM, *types.factors[::-1], sums, *across[::-1])
+    return instruction_of(config.BN * problem.products, *types.factors, sums, *across)
 
 
+@lru_cache(maxsize=64)
 def as_product(mma: Wgmma) -> Wgmma:
     """The instruction that sums the products of A * B as `mma` sums those of its transpose."""
     return replace(mma, a=mma.b, b=mma.a, trans_a=mma.trans_b, trans_b=mma.trans_a)
@@ -242,10 +260,10 @@ def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
     for x, dtype in zip(operands(problem, config), problem.types.factors, strict=True):
         lines = x.lines // config.CLUSTER if x.shared and not x.ragged else x.box_lines
         span, rounds = x.line * dtype.size, problem.types.compute is Compute.TF32
-        maps.append(TensorMap(x.X, (x.line, lines, *piece), span, PROMOTION_BYTES, rounds, problem.pointers))
+        maps.append(map_of(x.X, (x.line, lines, *piece), span, PROMOTION_BYTES, rounds, problem.pointers))
     if staged(problem):
         columns, rows = piece_box(problem, config)
         span = columns * problem.types.c.size
         swizzle = span if span >= 2 * UNIT else 0
-        maps.append(TensorMap("C", (columns, rows, *matrix), swizzle, anywhere=problem.pointers))
+        maps.append(map_of("C", (columns, rows, *matrix), swizzle, anywhere=problem.pointers))
     return tuple(maps)

@@ -49,6 +49,6 @@ PIECES_BUGS = (
     Bug("a tiny number's first piece is 0", "denormal", WGMMA_PIECES,
         "    if (first == 0.0f && x != 0.0f) first = BF16(smallest);\n", "", (PLANNED, VALUE, NOT_INF), bits=True),
     Bug("pieces as far apart as the operand's lines", "stride", WGMMA_PIECES,
-        "const long long apart = static_cast<long long>(lines) * chunks;", "const long long apart = lines;",
+        "const long long apart = static_cast<long long>(lines) * pitch;", "const long long apart = lines;",
         (VALUE, NOT_INF, NOT_NAN, Diagnosis("race", "data race on prepared_")), count=2),
 )  # fmt: skip

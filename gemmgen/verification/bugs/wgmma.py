@@ -259,8 +259,10 @@ WGMMA_BUGS = (
     # Copies of operands
     Bug("a copy without its lines' last chunks", "missing product", WGMMA_PREPARED,
         "chunk >= chunks) continue;\n        const", "chunk >= chunks - 1) continue;\n        const", (VALUE,)),
-    Bug("lines of a copy as far apart as the operand's", "stride", WGMMA_PREPARED, "(line) * chunks + chunk]",
+    Bug("lines of a copy as far apart as the operand's", "stride", WGMMA_PREPARED, "(line) * pitch + chunk]",
         "(line) * (lda / 16) + chunk]", (VALUE, COPIED, Diagnosis("crash", "prepared_a"))),
+    Bug("lines of a copy that do not begin with L2's", "stride", WGMMA_PREPARED, "(line) * pitch + chunk]",
+        "(line) * chunks + chunk]", (VALUE,)),
     Bug("a copy without its last line", "guard", WGMMA_PREPARED, "from < length && line < lines",
         "from < length && line < lines - 1", (VALUE,)),
     Bug("a copy past its last line", "guard", WGMMA_PREPARED, "if (line >= lines || chunk",
@@ -269,8 +271,8 @@ WGMMA_BUGS = (
         "        __syncthreads();  // the tile is whole\n", "", (TRANSPOSED,)),
     Bug("a tile is written while it is read", "barrier", WGMMA_PREPARED,
         "        __syncthreads();  // and may be overwritten\n", "", (TRANSPOSED,)),
-    Bug("a chunk transposed at its line's start", "swapped index", WGMMA_PREPARED, "to * chunks + first / 16 + chunk",
-        "to * chunks + chunk", (VALUE, COPIED)),
+    Bug("a chunk transposed at its line's start", "swapped index", WGMMA_PREPARED, "to * pitch + first / 16 + chunk",
+        "to * pitch + chunk", (VALUE, COPIED)),
     # Zero points
     Bug("sums reach behind a line's end", "zero point", WGMMA_ZERO_POINTS_BATCH, "if (k + 16 > end)",
         "if (k > end)", (VALUE, POISON, READS, BESIDE), count=2),

@@ -1,24 +1,26 @@
-// gemm_bf16_rr_4096x50257x768_sm90_a5ad4b2a
+// gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
-//     A  4096 x 768, row-major, lda = 768
-//     B  768 x 50257, row-major, ldb = 50257
-//     C  4096 x 50257, row-major, ldc = 50257
+//     A  4095 x 1023, row-major, lda = 1023
+//     B  1023 x 4097, row-major, ldb = 4097
+//     C  4095 x 4097, row-major, ldc = 4097
 //
-// Block   256 x 128 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
-//         2 consumer warpgroups: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
-// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
+// Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
+//         2 consumer warpgroups: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
+// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
-// Launch  up to ceil(M / 256) * ceil(N / 256) * 2 blocks of 384 threads, 215040 bytes of dynamic shared memory
+// Launch  up to ceil(M / 256) * ceil(N / 128) * 2 blocks of 384 threads, 215040 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_b: 768 * 50264 elements, which gemm_bf16_rr_4096x50257x768_sm90_a5ad4b2a_prepare_b_kernel writes
+//         prepared_a: 4095 * 1024 elements, which gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159_prepare_a_kernel writes
+//         before,
+//         prepared_b: 1023 * 4104 elements, which gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159_prepare_b_kernel writes
 //         before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_4096x50257x768_wgmma_256x128x64_c2_k2x1_s4_f0_g8_p1
-// Made by gemmgen generate 4096x50257x768 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=256 --set BN=128 --set CLUSTER=2 --set ACROSS=1 --set IN_FLIGHT=0
+// Config  gemm_bf16_rr_4095x4097x1023_wgmma_128x128x64_c2_k2x0_s6_f1_g1_p1
+// Made by gemmgen generate 4095x4097x1023 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BN=128 --set CLUSTER=2 --set STAGES=6 --set GROUP=1 --set COPY_ALIGN=16
 
 namespace {
 
@@ -44,21 +46,21 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4096;
-    static constexpr int N = 50257;
-    static constexpr int K = 768;
-    static constexpr int ldc = 50257;
+    static constexpr int M = 4095;
+    static constexpr int N = 4097;
+    static constexpr int K = 1023;
+    static constexpr int ldc = 4097;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 256;       // rows of C that a block computes
+constexpr int BM = 128;       // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -69,8 +71,8 @@ constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thr
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
 // Clusters
-constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
-constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
+constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
+constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
 // Shared memory
 constexpr int LINE_A = 64;       // elements of a line of A's boxes, the span of the swizzle
@@ -91,7 +93,6 @@ static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at onc
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -145,18 +146,17 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Consecutive numbers
-// go down GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B
-// from L2.
+// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Numbers follow the
+// rows of tiles, one by one: GROUP is 1.
 struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank) {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
+    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
+    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -294,6 +294,14 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
+// Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
+// warpgroup's:
+// one thread arrives for all, in each block.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
+    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
+    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+}
+
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
 __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN]) {
     #pragma unroll
@@ -338,23 +346,23 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
     }
 }
 
-// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `columns` of each exist. The others
-// become zeros.
-__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int columns, BF16* staged) {
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each
+// exist. The others become zeros.
+__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int columns, BF16* staged) {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
-        const int width = max(0, min(CN, columns));
+        const int width = m < rows ? max(0, min(CN, columns)) : 0;
         for (int n = threadIdx.x % 32; n < CN; n += 32)
             staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
     }
 }
 
-// Stores the eight rows that a warp has staged to C, where they begin at `c`: `columns` of each exist. Neighbouring
-// lanes write neighbouring elements, for whole sectors of C's lines wherever these begin.
-__device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const BF16* staged) {
+// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each
+// exist. Neighbouring lanes write neighbouring elements, for whole sectors of C's lines wherever these begin.
+__device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int columns, const BF16* staged) {
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
-        const int width = max(0, min(CN, columns));
+        const int width = m < rows ? max(0, min(CN, columns)) : 0;
         #pragma unroll
         for (int first = 0; first < CN; first += 32) {
             const int n = first + static_cast<int>(threadIdx.x) % 32;
@@ -371,12 +379,12 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_b = B, with lines 50264 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4096x50257x768_sm90_a5ad4b2a_prepare_b_kernel(
-    const BF16* __restrict__ B,
-    BF16* __restrict__ prepared_b) {
-    const int lines = 768, length = 50257;  // of the copy
+gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159_prepare_a_kernel(
+    const BF16* __restrict__ A,
+    BF16* __restrict__ prepared_a) {
+    const int lines = 4095, length = 1023;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -386,7 +394,32 @@ gemm_bf16_rr_4096x50257x768_sm90_a5ad4b2a_prepare_b_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = B + static_cast<long long>(line) * 50257 + chunk * 8;
+        const BF16* const from = A + static_cast<long long>(line) * 1023 + chunk * 8;
+        Chunk<BF16> copied = {};
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            if (chunk * 8 + i < length) copied.at[i] = from[i];
+        }
+        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * chunks + chunk] = copied;
+    }
+}
+
+// prepared_b = B, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+extern "C" __global__ void __launch_bounds__(256)
+gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159_prepare_b_kernel(
+    const BF16* __restrict__ B,
+    BF16* __restrict__ prepared_b) {
+    const int lines = 1023, length = 4097;  // of the copy
+    const int chunks = (length + 7) / 8;
+    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
+    const unsigned tiles = across * down;
+    grid_dependency_wait();
+    launch_dependents();
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
+        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
+        if (line >= lines || chunk >= chunks) continue;
+        const BF16* const from = B + static_cast<long long>(line) * 4097 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -403,7 +436,7 @@ gemm_bf16_rr_4096x50257x768_sm90_a5ad4b2a_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_4096x50257x768_sm90_a5ad4b2a(
+gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, float alpha,
     float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -420,25 +453,25 @@ gemm_bf16_rr_4096x50257x768_sm90_a5ad4b2a(
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + CLUSTER_N - 1) / CLUSTER_N);
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
+    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
-            const int part = rank * PART_A;  // the first line of A that this block brings, to the whole cluster
+            const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
-                // of A also the parts that other blocks multicast
+                // of B also the parts that other blocks multicast
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                tma_load_multicast_2d(shared.a[ring.stage] + part * LINE_A, &map_a, full, k, tile.m + part,
-                                      (1 << CLUSTER) - 1);
+                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
                 #pragma unroll
                 for (int at = 0; at < BN; at += LINE_B)
-                    tma_load_2d(shared.b[ring.stage] + at * BK, &map_b, full, tile.n + at, k);
+                    tma_load_multicast_2d(shared.b[ring.stage] + at * BK + part * LINE_B, &map_b, full, tile.n + at,
+                                          k + part, (1 << CLUSTER) - 1);
             }
         }
         return;
@@ -446,20 +479,22 @@ gemm_bf16_rr_4096x50257x768_sm90_a5ad4b2a(
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
-    const unsigned peer = threadIdx.x % 128;  // thread p < CLUSTER of a warpgroup releases stages to block p
     const ThreadOrigin thread = thread_origin();
     for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
+        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
             multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<0>();  // meanwhile other consumers' products keep the tensor cores busy
-            // one for all: a wgmma is its whole warpgroup's
-            if (peer < CLUSTER) mbarrier_arrive_cluster(&shared.empty[ring.stage], peer);
+            wgmma_wait<1>();  // for the products of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
         }
+        wgmma_wait<0>();
+        release_stage(shared, previous);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
@@ -474,12 +509,12 @@ gemm_bf16_rr_4096x50257x768_sm90_a5ad4b2a(
                     BF16* const to = C + Offset(row) * s.ldc + n;
                     __syncwarp();  // all lanes have read the rows before
                     if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                        load_rows(to, s, s.N - n, c);
+                        load_rows(to, s, s.M - row, s.N - n, c);
                         __syncwarp();
                     }
                     store_row(c, s, thread, j, sums[j], alpha, beta);
                     __syncwarp();
-                    store_rows(to, s, s.N - n, c);
+                    store_rows(to, s, s.M - row, s.N - n, c);
                 }
             }
         }

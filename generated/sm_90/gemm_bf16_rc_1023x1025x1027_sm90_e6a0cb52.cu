@@ -1,26 +1,26 @@
-// gemm_bf16_rr_4095x4097x1023_sm90_0cd3b40b
+// gemm_bf16_rc_1023x1025x1027_sm90_e6a0cb52
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
-//     A  4095 x 1023, row-major, lda = 1023
-//     B  1023 x 4097, row-major, ldb = 4097
-//     C  4095 x 4097, row-major, ldc = 4097
+//     A  1023 x 1027, row-major, lda = 1027
+//     B  1027 x 1025, column-major, ldb = 1027
+//     C  1023 x 1025, row-major, ldc = 1025
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
+// Block   128 x 96 of C by 256 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
-//         2 consumer warpgroups: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
+//         1 consumer warpgroup: 128 x 96 of C by 8 wgmmas of 64 x 96 x 16 a k tile
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) * 2 blocks of 384 threads, 215040 bytes of dynamic shared memory
+// Launch  up to ceil(M / 256) * ceil(N / 96) * 2 blocks of 256 threads, 179200 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 4095 * 1024 elements, which gemm_bf16_rr_4095x4097x1023_sm90_0cd3b40b_prepare_a_kernel writes
+//         prepared_a: 1023 * 1032 elements, which gemm_bf16_rc_1023x1025x1027_sm90_e6a0cb52_prepare_a_kernel writes
 //         before,
-//         prepared_b: 1023 * 4104 elements, which gemm_bf16_rr_4095x4097x1023_sm90_0cd3b40b_prepare_b_kernel writes
+//         prepared_b: 1025 * 1032 elements, which gemm_bf16_rc_1023x1025x1027_sm90_e6a0cb52_prepare_b_kernel writes
 //         before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_4095x4097x1023_wgmma_128x128x64_c2_k2x0_s6_f1_g1_p1
-// Made by gemmgen generate 4095x4097x1023 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BN=128 --set CLUSTER=2 --set STAGES=6 --set GROUP=1
+// Config  gemm_bf16_rc_1023x1025x1027_wgmma_128x96x64_c1_k2x0_s6_f1_g8_p1
+// Made by gemmgen generate 1023x1025x1027 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BN=96 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=6 --set COPY_ALIGN=16
 
 namespace {
 
@@ -46,38 +46,36 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4095;
-    static constexpr int N = 4097;
-    static constexpr int K = 1023;
-    static constexpr int ldc = 4097;
+    static constexpr int M = 1023;
+    static constexpr int N = 1025;
+    static constexpr int K = 1027;
+    static constexpr int ldc = 1025;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BN = 96;        // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
 constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
+constexpr int MINB = 1;                         // blocks an SM, at least
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
-constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
-constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
 // Clusters
 constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
+constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
 
 // Shared memory
 constexpr int LINE_A = 64;       // elements of a line of A's boxes, the span of the swizzle
 constexpr int LINE_B = 64;       // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 128;          // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int CN = 96;           // columns of a piece: C leaves by pieces of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 
 // How C leaves registers
@@ -117,12 +115,12 @@ using Accumulators = float[MMAS_M][BN / 2];
 // swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
     unsigned long long empty[STAGES];  // all consumers of the cluster have read them: the producer waits
 };
-static_assert(sizeof(Shared) == 215040, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 179200, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -146,8 +144,9 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Numbers follow the
-// rows of tiles, one by one: GROUP is 1.
+// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Consecutive numbers
+// go down GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B
+// from L2.
 struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank) {
@@ -231,13 +230,6 @@ __device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap*
                  : "memory");
 }
 
-// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
-// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
@@ -259,21 +251,20 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup.
+// d = a * b, plus d where it is to `accumulate`; 64 x 96 x 16, by a warpgroup.
 // In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
 // and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a,
-                                                              unsigned long long b, bool accumulate) {
+__device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned long long a, unsigned long long b,
+                                                     bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "{ .reg .pred p; setp.ne.b32 p, %50, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 1; }"
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+        "%48, %49, p, 1, 1, 0, 0; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
+          SUMS(44)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
@@ -283,14 +274,13 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], un
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
                                                                         8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16),
-                                                                        8 * LINE_B * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                          b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n96k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                 b + k * sizeof(BF16) / 16, true);
     }
 }
 
@@ -379,12 +369,12 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = A, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4095x4097x1023_sm90_0cd3b40b_prepare_a_kernel(
+gemm_bf16_rc_1023x1025x1027_sm90_e6a0cb52_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a) {
-    const int lines = 4095, length = 1023;  // of the copy
+    const int lines = 1023, length = 1027;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -394,7 +384,7 @@ gemm_bf16_rr_4095x4097x1023_sm90_0cd3b40b_prepare_a_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = A + static_cast<long long>(line) * 1023 + chunk * 8;
+        const BF16* const from = A + static_cast<long long>(line) * 1027 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -404,12 +394,12 @@ gemm_bf16_rr_4095x4097x1023_sm90_0cd3b40b_prepare_a_kernel(
     }
 }
 
-// prepared_b = B, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_b = B, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4095x4097x1023_sm90_0cd3b40b_prepare_b_kernel(
+gemm_bf16_rc_1023x1025x1027_sm90_e6a0cb52_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b) {
-    const int lines = 1023, length = 4097;  // of the copy
+    const int lines = 1025, length = 1027;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -419,7 +409,7 @@ gemm_bf16_rr_4095x4097x1023_sm90_0cd3b40b_prepare_b_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = B + static_cast<long long>(line) * 4097 + chunk * 8;
+        const BF16* const from = B + static_cast<long long>(line) * 1027 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -436,7 +426,7 @@ gemm_bf16_rr_4095x4097x1023_sm90_0cd3b40b_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_4095x4097x1023_sm90_0cd3b40b(
+gemm_bf16_rc_1023x1025x1027_sm90_e6a0cb52(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, float alpha,
     float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -457,7 +447,6 @@ gemm_bf16_rr_4095x4097x1023_sm90_0cd3b40b(
     const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
@@ -468,16 +457,13 @@ gemm_bf16_rr_4095x4097x1023_sm90_0cd3b40b(
                 // of B also the parts that other blocks multicast
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
                 tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
-                #pragma unroll
-                for (int at = 0; at < BN; at += LINE_B)
-                    tma_load_multicast_2d(shared.b[ring.stage] + at * BK + part * LINE_B, &map_b, full, tile.n + at,
-                                          k + part, (1 << CLUSTER) - 1);
+                tma_load_multicast_2d(shared.b[ring.stage] + part * LINE_B, &map_b, full, k, tile.n + part,
+                                      (1 << CLUSTER) - 1);
             }
         }
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const ThreadOrigin thread = thread_origin();
     for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {

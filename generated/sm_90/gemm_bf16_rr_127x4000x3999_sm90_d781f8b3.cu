@@ -1,26 +1,24 @@
-// gemm_bf16_rr_4097x4097x4097_sm90_5985e7c7
+// gemm_bf16_rr_127x4000x3999_sm90_d781f8b3
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
-//     A  4097 x 4097, row-major, lda = 4097
-//     B  4097 x 4097, row-major, ldb = 4097
-//     C  4097 x 4097, row-major, ldc = 4097
+//     A  127 x 3999, row-major, lda = 3999
+//     B  3999 x 4000, row-major, ldb = 4000
+//     C  127 x 4000, row-major, ldc = 4000
 //
-// Block   192 x 128 of C by 512 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
-//         3 consumer warpgroups: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
-// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
-// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
+// Block   64 x 64 of C by 256 threads, in k tiles of 128; persistent: cluster c of n computes tiles c, c + n, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
+//         1 consumer warpgroup: 64 x 64 of C by 8 wgmmas of 64 x 64 x 16 a k tile
+// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
+// Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
-// Launch  up to ceil(M / 192) * ceil(N / 256) * 2 blocks of 512 threads, 190464 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 64) * 2 blocks of 256 threads, 205824 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 4097 * 4104 elements, which gemm_bf16_rr_4097x4097x4097_sm90_5985e7c7_prepare_a_kernel writes
-//         before,
-//         prepared_b: 4097 * 4104 elements, which gemm_bf16_rr_4097x4097x4097_sm90_5985e7c7_prepare_b_kernel writes
+//         prepared_a: 127 * 4000 elements, which gemm_bf16_rr_127x4000x3999_sm90_d781f8b3_prepare_a_kernel writes
 //         before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_4097x4097x4097_wgmma_192x128x64_c3_k2x1_s4_f1_g1_p1
-// Made by gemmgen generate 4097x4097x4097 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=192 --set BN=128 --set CONSUMERS=3 --set CLUSTER=2 --set ACROSS=1 --set GROUP=1
+// Config  gemm_bf16_rr_127x4000x3999_wgmma_64x64x128_c1_k2x0_s6_f1_g1_p1
+// Made by gemmgen generate 127x4000x3999 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=128 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=6 --set GROUP=1 --set COPY_ALIGN=16
 
 namespace {
 
@@ -44,41 +42,33 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
-struct Shape {
-    static constexpr int M = 4097;
-    static constexpr int N = 4097;
-    static constexpr int K = 4097;
-    static constexpr int ldc = 4097;
-};
-using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+struct Shape { static constexpr int M = 127, N = 4000, K = 3999; };  // constants, which fold into the code
 
 // Parameters
-constexpr int BM = 192;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
-constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 3;  // warpgroups that multiply, each its rows of the block tile
+constexpr int BM = 64;        // rows of C that a block computes
+constexpr int BN = 64;        // columns of C that a block computes
+constexpr int BK = 128;       // depth of a k tile
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
+constexpr int MINB = 1;                         // blocks an SM, at least
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
-constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
-constexpr int CONSUMER_REGISTERS = 152;         // and of a consumer's: together no more than the block starts with
 
 // Clusters
-constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
-constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
+constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
+constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
 // Shared memory
-constexpr int LINE_A = 64;       // elements of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 64;       // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 128;          // columns of a piece: C leaves by pieces of a consumer's 64 rows
-constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
+constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 64;  // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 64;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
+// a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
@@ -113,16 +103,17 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
-// swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
+// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
-    alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
-    unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];  // all consumers of the cluster have read them: the producer waits
+    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BK lines of LINE_B elements
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
+    unsigned long long empty[STAGES];        // all consumers of the cluster have read them: the producer waits
+    unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 190464, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 205824, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -151,12 +142,12 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
 struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank) {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
+    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
+    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -221,6 +212,20 @@ __device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsi
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 
+// Start storing a box. Outside of the tensor nothing is written but the rest of a 16-byte chunk across a line's end.
+__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
+                 ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y) : "memory");
+}
+
+// Close a group of this thread's stores since the last commit; and wait until all but its N newest groups have read
+// shared memory, which may be overwritten then: what they write to global memory may still be under way.
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int N>
+__device__ __forceinline__ void tma_store_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+
 // tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
 // here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
 __device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap* map, unsigned long long* barrier,
@@ -231,12 +236,14 @@ __device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap*
                  : "memory");
 }
 
-// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
-// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+// Threads access shared memory by the generic proxy, TMA and wgmma by the async proxy. These see what a thread wrote
+// only after its fence: each that wrote fences, then all meet at a barrier, and then a copy or a product may read it.
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
+__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
@@ -259,21 +266,18 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup.
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 16, by a warpgroup.
 // In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
 // and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a,
-                                                              unsigned long long b, bool accumulate) {
+__device__ __forceinline__ void wgmma_m64n64k16_bf16_trans_b(float (&d)[32], unsigned long long a, unsigned long long b,
+                                                             bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 1; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 1; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
@@ -289,8 +293,10 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                          b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n64k16_bf16_trans_b(acc[i],
+                                         a + i * 64 * LINE_A * sizeof(BF16) / 16
+                                         + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16,
+                                         b + k * LINE_B * sizeof(BF16) / 16, true);
     }
 }
 
@@ -312,63 +318,51 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements
-// further apart than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
-__device__ __forceinline__ int staged_at(int m, int n) {
-    return m % 8 * PITCH_C + n;
-}
+// Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
+__device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta) {
-    if (beta != 0.0f) {
-        const Vec<BF16, N> old = load<N>(to);
+__device__ __forceinline__ void store_edge(BF16* to, Vec<float, N> value, float beta, int valid) {
+    if (valid >= N) {
+        if (beta != 0.0f) {
+            const Vec<BF16, N> old = load<N>(to);
+            #pragma unroll
+            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+        }
+        Vec<BF16, N> stored;
         #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+        for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+        store<N>(to, stored);
+        return;
     }
-    Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
-    store<N>(to, stored);
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = BF16(beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]));
+    }
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta) {
     const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m >= rows) return;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<float, VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_results<VC>(tile + staged_at(m, n), value, beta);
+        store_edge<VC>(tile + staged_at(m, n), value, beta, columns - n);
     }
 }
 
-// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each
-// exist. The others become zeros.
-__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int columns, BF16* staged) {
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], float alpha, float beta) {
     #pragma unroll
-    for (int m = 0; m < 8; ++m) {
-        const int width = m < rows ? max(0, min(CN, columns)) : 0;
-        for (int n = threadIdx.x % 32; n < CN; n += 32)
-            staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
-    }
-}
-
-// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each
-// exist. Neighbouring lanes write neighbouring elements, for whole sectors of C's lines wherever these begin.
-__device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int columns, const BF16* staged) {
-    #pragma unroll
-    for (int m = 0; m < 8; ++m) {
-        const int width = m < rows ? max(0, min(CN, columns)) : 0;
-        #pragma unroll
-        for (int first = 0; first < CN; first += 32) {
-            const int n = first + static_cast<int>(threadIdx.x) % 32;
-            if (n < width) c[Offset(m) * s.ldc + n] = staged[staged_at(m, n)];
-        }
-    }
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -379,12 +373,12 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = A, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines 4000 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4097x4097x4097_sm90_5985e7c7_prepare_a_kernel(
+gemm_bf16_rr_127x4000x3999_sm90_d781f8b3_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a) {
-    const int lines = 4097, length = 4097;  // of the copy
+    const int lines = 127, length = 3999;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -394,38 +388,13 @@ gemm_bf16_rr_4097x4097x4097_sm90_5985e7c7_prepare_a_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = A + static_cast<long long>(line) * 4097 + chunk * 8;
+        const BF16* const from = A + static_cast<long long>(line) * 3999 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
             if (chunk * 8 + i < length) copied.at[i] = from[i];
         }
         reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * chunks + chunk] = copied;
-    }
-}
-
-// prepared_b = B, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
-extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4097x4097x4097_sm90_5985e7c7_prepare_b_kernel(
-    const BF16* __restrict__ B,
-    BF16* __restrict__ prepared_b) {
-    const int lines = 4097, length = 4097;  // of the copy
-    const int chunks = (length + 7) / 8;
-    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
-    const unsigned tiles = across * down;
-    grid_dependency_wait();
-    launch_dependents();
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
-        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
-        if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = B + static_cast<long long>(line) * 4097 + chunk * 8;
-        Chunk<BF16> copied = {};
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            if (chunk * 8 + i < length) copied.at[i] = from[i];
-        }
-        reinterpret_cast<Chunk<BF16>*>(prepared_b)[static_cast<long long>(line) * chunks + chunk] = copied;
     }
 }
 
@@ -436,9 +405,9 @@ gemm_bf16_rr_4097x4097x4097_sm90_5985e7c7_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_4097x4097x4097_sm90_5985e7c7(
-    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, float alpha,
-    float beta) {
+gemm_bf16_rr_127x4000x3999_sm90_d781f8b3(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+    const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
@@ -446,6 +415,7 @@ gemm_bf16_rr_4097x4097x4097_sm90_5985e7c7(
             mbarrier_init(&shared.full[stage], 1);                     // the producer's arrival, and the bytes
             mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
         }
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
     cluster_sync();  // other blocks arrive at these barriers, too
@@ -453,33 +423,33 @@ gemm_bf16_rr_4097x4097x4097_sm90_5985e7c7(
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + CLUSTER_N - 1) / CLUSTER_N);
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
+    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
-            const int part = rank * PART_A;  // the first line of A that this block brings, to the whole cluster
+            const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
-                // of A also the parts that other blocks multicast
+                // of B also the parts that other blocks multicast
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                tma_load_multicast_2d(shared.a[ring.stage] + part * LINE_A, &map_a, full, k, tile.m + part,
-                                      (1 << CLUSTER) - 1);
                 #pragma unroll
-                for (int at = 0; at < BN; at += LINE_B)
-                    tma_load_2d(shared.b[ring.stage] + at * BK, &map_b, full, tile.n + at, k);
+                for (int at = 0; at < BK; at += LINE_A)
+                    tma_load_2d(shared.a[ring.stage] + at * BM, &map_a, full, k + at, tile.m);
+                tma_load_multicast_2d(shared.b[ring.stage] + part * LINE_B, &map_b, full, tile.n, k + part,
+                                      (1 << CLUSTER) - 1);
             }
         }
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
+    unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
@@ -502,22 +472,27 @@ gemm_bf16_rr_4097x4097x4097_sm90_5985e7c7(
                 const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
-                BF16* const c = shared.c[threadIdx.x / 32];
-                #pragma unroll
-                for (int j = 0; j < TM; ++j) {  // eight rows of each warp
-                    const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
-                    BF16* const to = C + Offset(row) * s.ldc + n;
-                    __syncwarp();  // all lanes have read the rows before
-                    if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                        load_rows(to, s, s.M - row, s.N - n, c);
-                        __syncwarp();
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                     }
-                    store_row(c, s, thread, j, sums[j], alpha, beta);
-                    __syncwarp();
-                    store_rows(to, s, s.M - row, s.N - n, c);
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
+                }
+                store_c(c, s, s.M - m, s.N - n, thread, sums, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_commit();
                 }
             }
         }
     }
     cluster_sync();  // no block exits while another may arrive at its barriers
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }
