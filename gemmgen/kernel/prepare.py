@@ -10,7 +10,7 @@ columns, which zero points take, are made before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from gemmgen.kernel.tensor_map import UNIT
@@ -42,6 +42,11 @@ class _Before:
 
     def __post_init__(self) -> None:
         require(self.operand in ("A", "B"), f"no launch prepares {self.operand}: known are A and B")
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As JSON-ready data; without an `align` as most copies have it."""
+        return {name: value for name, value in asdict(self).items() if (name, value) != ("align", UNIT)}
 
     @property
     def threads(self) -> int:
