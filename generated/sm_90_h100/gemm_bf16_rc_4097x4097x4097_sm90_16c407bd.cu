@@ -1,26 +1,26 @@
-// gemm_bf16_rc_1023x1025x1027_sm90_d171e935
+// gemm_bf16_rc_4097x4097x4097_sm90_16c407bd
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
-//     A  1023 x 1027, row-major, lda = 1027
-//     B  1027 x 1025, column-major, ldb = 1027
-//     C  1023 x 1025, row-major, ldc = 1025
+//     A  4097 x 4097, row-major, lda = 4097
+//     B  4097 x 4097, column-major, ldb = 4097
+//     C  4097 x 4097, row-major, ldc = 4097
 //
-// Block   128 x 96 of C by 256 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
-//         1 consumer warpgroup: 128 x 96 of C by 8 wgmmas of 64 x 96 x 16 a k tile
-// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
+// Block   128 x 208 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 5 stages;
+//         2 consumer warpgroups: 64 x 208 of C each by 4 wgmmas of 64 x 208 x 16 a k tile
+// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
-// Launch  up to ceil(M / 256) * ceil(N / 96) * 2 blocks of 256 threads, 179200 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 416) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 1023 * 1032 elements, which gemm_bf16_rc_1023x1025x1027_sm90_d171e935_prepare_a_kernel writes
+//         prepared_a: 4097 * 4160 elements, which gemm_bf16_rc_4097x4097x4097_sm90_16c407bd_prepare_a_kernel writes
 //         before,
-//         prepared_b: 1025 * 1032 elements, which gemm_bf16_rc_1023x1025x1027_sm90_d171e935_prepare_b_kernel writes
+//         prepared_b: 4097 * 4160 elements, which gemm_bf16_rc_4097x4097x4097_sm90_16c407bd_prepare_b_kernel writes
 //         before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rc_1023x1025x1027_wgmma_128x96x64_c1_k2x0_s6_f1_g16_p1
-// Made by gemmgen generate 1023x1025x1027 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BN=96 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=6 --set GROUP=16 --set COPY_ALIGN=16
+// Config  gemm_bf16_rc_4097x4097x4097_wgmma_128x208x64_c2_k2x1_s5_f1_g8_p1_copy128
+// Made by gemmgen generate 4097x4097x4097 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BN=208 --set CLUSTER=2 --set ACROSS=1 --set STAGES=5
 
 namespace {
 
@@ -46,36 +46,38 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 1023;
-    static constexpr int N = 1025;
-    static constexpr int K = 1027;
-    static constexpr int ldc = 1025;
+    static constexpr int M = 4097;
+    static constexpr int N = 4097;
+    static constexpr int K = 4097;
+    static constexpr int ldc = 4097;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 96;        // columns of C that a block computes
+constexpr int BN = 208;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks an SM, at least
+constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
+constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
 // Clusters
-constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
+constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
+constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
 
 // Shared memory
 constexpr int LINE_A = 64;       // elements of a line of A's boxes, the span of the swizzle
 constexpr int LINE_B = 64;       // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 96;           // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int CN = 104;          // columns of a piece: C leaves by pieces of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 
 // How C leaves registers
@@ -120,7 +122,7 @@ struct Shared {
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
     unsigned long long empty[STAGES];  // all consumers of the cluster have read them: the producer waits
 };
-static_assert(sizeof(Shared) == 179200, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -150,12 +152,12 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
 struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank) {
-    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
-    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
+    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
 }
 
 #ifdef __CUDACC__
@@ -230,6 +232,13 @@ __device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap*
                  : "memory");
 }
 
+// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
+// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
@@ -251,20 +260,25 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 96 x 16, by a warpgroup.
+// d = a * b, plus d where it is to `accumulate`; 64 x 208 x 16, by a warpgroup.
 // In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
 // and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned long long a, unsigned long long b,
-                                                     bool accumulate) {
+__device__ __forceinline__ void wgmma_m64n208k16_bf16(float (&d)[104], unsigned long long a, unsigned long long b,
+                                                      bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %50, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
+        "{ .reg .pred p; setp.ne.b32 p, %106, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n208k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
-        "%48, %49, p, 1, 1, 0, 0; }"
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103}, "
+        "%104, %105, p, 1, 1, 0, 0; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44)
+          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76), SUMS(80), SUMS(84),
+          SUMS(88), SUMS(92), SUMS(96), SUMS(100)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
@@ -279,8 +293,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n96k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                 b + k * sizeof(BF16) / 16, true);
+            wgmma_m64n208k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                  b + k * sizeof(BF16) / 16, true);
     }
 }
 
@@ -369,13 +383,14 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = A, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines 4160 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_1023x1025x1027_sm90_d171e935_prepare_a_kernel(
+gemm_bf16_rc_4097x4097x4097_sm90_16c407bd_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a) {
-    const int lines = 1023, length = 1027;  // of the copy
+    const int lines = 4097, length = 4097;  // of the copy
     const int chunks = (length + 7) / 8;
+    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -384,23 +399,24 @@ gemm_bf16_rc_1023x1025x1027_sm90_d171e935_prepare_a_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = A + static_cast<long long>(line) * 1027 + chunk * 8;
+        const BF16* const from = A + static_cast<long long>(line) * 4097 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
             if (chunk * 8 + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * chunks + chunk] = copied;
+        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * pitch + chunk] = copied;
     }
 }
 
-// prepared_b = B, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_b = B, with lines 4160 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_1023x1025x1027_sm90_d171e935_prepare_b_kernel(
+gemm_bf16_rc_4097x4097x4097_sm90_16c407bd_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b) {
-    const int lines = 1025, length = 1027;  // of the copy
+    const int lines = 4097, length = 4097;  // of the copy
     const int chunks = (length + 7) / 8;
+    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -409,13 +425,13 @@ gemm_bf16_rc_1023x1025x1027_sm90_d171e935_prepare_b_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = B + static_cast<long long>(line) * 1027 + chunk * 8;
+        const BF16* const from = B + static_cast<long long>(line) * 4097 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
             if (chunk * 8 + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<BF16>*>(prepared_b)[static_cast<long long>(line) * chunks + chunk] = copied;
+        reinterpret_cast<Chunk<BF16>*>(prepared_b)[static_cast<long long>(line) * pitch + chunk] = copied;
     }
 }
 
@@ -426,7 +442,7 @@ gemm_bf16_rc_1023x1025x1027_sm90_d171e935_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_1023x1025x1027_sm90_d171e935(
+gemm_bf16_rc_4097x4097x4097_sm90_16c407bd(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, float alpha,
     float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -443,27 +459,29 @@ gemm_bf16_rc_1023x1025x1027_sm90_d171e935(
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
-    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + CLUSTER_N - 1) / CLUSTER_N);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
-            const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
+            const int part = rank * PART_A;  // the first line of A that this block brings, to the whole cluster
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
-                // of B also the parts that other blocks multicast
+                // of A also the parts that other blocks multicast
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
-                tma_load_multicast_2d(shared.b[ring.stage] + part * LINE_B, &map_b, full, k, tile.n + part,
+                tma_load_multicast_2d(shared.a[ring.stage] + part * LINE_A, &map_a, full, k, tile.m + part,
                                       (1 << CLUSTER) - 1);
+                tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
             }
         }
         return;
     }
 
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const ThreadOrigin thread = thread_origin();
     for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {

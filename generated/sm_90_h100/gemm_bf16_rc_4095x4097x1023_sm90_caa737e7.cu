@@ -1,26 +1,26 @@
-// gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159
+// gemm_bf16_rc_4095x4097x1023_sm90_caa737e7
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
 //     A  4095 x 1023, row-major, lda = 1023
-//     B  1023 x 4097, row-major, ldb = 4097
+//     B  1023 x 4097, column-major, ldb = 1023
 //     C  4095 x 4097, row-major, ldc = 4097
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
-//         2 consumer warpgroups: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
+// Block   256 x 128 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
+//         2 consumer warpgroups: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
-// Launch  up to ceil(M / 256) * ceil(N / 128) * 2 blocks of 384 threads, 215040 bytes of dynamic shared memory
+// Launch  up to ceil(M / 512) * ceil(N / 128) * 2 blocks of 384 threads, 215040 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 4095 * 1024 elements, which gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159_prepare_a_kernel writes
+//         prepared_a: 4095 * 1024 elements, which gemm_bf16_rc_4095x4097x1023_sm90_caa737e7_prepare_a_kernel writes
 //         before,
-//         prepared_b: 1023 * 4104 elements, which gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159_prepare_b_kernel writes
+//         prepared_b: 4097 * 1024 elements, which gemm_bf16_rc_4095x4097x1023_sm90_caa737e7_prepare_b_kernel writes
 //         before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_4095x4097x1023_wgmma_128x128x64_c2_k2x0_s6_f1_g1_p1
-// Made by gemmgen generate 4095x4097x1023 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BN=128 --set CLUSTER=2 --set STAGES=6 --set GROUP=1 --set COPY_ALIGN=16
+// Config  gemm_bf16_rc_4095x4097x1023_wgmma_256x128x64_c2_k2x0_s4_f1_g8_p1
+// Made by gemmgen generate 4095x4097x1023 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=256 --set BN=128 --set CLUSTER=2
 
 namespace {
 
@@ -54,13 +54,13 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BM = 256;       // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -72,7 +72,7 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 
 // Clusters
 constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
+constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
 
 // Shared memory
 constexpr int LINE_A = 64;       // elements of a line of A's boxes, the span of the swizzle
@@ -117,7 +117,7 @@ using Accumulators = float[MMAS_M][BN / 2];
 // swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
     unsigned long long empty[STAGES];  // all consumers of the cluster have read them: the producer waits
@@ -146,8 +146,9 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Numbers follow the
-// rows of tiles, one by one: GROUP is 1.
+// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Consecutive numbers
+// go down GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B
+// from L2.
 struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank) {
@@ -262,8 +263,8 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 // d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup.
 // In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
 // and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a,
-                                                              unsigned long long b, bool accumulate) {
+__device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned long long a, unsigned long long b,
+                                                      bool accumulate) {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
@@ -271,7 +272,7 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], un
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 1; }"
+        "%64, %65, p, 1, 1, 0, 0; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
           SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
@@ -283,14 +284,13 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], un
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
                                                                         8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16),
-                                                                        8 * LINE_B * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                          b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n128k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                  b + k * sizeof(BF16) / 16, true);
     }
 }
 
@@ -381,7 +381,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159_prepare_a_kernel(
+gemm_bf16_rc_4095x4097x1023_sm90_caa737e7_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a) {
     const int lines = 4095, length = 1023;  // of the copy
@@ -404,12 +404,12 @@ gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159_prepare_a_kernel(
     }
 }
 
-// prepared_b = B, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_b = B, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159_prepare_b_kernel(
+gemm_bf16_rc_4095x4097x1023_sm90_caa737e7_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b) {
-    const int lines = 1023, length = 4097;  // of the copy
+    const int lines = 4097, length = 1023;  // of the copy
     const int chunks = (length + 7) / 8;
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
@@ -419,7 +419,7 @@ gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159_prepare_b_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = B + static_cast<long long>(line) * 4097 + chunk * 8;
+        const BF16* const from = B + static_cast<long long>(line) * 1023 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -436,7 +436,7 @@ gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159(
+gemm_bf16_rc_4095x4097x1023_sm90_caa737e7(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, float alpha,
     float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -468,10 +468,8 @@ gemm_bf16_rr_4095x4097x1023_sm90_3f8ed159(
                 // of B also the parts that other blocks multicast
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
                 tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
-                #pragma unroll
-                for (int at = 0; at < BN; at += LINE_B)
-                    tma_load_multicast_2d(shared.b[ring.stage] + at * BK + part * LINE_B, &map_b, full, tile.n + at,
-                                          k + part, (1 << CLUSTER) - 1);
+                tma_load_multicast_2d(shared.b[ring.stage] + part * LINE_B, &map_b, full, k, tile.n + part,
+                                      (1 << CLUSTER) - 1);
             }
         }
         return;

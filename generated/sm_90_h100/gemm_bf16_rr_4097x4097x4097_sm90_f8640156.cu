@@ -1,26 +1,27 @@
-// gemm_bf16_rr_1023x1025x1027_sm90_ea5e2b82
+// gemm_bf16_rr_4097x4097x4097_sm90_f8640156
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
-//     A  1023 x 1027, row-major, lda = 1027
-//     B  1027 x 1025, row-major, ldb = 1025
-//     C  1023 x 1025, row-major, ldc = 1025
+//     A  4097 x 4097, row-major, lda = 4097
+//     B  4097 x 4097, row-major, ldb = 4097
+//     C  4097 x 4097, row-major, ldc = 4097
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
-//         2 consumer warpgroups: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
+// Block   128 x 160 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
+//         2 consumer warpgroups: 128 x 160 of C each by 8 wgmmas of 64 x 160 x 16 a k tile
 //         in turns: while one stores its tile of C, another multiplies the block's next one
+// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
-// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 215040 bytes of dynamic shared memory
+// Launch  up to ceil(M / 256) * ceil(N / 160) * 2 blocks of 384 threads, 159744 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 1023 * 1032 elements, which gemm_bf16_rr_1023x1025x1027_sm90_ea5e2b82_prepare_a_kernel writes
+//         prepared_a: 4097 * 4160 elements, which gemm_bf16_rr_4097x4097x4097_sm90_f8640156_prepare_a_kernel writes
 //         before,
-//         prepared_b: 1027 * 1032 elements, which gemm_bf16_rr_1023x1025x1027_sm90_ea5e2b82_prepare_b_kernel writes
+//         prepared_b: 4097 * 4160 elements, which gemm_bf16_rr_4097x4097x4097_sm90_f8640156_prepare_b_kernel writes
 //         before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_1023x1025x1027_wgmma_128x128x64_c2_k1x0_s6_f1_g8_p1_o1
-// Made by gemmgen generate 1023x1025x1027 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BN=128 --set STAGES=6 --set PINGPONG=1 --set COPY_ALIGN=16
+// Config  gemm_bf16_rr_4097x4097x4097_wgmma_128x160x64_c2_k2x0_s4_f1_g8_p1_o1_copy128
+// Made by gemmgen generate 4097x4097x4097 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BN=160 --set CLUSTER=2 --set PINGPONG=1
 
 namespace {
 
@@ -46,19 +47,20 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 1023;
-    static constexpr int N = 1025;
-    static constexpr int K = 1027;
-    static constexpr int ldc = 1025;
+    static constexpr int M = 4097;
+    static constexpr int N = 4097;
+    static constexpr int K = 4097;
+    static constexpr int ldc = 4097;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BN = 160;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply in turns, each a block tile of its own
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
+constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
@@ -69,10 +71,14 @@ constexpr int MMAS_M = BM / 64;                 // instructions down a consumer'
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
+// Clusters
+constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
+constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
+
 // Shared memory
 constexpr int LINE_A = 64;       // elements of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 64;       // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 128;          // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int LINE_B = 32;       // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 80;           // columns of a piece: C leaves by pieces of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 
 // How C leaves registers
@@ -115,9 +121,10 @@ struct Shared {
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];  // the consumer that reads them has done so: the producer waits
+    // the consumers that read them, one in each block, have done so: the producer waits
+    unsigned long long empty[STAGES];
 };
-static_assert(sizeof(Shared) == 215040, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 159744, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -146,17 +153,18 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
-// column, so that blocks that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Consecutive numbers
+// go down GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B
+// from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank) {
+    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * BN};
+    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -174,10 +182,7 @@ __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int a
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrive; and arrive after adding to the bytes that the current phase expects.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
+// Arrive after adding to the bytes that the current phase expects.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
@@ -191,6 +196,26 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
+// Arrive at this barrier in block `rank` of the cluster, which must not have exited. The release is at block scope: it
+// says that this thread's warpgroup has read a stage, and publishes nothing that the thread wrote.
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank) {
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
+                 ::"r"(shared_address(barrier)), "r"(rank) : "memory");
+}
+
+// Which block of its cluster this is.
+__device__ __forceinline__ unsigned cluster_rank() {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, is visible after.
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
 // Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
 // Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
 __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
@@ -202,6 +227,16 @@ __device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsi
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
+}
+
+// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
+// here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
+__device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap* map, unsigned long long* barrier,
+                                                       int x, int y, unsigned short blocks) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%4, %5}], [%2], %3;"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(x), "r"(y)
+                 : "memory");
 }
 
 // A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
@@ -242,21 +277,22 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup.
+// d = a * b, plus d where it is to `accumulate`; 64 x 160 x 16, by a warpgroup.
 // In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
 // and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a,
+__device__ __forceinline__ void wgmma_m64n160k16_bf16_trans_b(float (&d)[80], unsigned long long a,
                                                               unsigned long long b, bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "{ .reg .pred p; setp.ne.b32 p, %82, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 1; }"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "
+        "%80, %81, p, 1, 1, 0, 1; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
+          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
@@ -271,14 +307,17 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+            wgmma_m64n160k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
                                           b + k * LINE_B * sizeof(BF16) / 16, true);
     }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
+// warpgroup's:
+// one thread arrives for all, in each block.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
+    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -358,13 +397,14 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = A, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines 4160 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_1023x1025x1027_sm90_ea5e2b82_prepare_a_kernel(
+gemm_bf16_rr_4097x4097x4097_sm90_f8640156_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a) {
-    const int lines = 1023, length = 1027;  // of the copy
+    const int lines = 4097, length = 4097;  // of the copy
     const int chunks = (length + 7) / 8;
+    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -373,23 +413,24 @@ gemm_bf16_rr_1023x1025x1027_sm90_ea5e2b82_prepare_a_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = A + static_cast<long long>(line) * 1027 + chunk * 8;
+        const BF16* const from = A + static_cast<long long>(line) * 4097 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
             if (chunk * 8 + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * chunks + chunk] = copied;
+        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * pitch + chunk] = copied;
     }
 }
 
-// prepared_b = B, with lines 1032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_b = B, with lines 4160 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_1023x1025x1027_sm90_ea5e2b82_prepare_b_kernel(
+gemm_bf16_rr_4097x4097x4097_sm90_f8640156_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b) {
-    const int lines = 1027, length = 1025;  // of the copy
+    const int lines = 4097, length = 4097;  // of the copy
     const int chunks = (length + 7) / 8;
+    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -398,24 +439,24 @@ gemm_bf16_rr_1023x1025x1027_sm90_ea5e2b82_prepare_b_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = B + static_cast<long long>(line) * 1025 + chunk * 8;
+        const BF16* const from = B + static_cast<long long>(line) * 4097 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
             if (chunk * 8 + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<BF16>*>(prepared_b)[static_cast<long long>(line) * chunks + chunk] = copied;
+        reinterpret_cast<Chunk<BF16>*>(prepared_b)[static_cast<long long>(line) * pitch + chunk] = copied;
     }
 }
 
 // Each stage of the ring goes from the producer to a consumer and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
 //     consumer  in its turn waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
-//               empty[stage]
+//               all blocks' empty[stage]
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
-extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_1023x1025x1027_sm90_ea5e2b82(
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
+gemm_bf16_rr_4097x4097x4097_sm90_f8640156(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, float alpha,
     float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -423,31 +464,36 @@ gemm_bf16_rr_1023x1025x1027_sm90_ea5e2b82(
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
             mbarrier_init(&shared.full[stage], 1);   // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], 1);  // one thread of the consumer that reads the k tile
+            // one thread of the consumer that reads the k tile, in each block
+            mbarrier_init(&shared.empty[stage], CLUSTER);
         }
         fence_mbarrier_init();
     }
-    __syncthreads();
+    cluster_sync();  // other blocks arrive at these barriers, too
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
+    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
     const int k_tiles = (s.K + BK - 1) / BK;  // of a tile of C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
-        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const TileOrigin tile = tile_of_block(s, number);
+        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
+            const TileOrigin tile = tile_of_block(s, number, rank);
+            const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
+                // of B also the parts that other blocks multicast
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
                 tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
                 #pragma unroll
                 for (int at = 0; at < BN; at += LINE_B)
-                    tma_load_2d(shared.b[ring.stage] + at * BK, &map_b, full, tile.n + at, k);
+                    tma_load_multicast_2d(shared.b[ring.stage] + at * BK + part * LINE_B, &map_b, full, tile.n + at,
+                                          k + part, (1 << CLUSTER) - 1);
             }
         }
         return;
@@ -456,13 +502,13 @@ gemm_bf16_rr_1023x1025x1027_sm90_ea5e2b82(
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const ThreadOrigin thread = thread_origin();
-    const int begin = blockIdx.x, step = gridDim.x;  // of the block's tiles
+    const int begin = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER;  // of the block's tiles
     ring.advance(consumer * k_tiles);
     for (int number = begin + consumer * step; number < tiles; number += CONSUMERS * step) {
         // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity
         // does not tell these apart.
         if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
-        const TileOrigin tile = tile_of_block(s, number);
+        const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -503,4 +549,5 @@ gemm_bf16_rr_1023x1025x1027_sm90_ea5e2b82(
         }
         ring.advance((CONSUMERS - 1) * k_tiles);
     }
+    cluster_sync();  // no block exits while another may arrive at its barriers
 }

@@ -1,26 +1,26 @@
-// gemm_bf16_rc_4097x4097x4097_sm90_8af88faf
+// gemm_bf16_rr_4095x4097x1023_sm90_8cf41d4a
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
-//     A  4097 x 4097, row-major, lda = 4097
-//     B  4097 x 4097, column-major, ldb = 4097
-//     C  4097 x 4097, row-major, ldc = 4097
+//     A  4095 x 1023, row-major, lda = 1023
+//     B  1023 x 4097, row-major, ldb = 4097
+//     C  4095 x 4097, row-major, ldc = 4097
 //
-// Block   192 x 176 of C by 512 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
+// Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
-//         3 consumer warpgroups: 64 x 176 of C each by 4 wgmmas of 64 x 176 x 16 a k tile
-// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
+//         2 consumer warpgroups: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
+//         in turns: while one stores its tile of C, another multiplies the block's next one
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
-// Launch  up to ceil(M / 192) * ceil(N / 352) * 2 blocks of 512 threads, 207872 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 149504 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 4097 * 4104 elements, which gemm_bf16_rc_4097x4097x4097_sm90_8af88faf_prepare_a_kernel writes
+//         prepared_a: 4095 * 1024 elements, which gemm_bf16_rr_4095x4097x1023_sm90_8cf41d4a_prepare_a_kernel writes
 //         before,
-//         prepared_b: 4097 * 4104 elements, which gemm_bf16_rc_4097x4097x4097_sm90_8af88faf_prepare_b_kernel writes
+//         prepared_b: 1023 * 4160 elements, which gemm_bf16_rr_4095x4097x1023_sm90_8cf41d4a_prepare_b_kernel writes
 //         before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rc_4097x4097x4097_wgmma_192x176x64_c3_k2x1_s4_f1_g8_p1
-// Made by gemmgen generate 4097x4097x4097 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=192 --set BN=176 --set CONSUMERS=3 --set CLUSTER=2 --set ACROSS=1 --set COPY_ALIGN=16
+// Config  gemm_bf16_rr_4095x4097x1023_wgmma_128x128x64_c2_k1x0_s4_f1_g8_p1_o1_copy128
+// Made by gemmgen generate 4095x4097x1023 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BN=128 --set PINGPONG=1
 
 namespace {
 
@@ -46,19 +46,18 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4097;
+    static constexpr int M = 4095;
     static constexpr int N = 4097;
-    static constexpr int K = 4097;
+    static constexpr int K = 1023;
     static constexpr int ldc = 4097;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 192;       // rows of C that a block computes
-constexpr int BN = 176;       // columns of C that a block computes
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 3;  // warpgroups that multiply, each its rows of the block tile
-constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
+constexpr int CONSUMERS = 2;  // warpgroups that multiply in turns, each a block tile of its own
 constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
@@ -66,18 +65,14 @@ constexpr int GROUP = 8;      // raster: tile rows that blocks go down before th
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
 constexpr int K_STEP = 16;                      // k of an instruction
-constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+constexpr int MMAS_M = BM / 64;                 // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
-constexpr int CONSUMER_REGISTERS = 152;         // and of a consumer's: together no more than the block starts with
-
-// Clusters
-constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
-constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
+constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
 // Shared memory
 constexpr int LINE_A = 64;       // elements of a line of A's boxes, the span of the swizzle
 constexpr int LINE_B = 64;       // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 88;           // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int CN = 128;          // columns of a piece: C leaves by pieces of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
 
 // How C leaves registers
@@ -89,7 +84,7 @@ constexpr int STEP_M = 8;   // rows from a run to the next
 constexpr int STEP_N = 8;   // columns from a run to the next
 constexpr int VC = 2;       // elements of an access to C
 
-static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
+static_assert(BM % 64 == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
@@ -117,12 +112,12 @@ using Accumulators = float[MMAS_M][BN / 2];
 // swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];  // all consumers of the cluster have read them: the producer waits
+    unsigned long long empty[STAGES];  // the consumer that reads them has done so: the producer waits
 };
-static_assert(sizeof(Shared) == 207872, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 149504, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -133,6 +128,11 @@ struct Ring {
     __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
+    }
+    // Past so many k tiles at once: those of the other consumers.
+    __device__ __forceinline__ void advance(int stages) {
+        parity ^= (stage + stages) / STAGES % 2;
+        stage = (stage + stages) % STAGES;
     }
 };
 
@@ -146,18 +146,17 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Consecutive numbers
-// go down GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B
-// from L2.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank) {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
+    return {(first + within % height) * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -175,7 +174,10 @@ __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int a
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrive after adding to the bytes that the current phase expects.
+// Arrive; and arrive after adding to the bytes that the current phase expects.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
@@ -187,26 +189,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
-}
-
-// Arrive at this barrier in block `rank` of the cluster, which must not have exited. The release is at block scope: it
-// says that this thread's warpgroup has read a stage, and publishes nothing that the thread wrote.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank) {
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
-                 ::"r"(shared_address(barrier)), "r"(rank) : "memory");
-}
-
-// Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank() {
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, is visible after.
-__device__ __forceinline__ void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
 // Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
@@ -222,14 +204,14 @@ __device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsi
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 
-// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
-// here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
-__device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap* map, unsigned long long* barrier,
-                                                       int x, int y, unsigned short blocks) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, {%4, %5}], [%2], %3;"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(x), "r"(y)
-                 : "memory");
+// A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
+__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// Come to it without waiting.
+__device__ __forceinline__ void named_barrier_arrive(int number, int threads) {
+    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 // All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
@@ -260,48 +242,43 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 176 x 16, by a warpgroup.
+// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup.
 // In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
 // and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n176k16_bf16(float (&d)[88], unsigned long long a, unsigned long long b,
-                                                      bool accumulate) {
+__device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a,
+                                                              unsigned long long b, bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %90, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n176k16.f32.bf16.bf16 "
+        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87}, "
-        "%88, %89, p, 1, 1, 0, 0; }"
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1, 0, 1; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76), SUMS(80), SUMS(84)
+          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
-                                                                        8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, Accumulators& acc) {
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage], 16, 8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16),
+                                                                        8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n176k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                  b + k * sizeof(BF16) / 16, true);
+            wgmma_m64n128k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                          b + k * LINE_B * sizeof(BF16) / 16, true);
     }
 }
 
-// Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
-// warpgroup's:
-// one thread arrives for all, in each block.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
-    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
-    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
@@ -381,13 +358,14 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = A, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines 1024 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_4097x4097x4097_sm90_8af88faf_prepare_a_kernel(
+gemm_bf16_rr_4095x4097x1023_sm90_8cf41d4a_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a) {
-    const int lines = 4097, length = 4097;  // of the copy
+    const int lines = 4095, length = 1023;  // of the copy
     const int chunks = (length + 7) / 8;
+    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -396,23 +374,24 @@ gemm_bf16_rc_4097x4097x4097_sm90_8af88faf_prepare_a_kernel(
         const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
         const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
         if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = A + static_cast<long long>(line) * 4097 + chunk * 8;
+        const BF16* const from = A + static_cast<long long>(line) * 1023 + chunk * 8;
         Chunk<BF16> copied = {};
         #pragma unroll
         for (int i = 0; i < 8; ++i) {
             if (chunk * 8 + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * chunks + chunk] = copied;
+        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * pitch + chunk] = copied;
     }
 }
 
-// prepared_b = B, with lines 4104 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_b = B, with lines 4160 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_4097x4097x4097_sm90_8af88faf_prepare_b_kernel(
+gemm_bf16_rr_4095x4097x1023_sm90_8cf41d4a_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b) {
-    const int lines = 4097, length = 4097;  // of the copy
+    const int lines = 1023, length = 4097;  // of the copy
     const int chunks = (length + 7) / 8;
+    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -427,51 +406,50 @@ gemm_bf16_rc_4097x4097x4097_sm90_8af88faf_prepare_b_kernel(
         for (int i = 0; i < 8; ++i) {
             if (chunk * 8 + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<BF16>*>(prepared_b)[static_cast<long long>(line) * chunks + chunk] = copied;
+        reinterpret_cast<Chunk<BF16>*>(prepared_b)[static_cast<long long>(line) * pitch + chunk] = copied;
     }
 }
 
-// Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
+// Each stage of the ring goes from the producer to a consumer and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at all blocks'
+//     consumer  in its turn waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
 //               empty[stage]
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4097x4097x4097_sm90_8af88faf(
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_bf16_rr_4095x4097x1023_sm90_8cf41d4a(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, float alpha,
     float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);   // the producer's arrival, and the bytes
+            mbarrier_init(&shared.empty[stage], 1);  // one thread of the consumer that reads the k tile
         }
         fence_mbarrier_init();
     }
-    cluster_sync();  // other blocks arrive at these barriers, too
+    __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + CLUSTER_N - 1) / CLUSTER_N);
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
+    const int k_tiles = (s.K + BK - 1) / BK;  // of a tile of C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
-        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-            const TileOrigin tile = tile_of_block(s, number, rank);
-            const int part = rank * PART_A;  // the first line of A that this block brings, to the whole cluster
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
-                // of A also the parts that other blocks multicast
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                tma_load_multicast_2d(shared.a[ring.stage] + part * LINE_A, &map_a, full, k, tile.m + part,
-                                      (1 << CLUSTER) - 1);
-                tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
+                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
+                #pragma unroll
+                for (int at = 0; at < BN; at += LINE_B)
+                    tma_load_2d(shared.b[ring.stage] + at * BK, &map_b, full, tile.n + at, k);
             }
         }
         return;
@@ -480,26 +458,33 @@ gemm_bf16_rc_4097x4097x4097_sm90_8af88faf(
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const ThreadOrigin thread = thread_origin();
-    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-        const TileOrigin tile = tile_of_block(s, number, rank);
+    const int begin = blockIdx.x, step = gridDim.x;  // of the block's tiles
+    ring.advance(consumer * k_tiles);
+    for (int number = begin + consumer * step; number < tiles; number += CONSUMERS * step) {
+        // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity
+        // does not tell these apart.
+        if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
+        const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            multiply_stage(shared, ring.stage, acc);
             wgmma_commit();
             wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }
+        // it is the next one's turn
+        if (number < tiles - step) named_barrier_arrive(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256);
         wgmma_wait<0>();
         release_stage(shared, previous);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
             for (int piece = 0; piece < BN / CN; ++piece) {
-                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                const int m = tile.m + i * 64, n = tile.n + piece * CN;
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
                 BF16* const c = shared.c[threadIdx.x / 32];
@@ -518,6 +503,6 @@ gemm_bf16_rc_4097x4097x4097_sm90_8af88faf(
                 }
             }
         }
+        ring.advance((CONSUMERS - 1) * k_tiles);
     }
-    cluster_sync();  // no block exits while another may arrive at its barriers
 }

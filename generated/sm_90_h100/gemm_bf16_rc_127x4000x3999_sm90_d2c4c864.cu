@@ -1,4 +1,4 @@
-// gemm_bf16_rc_127x4000x3999_sm90_eaeca605
+// gemm_bf16_rc_127x4000x3999_sm90_d2c4c864
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -18,8 +18,8 @@
 //         semaphores: ceil(M / 128) * ceil(N / 128) counters, zero before the first launch, which every launch leaves
 //         zero,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rc_127x4000x3999_mma_128x128x64_w32x64_s2_async0_exchange1_g1_split4
-// Made by gemmgen generate 127x4000x3999 --dtype bf16 --layout rc --arch sm_90 --family mma --set BK=64 --set WM=32 --set EXCHANGE=1 --set GROUP=1 --set SPLIT=4
+// Config  gemm_bf16_rc_127x4000x3999_mma_128x128x64_w32x64_s2_async0_exchange1_g8_split4_pdl1
+// Made by gemmgen generate 127x4000x3999 --dtype bf16 --layout rc --arch sm_90 --family mma --set BK=64 --set WM=32 --set EXCHANGE=1 --set SPLIT=4 --set PDL=1
 
 namespace {
 
@@ -59,7 +59,7 @@ constexpr int BK = 64;     // depth of a k tile
 constexpr int WM = 32;     // rows of C that a warp computes
 constexpr int WN = 64;     // columns of C that a warp computes
 constexpr int STAGES = 2;  // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 1;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 constexpr int SPLIT = 4;   // split-K: blocks that compute the same tile of C, each over a part of K
 
 // Work split
@@ -125,7 +125,8 @@ using TileA = BF16[BM][BK];  // A's tile in shared memory, as A lies in global m
 using TileB = BF16[BN][BK];  // B's, likewise
 using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
-// The raster: where in C the tile of this number lies. Numbers follow the rows of tiles, one by one: GROUP is 1.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
@@ -169,6 +170,11 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     extern __shared__ __align__(128) unsigned char bytes[];
     return bytes;
 }
+
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 #endif  // __CUDACC__
 
 // The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
@@ -461,7 +467,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_127x4000x3999_sm90_eaeca605(
+gemm_bf16_rc_127x4000x3999_sm90_d2c4c864(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -470,6 +476,8 @@ gemm_bf16_rc_127x4000x3999_sm90_eaeca605(
     float alpha,
     float beta)
 {
+    grid_dependency_wait();  // its blocks are there by then, each as soon as an SM has room
+    launch_dependents();
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);
     const Shape s{};

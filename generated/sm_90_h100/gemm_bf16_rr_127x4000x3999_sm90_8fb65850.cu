@@ -1,4 +1,4 @@
-// gemm_bf16_rr_127x4000x3999_sm90_c98731a6
+// gemm_bf16_rr_127x4000x3999_sm90_8fb65850
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -6,20 +6,19 @@
 //     B  3999 x 4000, row-major, ldb = 4000
 //     C  127 x 4000, row-major, ldc = 4000
 //
-// Block   64 x 64 of C by 256 threads, in k tiles of 128; persistent: cluster c of n computes tiles c, c + n, ...
+// Block   64 x 64 of C by 256 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
 //         1 consumer warpgroup: 64 x 64 of C by 8 wgmmas of 64 x 64 x 16 a k tile
-// Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
-// Launch  up to ceil(M / 128) * ceil(N / 64) * 2 blocks of 256 threads, 205824 bytes of dynamic shared memory
+// Launch  up to ceil(M / 64) * ceil(N / 64) blocks of 256 threads, 205824 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 127 * 4000 elements, which gemm_bf16_rr_127x4000x3999_sm90_c98731a6_prepare_a_kernel writes
+//         prepared_a: 127 * 4032 elements, which gemm_bf16_rr_127x4000x3999_sm90_8fb65850_prepare_a_kernel writes
 //         before,
 //         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_127x4000x3999_wgmma_64x64x128_c1_k2x0_s6_f1_g1_p1_x1
-// Made by gemmgen generate 127x4000x3999 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=128 --set SWAP=1 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=6 --set GROUP=1 --set COPY_ALIGN=16
+// Config  gemm_bf16_rr_127x4000x3999_wgmma_64x64x128_c1_k1x0_s6_f1_g8_p1_x1_copy128
+// Made by gemmgen generate 127x4000x3999 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=128 --set SWAP=1 --set CONSUMERS=1 --set STAGES=6
 
 namespace {
 
@@ -50,18 +49,13 @@ constexpr int BM = 64;        // rows of C that a block computes
 constexpr int BN = 64;        // columns of C that a block computes
 constexpr int BK = 128;       // depth of a k tile
 constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its columns of the block tile
-constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
 constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks an SM, at least
 constexpr int K_STEP = 16;                      // k of an instruction
-
-// Clusters
-constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
 // Shared memory
 constexpr int LINE_A = 64;                        // elements of a line of A's boxes, the span of the swizzle
@@ -102,7 +96,7 @@ struct Shared {
     alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BK lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CM];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];        // all consumers of the cluster have read them: the producer waits
+    unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 205824, "the launch asks for as much shared memory");
@@ -119,17 +113,17 @@ struct Ring {
     }
 };
 
-// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Numbers follow the
-// rows of tiles, one by one: GROUP is 1.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank) {
-    const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
-    return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
+    return {(first + within % height) * BM, within / height * BN};
 }
 
 #ifdef __CUDACC__
@@ -147,7 +141,10 @@ __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int a
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrive after adding to the bytes that the current phase expects.
+// Arrive; and arrive after adding to the bytes that the current phase expects.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
@@ -159,26 +156,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
-}
-
-// Arrive at this barrier in block `rank` of the cluster, which must not have exited. The release is at block scope: it
-// says that this thread's warpgroup has read a stage, and publishes nothing that the thread wrote.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank) {
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
-                 ::"r"(shared_address(barrier)), "r"(rank) : "memory");
-}
-
-// Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank() {
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, is visible after.
-__device__ __forceinline__ void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
 // Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
@@ -206,16 +183,6 @@ __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk
 template <int N>
 __device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
-}
-
-// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
-// here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
-__device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap* map, unsigned long long* barrier,
-                                                       int x, int y, unsigned short blocks) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, {%4, %5}], [%2], %3;"
-                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(x), "r"(y)
-                 : "memory");
 }
 
 // Threads access shared memory by the generic proxy, TMA and wgmma by the async proxy. These see what a thread wrote
@@ -277,12 +244,9 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
                                      b + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16);
 }
 
-// Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
-// warpgroup's:
-// one thread arrives for all, in each block.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
-    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
-    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
@@ -343,13 +307,14 @@ struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
-// prepared_a = A, with lines 4000 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+// prepared_a = A, with lines 4032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_127x4000x3999_sm90_c98731a6_prepare_a_kernel(
+gemm_bf16_rr_127x4000x3999_sm90_8fb65850_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a) {
     const int lines = 127, length = 3999;  // of the copy
     const int chunks = (length + 7) / 8;
+    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -364,53 +329,48 @@ gemm_bf16_rr_127x4000x3999_sm90_c98731a6_prepare_a_kernel(
         for (int i = 0; i < 8; ++i) {
             if (chunk * 8 + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * chunks + chunk] = copied;
+        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * pitch + chunk] = copied;
     }
 }
 
 // Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at all blocks'
-//               empty[stage]
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_127x4000x3999_sm90_c98731a6(
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_bf16_rr_127x4000x3999_sm90_8fb65850(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);           // the producer's arrival, and the bytes
+            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    cluster_sync();  // other blocks arrive at these barriers, too
+    __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
-    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
-        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-            const TileOrigin tile = tile_of_block(s, number, rank);
-            const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
-                // of B also the parts that other blocks multicast
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
                 #pragma unroll
                 for (int at = 0; at < BK; at += LINE_A)
                     tma_load_2d(shared.a[ring.stage] + at * BM, &map_a, full, k + at, tile.m);
-                tma_load_multicast_2d(shared.b[ring.stage] + part * LINE_B, &map_b, full, tile.n, k + part,
-                                      (1 << CLUSTER) - 1);
+                tma_load_2d(shared.b[ring.stage], &map_b, full, tile.n, k);
             }
         }
         return;
@@ -422,8 +382,8 @@ gemm_bf16_rr_127x4000x3999_sm90_c98731a6(
     // of the eight elements of C that this lane names for stmatrix, within a piece
     const int row = lane / 16 * 8 + lane % 8, column = warp * 16 + lane / 8 % 2 * 8;
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-        const TileOrigin tile = tile_of_block(s, number, rank);
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -460,6 +420,5 @@ gemm_bf16_rr_127x4000x3999_sm90_c98731a6(
             }
         }
     }
-    cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }
