@@ -183,7 +183,10 @@ class Launch:
     def document(self) -> dict[str, Any]:
         """As JSON-ready data; without what few launches have."""
         few = ("maps", "persistent", "prepares", "overlapped")
-        said = asdict(self) | {name: tuple(one.document for one in getattr(self, name)) for name in ("maps", "prepares")}
+        said = asdict(self) | {
+            "maps": tuple(one.document for one in self.maps),
+            "prepares": tuple(one.document for one in self.prepares),
+        }
         return {name: value for name, value in said.items() if value or name not in few}
 
     def tiles(self, case: Case) -> int:
