@@ -116,11 +116,11 @@ def problem_document(problem: Problem) -> Document:
 
 
 def compiled_document(compiled: CompiledKernel | None) -> Document | None:
-    """What the assembler reports."""
+    """What the assembler reports; without advisories, where it has none."""
     if compiled is None:
         return None
-    names = ("arch", "registers", "spill_bytes", "stack_bytes", "shared_bytes", "compiler", "flags")
-    return {name: getattr(compiled, name) for name in names}
+    names = ("arch", "registers", "spill_bytes", "stack_bytes", "shared_bytes", "compiler", "flags", "advisories")
+    return {name: value for name in names if (value := getattr(compiled, name)) != ()}
 
 
 def prediction_document(prediction: Prediction) -> Document:

@@ -92,6 +92,8 @@ def _resources(it: Explanation) -> Iterator[tuple[str, str]]:
     fit, launch = it.prediction.occupancy, it.kernel.source.launch
     yield "threads a block", str(launch.threads)
     yield "registers a thread", _registers(it)
+    for advisory in it.compiled.advisories if it.compiled else (it.recorded or {}).get("advisories", ()):
+        yield "ptxas says", advisory
     yield "shared memory a block", f"{it.prediction.shared_bytes:,} bytes"
     yield (
         "occupancy",

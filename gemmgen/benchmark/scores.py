@@ -37,7 +37,7 @@ MEANING = (
     "kernel that reads A and B, writes C and computes nothing, and `of moving the bytes` is its time over ours. A",
     "goal is out of reach where our kernel would have to take less than 95% of that kernel's time. Verified:",
     "situations passed; in part: only some tiles of C ran, as the launch is large, and under the sanitizers only",
-    "its first blocks.",
+    "its first blocks. A number such as C7519 behind a kernel is an advisory of ptxas: wgmmas wait for each other.",
 )
 CLEARLY = 0.95  # of the time that moving the bytes takes: a kernel has come out 3% faster than that
 
@@ -252,7 +252,7 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
             number(score.moving, "{:.1%}") + (", goal out of reach" if score.out_of_reach else ""),
             verified(score.record),
             _sanitized(score.record),
-            link(score.kernel) if score.kernel else f"none: {_cell(score.failure or '')}",
+            link(score.kernel) + _advised(score.record) if score.kernel else f"none: {_cell(score.failure or '')}",
             *(_errors(score) if errors else ()),
         )
     if errors:
@@ -300,6 +300,12 @@ def _sanitized(record: Mapping[str, Any]) -> str:
     others = sorted({tool["card"] for tool in tools if tool.get("card") not in (None, record.get("device"))})
     on = f" on {', '.join(others)}" if others else ""
     return f"{', '.join(failing) or f'{len(tools)} pass{part}'}{on}" if tools else NONE
+
+
+def _advised(record: Mapping[str, Any]) -> str:
+    """ ", C7519": the advisories of ptxas."""
+    said = (record.get("resources") or {}).get("advisories", ())
+    return "".join(f", {code}" for code in dict.fromkeys(advisory.partition(":")[0] for advisory in said))
 
 
 def _failed(failure: Mapping[str, Any]) -> str:

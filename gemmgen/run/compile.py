@@ -27,6 +27,12 @@ KIND = "cubin"  # in the Store
 # Of an ELF64 file: offset of the section headers, their size, their number, and which of them has the sections' names.
 ELF_HEADER = (("<Q", 0x28), ("<H", 0x3A), ("<H", 0x3C), ("<H", 0x3E))
 SECTION = struct.Struct("<I20xQQ")  # a header's offset of the name, offset and length of the section
+# As ptxas writes it: "(C7519) Potential Performance Loss: wgmma.mma_async instructions ... in the function 'f'"
+ADVISORY = re.compile(
+    r"\((?P<code>C7\d{3})\) (?:Potential Performance Loss: )?(?P<words>.+?)"
+    r"(?: in (?:the )?function '(?P<function>\w+)')?(?: in line \d+)?$",
+    re.MULTILINE,
+)
 COMPILE_TIMEOUT = 300.0  # seconds; the largest register tiles take a few
 APART_TIMEOUT, APART_BYTES = 60.0, 8 * 2**30  # of a text that may be a stranger's
 
@@ -44,6 +50,7 @@ class CompiledKernel:
     shared_bytes  static shared memory a block; Launch.shared_bytes comes on top
     compiler      "NVRTC 13.4"
     seconds       that the compilation took, when it was done
+    advisories    what of it ptxas says costs time, as "C7519: wgmma.mma_async instructions are serialized due to ..."
     """
 
     source: str
@@ -56,6 +63,7 @@ class CompiledKernel:
     compiler: str
     flags: tuple[str, ...]
     seconds: float
+    advisories: tuple[str, ...] = ()
 
 
 Compilation = CompiledKernel | Failure
@@ -202,7 +210,8 @@ def _decode(payload: bytes) -> CompiledKernel | None:
     head, _, cubin = payload.partition(b"\n")
     try:
         fields = json.loads(head)
-        return CompiledKernel(**{**fields, "flags": tuple(fields["flags"])}, cubin=cubin)
+        lists = {name: tuple(fields[name]) for name in ("flags", "advisories")}
+        return CompiledKernel(**{**fields, **lists}, cubin=cubin)
     except (ValueError, TypeError, KeyError):
         return None
 
@@ -220,7 +229,14 @@ def _compiled(text: str, arch: str, program: Program, *options: str) -> Compiled
         compiler=compiler_version(),
         flags=flags_for(arch, *options),
         seconds=program.seconds,
+        advisories=_advisories(program.log),
     )
+
+
+def _advisories(log: str) -> tuple[str, ...]:
+    """Of the kernel, each once."""
+    found = (match for match in ADVISORY.finditer(log) if not re.fullmatch(ENTRY, match["function"] or ""))
+    return tuple(dict.fromkeys(f"{match['code']}: {match['words']}" for match in found))
 
 
 def _resources(log: str) -> dict[str, int]:

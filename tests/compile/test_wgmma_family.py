@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import groupby
 
 import pytest
 
+from gemmgen.artifacts.records import compiled_document
 from gemmgen.kernel.families import WGMMA
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.render import render
@@ -17,6 +19,19 @@ from gemmgen.problem.wgmma import Wgmma
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
+
+
+def test_what_ptxas_advises_is_on_record(shared_store: Store) -> None:
+    """Sums are read while their products are under way: ptxas has them wait, and says so."""
+    problem = Problem(4096, 4096, 4096, types="bf16", layout="rc")
+    source = render(problem, WGMMA, WGMMA.default(problem))
+    text = source.text.replace("wgmma_wait<0>();", "")
+    compiled = compile_kernel(replace(source, text=text), "sm_90", shared_store)
+    (advisory,) = compiled.advisories
+    assert re.fullmatch(r"C75\d\d: wgmma\..+", advisory) and source.name not in advisory
+    assert (compiled_document(compiled) or {})["advisories"] == (advisory,)
+    assert compile_kernel(replace(source, text=text), "sm_90", shared_store).advisories == (advisory,), "from the store"
+    assert "advisories" not in (compiled_document(compile_kernel(source, "sm_90", shared_store)) or {})
 
 
 @pytest.mark.parametrize(
@@ -49,7 +64,7 @@ def test_the_machine_code_is_what_the_plan_says(
     check(WGMMA, problem, config, ARCHS["sm_90"].limits)
     plan = WGMMA.plan(problem, config)
     compiled = compile_kernel(render(problem, WGMMA, config), "sm_90", shared_store)
-    assert compiled.spill_bytes == 0
+    assert compiled.spill_bytes == 0 and compiled.advisories == ()
     sass = disassemble(compiled.cubin, plan.instruction)
     fed, rows = config.values["FROM_REGISTERS"], "MMAS_N" if "MMAS_N" in plan.constants else "MMAS_M"
     tiles = config.values["BK"] // plan.constants["K_STEP"] * plan.constants[rows]  # instructions of a k tile

@@ -570,6 +570,16 @@ def test_a_sanitizer_that_finds_something_is_named(card: Card) -> None:
         assert f"| gpu 20 | {cell} |" in readme(card.plan.folder)
 
 
+def test_what_ptxas_advises_stands_behind_the_kernel(card: Card) -> None:
+    card.run()
+    path = next(card.plan.folder.glob("*.json"))
+    record = json.loads(path.read_text())
+    assert f"({path.stem}.cu) |" in readme(card.plan.folder)
+    said = ["C7520: wgmmas are serialized", "C7517: a wait is injected", "C7520: for another reason"]
+    path.write_text(json.dumps({**record, "resources": {**record["resources"], "advisories": said}}))
+    assert f"({path.stem}.cu), C7520, C7517 |" in readme(card.plan.folder)
+
+
 # The command
 
 

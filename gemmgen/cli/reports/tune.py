@@ -131,6 +131,8 @@ def winner(result: TuneResult) -> Iterator[tuple[str, str]]:
     yield "time", f"{figure(best.time_us)} us, {figure(tflops)} TFLOPS{_where(case)}, {_how(best)}"
     yield "why", _why(result)
     yield "bound by", f"{bound_in_words(best.plan, best.prediction.bound)} (the model says)"
+    for advisory in best.compiled.advisories if best.compiled else ():
+        yield "ptxas", advisory
     if result.seconds:
         yield "took", _took(result)
 
