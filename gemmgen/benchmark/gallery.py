@@ -19,7 +19,7 @@ from gemmgen.artifacts.records import kernel_document
 from gemmgen.benchmark.moved import moved
 from gemmgen.benchmark.predicted import is_predicted, predicted_page
 from gemmgen.benchmark.report.ratios import ratio_plot
-from gemmgen.benchmark.scores import FAILED, line, link, number, page, read_failure, scores_in, times
+from gemmgen.benchmark.scores import FAILED, Score, line, link, number, page, read_failure, scores_in, times
 from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.source import KernelSource
@@ -84,7 +84,8 @@ def write_readme(folder: Path) -> list[Path]:
 
 def _pages(folder: Path) -> dict[Path, str]:
     """README.md, and the plot that it shows where something was measured beside a baseline."""
-    made, plot = {folder / "README.md": readme(folder)}, ratio_plot(scores_in(folder))
+    scores = scores_in(folder)
+    made, plot = {folder / "README.md": _readme(folder, scores)}, ratio_plot(scores)
     return made if plot is None else {**made, folder / RATIOS: render_html("ratios.svg", plot=plot)}
 
 
@@ -128,13 +129,16 @@ def _remove(kernel: KernelFile, fresh: KernelSource) -> None:
 
 def readme(folder: Path) -> str:
     """The text of README.md: kernels benched beside cuBLASLt, links to the studies, each ladder rung by rung."""
+    return _readme(folder, scores_in(folder))
+
+
+def _readme(folder: Path, scores: Sequence[Score]) -> str:
     kernels = sorted(kernels_in(folder), key=lambda kernel: representative(kernel.source.problem).flops)
     ladders: dict[str, list[KernelFile]] = defaultdict(list)
     for kernel in kernels:
         if "rung" in _record(kernel):
             ladders[str(kernel.source.problem)].append(kernel)
     lines = [f"# {_title(folder, kernels)}", "", "Made from the JSON files beside it by `gemmgen gallery`.", ""]
-    scores = scores_in(folder)
     if compared := [score for score in scores if not is_predicted(score)]:
         if ratio_plot(compared) is not None:
             lines += [f"![cuBLASLt's time over ours, by group of problems and types]({RATIOS})", ""]

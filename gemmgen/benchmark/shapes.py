@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from gemmgen.benchmark.fma_shapes import FMA_GROUPS
 from gemmgen.benchmark.group import THIN, Goal, Group, cubes, every, thin_side
@@ -22,6 +23,7 @@ PREDICTED = tuple(problem for types in (BF16, S8) for problem in every(types, cu
 __all__ = ["GROUPS", "PREDICTED", "Goal", "Group", "group_of", "select", "suite"]
 
 
+@cache  # a page asks for each of its rows in each group
 def group_of(problem: Problem) -> Group:
     """The one group that `problem` belongs to."""
     if problem.types != F32_TYPES or not problem.epilogue.is_linear:
