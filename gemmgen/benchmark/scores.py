@@ -37,7 +37,7 @@ MEANING = (
     "kernel that reads A and B, writes C and computes nothing, and `of moving the bytes` is its time over ours. A",
     "goal is out of reach where our kernel would have to take less than 95% of that kernel's time. Verified:",
     "situations passed; in part: only some tiles of C ran, as the launch is large, and under the sanitizers only",
-    "its first blocks. A number such as C7519 behind a kernel is an advisory of ptxas: wgmmas wait for each other.",
+    "its first blocks. A number such as C7520 behind a kernel is an advisory of ptxas; its JSON has the words.",
 )
 CLEARLY = 0.95  # of the time that moving the bytes takes: a kernel has come out 3% faster than that
 

@@ -20,7 +20,6 @@ from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.judged import judge
 from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
-from gemmgen.verification.tensor_bound import LAMBDA
 
 TYPES = (
     "f32",
@@ -54,15 +53,6 @@ def situations(problem: Problem) -> Iterator[Situation]:
             yield Situation(problem.case(alpha=alpha, beta=beta), data, 3)
 
 
-def neighbours(problem: Problem) -> float:
-    """What an error over its bound may be off by: of f64 both references are rounded, from twice as many bits."""
-    sums = problem.types.accumulator
-    if sums is not DType.F64:
-        return 1e-9
-    ulps = 2.0  # in unit roundoffs of |A| |B|, the largest that a value may be
-    return ulps / float(LAMBDA * np.sqrt(problem.case().k + 2))
-
-
 CASES = (
     *((types, "alpha * acc + beta * C") for types in TYPES),
     ("bf16", "bias+gelu"),
@@ -85,9 +75,12 @@ def test_a_card_judges_as_numpy_does(gpu: GpuExecutor, types: str, epilogue: str
         result = kernel.run(what.case, make_operands(what), seed=what.seed)
         wanted, found = compare(what, result), judge(kernel, what, None)
         assert wanted.mismatch is None and found is not None, what
+        if source.problem.types.accumulator is DType.F64:
+            # Slices leave out a little of numpy's own product, up to 18 units in the last place of one of sparse data.
+            wanted = compare(what, result, multiply=kernel.multiply)
         ours, _ = found
         assert ours.mismatch is None and ours.elements == wanted.elements
-        np.testing.assert_allclose(ours.worst, wanted.worst, rtol=1e-6, atol=neighbours(source.problem))
+        np.testing.assert_allclose(ours.worst, wanted.worst, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(ours.largest_bound, wanted.largest_bound, rtol=1e-6)
 
 

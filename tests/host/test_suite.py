@@ -553,6 +553,24 @@ def test_the_sanitizers_see_each_winner_once(card: Card, monkeypatch: pytest.Mon
     assert ("racecheck", "passes in 8 situations; on NVIDIA H100 80GB HBM3") in checks_of(kernel)
 
 
+def test_the_card_at_hand_watches_what_another_of_its_architecture_has(
+    card: Card, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[str, str]] = []
+
+    def open_target(device: str, arch: str, store: Store) -> Any:
+        opened.append((device, arch))
+        return card.target
+
+    checked: list[tuple[str, str]] = []
+    monkeypatch.setattr(steps, "open_target", open_target)
+    monkeypatch.setattr(steps, "sanitizer_check", lambda store, name: name)
+    monkeypatch.setattr(steps, "check_all", lambda check, plan, on_done: checked.append((check, plan.arch)))
+    card.exchange(H100)
+    steps.run_step("sanitize", replace(card.plan, arch="H200"), Store(card.plan.folder / "store"), lambda outcome: None)
+    assert opened == [("gpu", "H200")] and checked == [(card.limits.card, "H200")] and "H100" in card.limits.card
+
+
 def on_one_lane(check: Check, store: Store) -> Check:
     return replace(check, lanes=lambda kernels: [Lane(judging.Watcher(str(store.root)))])
 

@@ -62,7 +62,7 @@ def _stands(on_file: Sequence[KernelFile], plan: SuitePlan, target: Target) -> K
     """The winner that this card and this code found with a budget that is no smaller."""
     for kernel in on_file:
         bench = (kernel.record or {}).get("bench") or {}
-        here = bench.get("limits", {}).get("card") == _gpu(target).properties.name
+        here = bench.get("limits", {}).get("card") == gpu_of(target).properties.name
         if here and searched_with(kernel) >= plan.budget:
             return kernel
     return None
@@ -83,7 +83,7 @@ def _winner(
     if not contenders:
         raise GemmgenError(f"no winner for {problem} is on file, and a budget of 0 searches for none")
     try:
-        rows = compare(contenders, _gpu(target), store)
+        rows = compare(contenders, gpu_of(target), store)
     except CandidateFailed:
         for kernel in new:
             keep(kernel, kernel.record or {}, plan)  # tuned and verified, if not compared
@@ -128,7 +128,7 @@ def _rival(kernel: KernelFile, target: Target) -> KernelFile | None:
 def _record(row: BenchRow, plan: SuitePlan, target: Target, store: Store) -> Document | None:
     """A new record of a kernel whose old one does not hold; None where it is wrong."""
     source = row.kernel.source
-    verdict = verify(_gpu(target), source, examples=examples_for(source.problem))
+    verdict = verify(gpu_of(target), source, examples=examples_for(source.problem))
     if not verdict.passed:
         return None
     lowered = plan_of(source)
@@ -138,6 +138,6 @@ def _record(row: BenchRow, plan: SuitePlan, target: Target, store: Store) -> Doc
     return provenance(trial, Origin.of(target, plan.command))
 
 
-def _gpu(target: Target) -> GpuExecutor:
+def gpu_of(target: Target) -> GpuExecutor:
     assert target.gpu is not None
     return target.gpu

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gemmgen.benchmark.suite.judging import check_all, emulator_check, sanitizer_check
-from gemmgen.benchmark.suite.measuring import measure_all
+from gemmgen.benchmark.suite.measuring import gpu_of, measure_all
 from gemmgen.benchmark.suite.plan import ShapeOutcome, Step, SuitePlan
 from gemmgen.benchmark.suite.predicting import predict_all
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.gpu import why_no_gpu
-from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import open_target
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
@@ -53,6 +52,6 @@ def run_step(step: Step, plan: SuitePlan, store: Store, on_done: Callable[[Shape
 
 def _card_for(plan: SuitePlan, store: Store) -> str:
     """The name of the card at hand, which runs what is compiled for `plan.arch`."""
-    with open_target("gpu", plan.arch, store).executor as executor:
-        assert isinstance(executor, GpuExecutor)
-        return executor.properties.name
+    target = open_target("gpu", plan.arch, store)
+    with target.executor:
+        return gpu_of(target).properties.name
