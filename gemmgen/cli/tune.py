@@ -35,12 +35,12 @@ from gemmgen.cli.reports.words import bold
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice
 from gemmgen.search.result import TuneResult
-from gemmgen.search.tuner import DEFAULT_BUDGET, WGMMA_BUDGET
+from gemmgen.search.tuner import DEFAULT_BUDGET, TILED, TILED_BUDGET
 from gemmgen.support.errors import require
 
 BUDGET = (
-    f"Candidates to try.  [default: {DEFAULT_BUDGET['gpu']} on a GPU, {WGMMA_BUDGET} where wgmma promises most, "
-    f"{DEFAULT_BUDGET['emulator']} in the emulator]"
+    f"Candidates to try.  [default: {DEFAULT_BUDGET['gpu']} on a GPU, {TILED_BUDGET} where "
+    f"{', '.join(family.name for family in TILED)} promise most, {DEFAULT_BUDGET['emulator']} in the emulator]"
 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.gpu.executor import GpuKernel
-from gemmgen.run.gpu.timing import FINAL, QUICK, Timing
+from gemmgen.run.gpu.timing import FINAL, RANK, Timing
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress, Trial, by_time
@@ -34,7 +34,7 @@ class Measurements:
             return trials
         self.progress.stage("measure", sum(trial.failure is None for trial in trials))
         unknown = self.unknown(trials)
-        fresh = dict(zip((trial.source.name for trial in unknown), self._run(unknown, QUICK), strict=True))
+        fresh = dict(zip((trial.source.name for trial in unknown), self._run(unknown, RANK), strict=True))
         return [trial if trial.failure else self._measured(trial, fresh.get(trial.source.name)) for trial in trials]
 
     def unknown(self, trials: Sequence[Trial]) -> list[Trial]:
@@ -44,7 +44,7 @@ class Measurements:
     def together(self, trials: Sequence[Trial]) -> list[Trial]:
         """Time what compiled, and did not fail before, quickly and in one run, whatever is known of it."""
         alive = [trial for trial in trials if trial.failure is None]
-        together = dict(zip(map(id, alive), self._run(alive, QUICK), strict=True))
+        together = dict(zip(map(id, alive), self._run(alive, RANK), strict=True))
         return [trial.timed(together.get(id(trial))) for trial in trials]
 
     def rank(self, rounds: Sequence[Sequence[Trial]]) -> list[Trial]:
@@ -57,7 +57,7 @@ class Measurements:
         chosen = {id(trial) for trial in best}
         others = [trial for one in rounds for trial in one if id(trial) not in chosen]
         if len(rounds) > 1:
-            again = self._run(best, QUICK)
+            again = self._run(best, RANK)
             best = [trial.timed(timing) for trial, timing in zip(best, again, strict=True)]
         return by_time(best) + by_time(others)
 
@@ -110,5 +110,5 @@ class Measurements:
     def _key(self, trial: Trial) -> str:
         description, case = self.target.executor.description, representative(self.problem)
         return content_key(
-            trial.machine_code, description, str(case), json.dumps(asdict(QUICK)), code_digest("run/gpu/timing.py")
+            trial.machine_code, description, str(case), json.dumps(asdict(RANK)), code_digest("run/gpu/timing.py")
         )

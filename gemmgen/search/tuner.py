@@ -12,11 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from gemmgen.kernel.families import NAIVE, SEARCHED, Config, Family
+from gemmgen.kernel.families import MMA, NAIVE, SEARCHED, SIMT, WGMMA, Config, Family
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.render import render_plan
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.wgmma import Wgmma
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
 from gemmgen.run.target import Target
 from gemmgen.search.experience import nearest, remember, was_searched
@@ -33,7 +32,9 @@ from gemmgen.support.threads import thread_pool
 from gemmgen.verification.verifier import make_data
 
 DEFAULT_BUDGET = {"gpu": 64, "emulator": 8}  # candidates
-WGMMA_BUDGET = 32  # on a GPU where a kernel by wgmma is predicted to be the fastest: the model orders those best
+# On a GPU where a kernel of a family that tiles a large C is predicted to be the fastest: the model orders those best
+# (docs/studies.md).
+TILED, TILED_BUDGET = (SIMT, MMA, WGMMA), 32
 WON_SHARE = 4  # one candidate of so many, at most, because it won a similar problem
 
 
@@ -226,6 +227,6 @@ class Tuner:
 
 def default_budget(search: Search, target: Target) -> int:
     """Candidates to try where nobody says how many."""
-    if target.gpu is not None and isinstance(search.ranked[0].plan.mma, Wgmma):
-        return WGMMA_BUDGET
+    if target.gpu is not None and search.ranked[0].family in TILED:
+        return TILED_BUDGET
     return DEFAULT_BUDGET[target.executor.name]

@@ -37,7 +37,7 @@ reduce_partials(fixup, TM * TN${ " + TM" if loop.index > 1 }, ${ name }s);
 //% if column_amax
 Magnitude column_amaxs[TN] = {};
 //% endif
-#pragma unroll
+#pragma unroll${ " 1" if view.loops_fixup }
 for (int i = 0; i < ${ rows }; ++i) {
     ${ T } row[TN];
     reduce_partials(fixup, i * TN, row);

@@ -17,7 +17,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import device_named
 from gemmgen.problem.gemm import Problem
-from gemmgen.run.gpu.timing import FINAL, QUICK, Protocol, Timing
+from gemmgen.run.gpu.timing import FINAL, RANK, Protocol, Timing
 from gemmgen.run.target import Target
 from gemmgen.search import verifying
 from gemmgen.search.experience import was_searched
@@ -73,7 +73,7 @@ def test_a_second_search_times_finalists_alone_and_verifies_nothing(
     first, asked = searched(store, monkeypatch)
     tried = len(first.trials)
     # All once, the best of each round again together, then the finalists; and one verdict.
-    assert asked[QUICK.name] > tried and asked[FINAL.name] == len(first.finalists) == min(FINALISTS, tried)
+    assert asked[RANK.name] > tried and asked[FINAL.name] == len(first.finalists) == min(FINALISTS, tried)
     assert asked["verify"] == 1 and first.winner.verdict is not None and first.winner.verdict.passed
     assert [*first.seconds] == ["explore", "compile", "measure", "compare", "verify"]
     assert len(first.winner.source.text) == min(len(trial.source.text) for trial in first.trials)
@@ -81,7 +81,7 @@ def test_a_second_search_times_finalists_alone_and_verifies_nothing(
     again, asked_again = searched(store, monkeypatch)
     assert again.winner.source.text == first.winner.source.text and len(again.trials) == tried
     assert asked_again["verify"] == 0 and again.winner.verdict == first.winner.verdict
-    assert asked_again[QUICK.name] == asked[QUICK.name] - tried, "those of both rounds that meet in one run"
+    assert asked_again[RANK.name] == asked[RANK.name] - tried, "those of both rounds that meet in one run"
     assert was_searched(store, Card.description, PROBLEM)
 
 

@@ -47,7 +47,7 @@ ALL = [
     ("naive", {}, "tanh(acc)", Problem(33, 17, 20, ldc=19)),
     ("simt", {}, WHOLE, RUNTIME),
     ("simt", {"SPLIT": 3}, "bias_m+relu+residual", replace(RUNTIME, ld_align=4)),
-    ("simt", {"STAGES": 3, "ASYNC": 1, "STREAM": 3}, WHOLE, RUNTIME),
+    ("simt", {"STAGES": 3, "ASYNC": 1, "STREAM": 3, "FIXUP_UNROLL": 0}, WHOLE, RUNTIME),
     ("simt", {"BK": 32, "STAGES": 3, "ASYNC": 1, "K_UNROLL": 2, "SLICES": 4}, "bias+silu", BATCH),
     ("simt", {}, "max(alpha * acc, bias_n) - residual", Problem(70, 100, 35, dtype=DType.F64)),
     ("simt", {"STAGES": 2, "ASYNC": 1, "K_UNROLL": 4}, WHOLE, Problem(70, 131, 45)),
@@ -95,7 +95,7 @@ ALL = [
         replace(RUNTIME, ld_align=4),
     ),
     ("skinny", {"SPLIT": 2}, "bias_m+row_amax+column_amax+aux", Problem(3, 200, None, types=Types.parse("f16"))),
-    ("simt", {"SPLIT": 2}, "row_amax+column_amax+silu", replace(BATCH, pointers=True)),
+    ("simt", {"SPLIT": 2, "FIXUP_UNROLL": 0}, "row_amax+column_amax+silu", replace(BATCH, pointers=True)),
     ("batched", {"MB": 4, "BATCH_TILES": 5}, "aux+row_amax+column_amax", Problem(8, 12, 16, batch=None)),
     ("batched", {}, "row_amax+column_amax", Problem(8, 12, 16, batch=None, pointers=True)),
     (

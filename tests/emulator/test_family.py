@@ -99,7 +99,8 @@ def ahead() -> Iterator[Kernel]:
         for layout, batch, splits, slices in zip(LAYOUTS, (1, None, 1, None), (1, 1, 3, 2), (2, 4, 2, 4), strict=True):
             problem = Problem(None, None, None, dtype=dtype, layout=Layout.parse(layout), ld_align=2, batch=batch)
             yield problem, SIMT, SIMT.default(problem).with_values(**ring, SPLIT=splits)
-            yield problem, SIMT, SIMT.default(problem).with_values(**sliced, SLICES=slices, SPLIT=splits)
+            looped = {"FIXUP_UNROLL": int(splits == 1)}
+            yield problem, SIMT, SIMT.default(problem).with_values(**sliced, **looped, SLICES=slices, SPLIT=splits)
 
 
 def empty_parts() -> Iterator[Kernel]:

@@ -114,6 +114,11 @@ SAMPLES = {
     "fragment_prefetch_stream": Sample(
         SIMT, {"ASYNC": 1, "STAGES": 3, "K_UNROLL": 4, "BK": 16, "STREAM": 264}, (None, None, None)
     ),
+    "fragment_prefetch_sliced_split_loop": Sample(
+        SIMT,
+        {"ASYNC": 1, "K_UNROLL": 4, "BK": 32, "TN": 16, "WN": 64, "SLICES": 2, "SPLIT": 4, "FIXUP_UNROLL": 0},
+        (64, 4096, 4096),
+    ),
     "double_buffer_stream_moved_rc": Sample(SIMT, {"STREAM": 8}, (300, 4096, None), "rc"),
     "runtime_cc": Sample(SIMT, {}, (None, 4096, None), "cc"),
     "narrow_lines": Sample(SIMT, {}, (127, 61, 33), lda=36, pointer_align=8),

@@ -26,7 +26,7 @@ from gemmgen.search.order import REACH, Search
 from gemmgen.search.pick import pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
 from gemmgen.search.trial import Silent, Trial
-from gemmgen.search.tuner import DEFAULT_BUDGET, WGMMA_BUDGET, Tuner, default_budget
+from gemmgen.search.tuner import DEFAULT_BUDGET, TILED_BUDGET, Tuner, default_budget
 from gemmgen.search.verifying import Verifications
 from gemmgen.support.errors import Failure
 from gemmgen.support.files import Store
@@ -79,7 +79,7 @@ def test_the_first_round_tries_the_best_and_several_shapes(space: Space) -> None
     search = Search([space], CARD)
     times = [entry.prediction.time_us for entry in search.ranked]
     assert times == sorted(times) and len(times) == len(space.accepted)
-    best, first = search.ranked[:12], search.first(12)
+    best, first = search.ranked[: TILED_BUDGET // 2], search.first(TILED_BUDGET // 2)
     assert first[0] == best[0]
     shapes, best_shapes = (
         {tuple(entry.config.values[name] for name in SHAPE) for entry in entries} for entries in (first, best)
@@ -106,7 +106,7 @@ def test_the_first_round_has_what_was_the_fastest_on_an_h200(
     """Of wgmma (2026-11-23), and both ways in which consumers share work."""
     told = {"epilogue": parse_epilogue(epilogue)} if epilogue else {}
     problem = Problem(*shape, types=Types.parse(types), layout=Layout.parse("rc"), **told)
-    first = [entry.config for entry in Search([explore(WGMMA, problem, CARD)], CARD).first(WGMMA_BUDGET // 2)]
+    first = [entry.config for entry in Search([explore(WGMMA, problem, CARD)], CARD).first(TILED_BUDGET // 2)]
     found = WgmmaConfig.parse(fastest)
     assert found is not None
     assert found in [config.with_values(**{name: found.values[name] for name in but}) for config in first]
@@ -167,7 +167,7 @@ def test_where_stores_take_longest_the_first_kernels_have_whole_sectors_and_enou
     assert {(one["BM"] // one["WM"]) * (one["BN"] // one["WN"]) for one in first} >= {4, 8}
     assert len({(one["BM"], one["BN"]) for one in first}) >= 4
     fastest = MmaConfig(**first[0])
-    [pairs] = search.moved("EXCHANGE", WGMMA_BUDGET, [(fastest, 1.0)])
+    [pairs] = search.moved("EXCHANGE", TILED_BUDGET, [(fastest, 1.0)])
     assert "EXCHANGE" in search.details([(fastest, 1.0)]) and pairs.config == fastest.with_values(EXCHANGE=0)
 
 
@@ -189,10 +189,13 @@ def test_the_fastest_is_tried_with_its_instructions_in_other_places_last(space: 
     assert {config.values["FMA_ORDER"] for config in space.accepted} == {0}
     slow, fast = [entry.config for entry in search.ranked if entry.config.values["HOIST"] == 0][:2]
     early = search.moved("HOIST", 4, [(slow, 2.0), (fast, 1.0)])
-    assert [entry.config for entry in early] == [
-        *(fast.with_values(HOIST=lead) for lead in (1, 2, 4) if lead < min(fast.values["TM"], fast.values["TN"])),
-        slow.with_values(HOIST=1),
+    leads = [
+        one.with_values(HOIST=lead)
+        for one in (fast, slow)
+        for lead in (1, 2, 4)
+        if lead < min(one.values["TM"], one.values["TN"])
     ]
+    assert [entry.config for entry in early] == leads[:4]
     faster = early[0].config
     orders = search.moved("FMA_ORDER", 9, [(slow, 2.0), (fast, 1.0), (faster, 0.5)])
     assert [entry.config for entry in orders[:7]] == [faster.with_values(FMA_ORDER=order) for order in range(1, 8)]
@@ -223,13 +226,15 @@ def test_what_was_best_before_comes_first_and_once(space: Space) -> None:
     )
 
 
-def test_fewer_runs_are_the_default_where_wgmma_leads(space: Space) -> None:
+def test_fewer_runs_are_the_default_where_the_model_orders_best(space: Space) -> None:
     gpu, emulator = (SimpleNamespace(gpu=one, executor=SimpleNamespace(name=name)) for one, name in KINDS)
     problem = Problem(4096, 4096, 4096, types="bf16", layout="rc")
-    one = Space(WGMMA, problem, 1, (WGMMA.default(problem),), ())
-    fast, usual = Search([one], CARD), Search([space], CARD)
-    assert [default_budget(search, gpu) for search in (fast, usual)] == [WGMMA_BUDGET, DEFAULT_BUDGET["gpu"]]
-    assert {default_budget(search, emulator) for search in (fast, usual)} == {DEFAULT_BUDGET["emulator"]}
+    few = Problem(4, 4096, 4096)
+    ones = (Space(family, one, 1, (family.default(one),), ()) for family, one in ((WGMMA, problem), (SKINNY, few)))
+    searches = [Search([space], CARD), *(Search([one], CARD) for one in ones)]
+    budgets = [TILED_BUDGET, TILED_BUDGET, DEFAULT_BUDGET["gpu"]]
+    assert [default_budget(search, gpu) for search in searches] == budgets
+    assert {default_budget(search, emulator) for search in searches} == {DEFAULT_BUDGET["emulator"]}
 
 
 def test_a_tuner_starts_with_what_it_is_given(space: Space) -> None:

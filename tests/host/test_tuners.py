@@ -35,7 +35,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
 from gemmgen.search.space import explore
-from gemmgen.search.tuner import WGMMA_BUDGET
+from gemmgen.search.tuner import TILED_BUDGET
 from gemmgen.support.errors import InvalidInput
 
 HELD_OUT = Path(__file__).parent / "data" / "h200_wgmma_times_held_out.json"
@@ -102,7 +102,7 @@ def test_the_order_has_one_of_the_fastest_among_the_first_of_recorded_spaces() -
     lost = [space.lost(min(space.us[entry.config] for entry in RecordedSearch(space).first(TOP))) for space in spaces]
     assert sum(one <= NEAR for one in lost) >= 0.9 * len(lost)
     assert max(lost) <= 0.05
-    assert all(space.lost(search_recorded(space, WGMMA_BUDGET)) <= NEAR for space in spaces)
+    assert all(space.lost(search_recorded(space, TILED_BUDGET)) <= NEAR for space in spaces)
 
 
 def test_without_kernel_tuner_the_command_says_how_to_get_it(

@@ -68,7 +68,7 @@ class MmaView:
     together             and that it has sums of in the end
     exchanges            distances of lanes that exchange sums, one after the other, for longer runs
     group                tile rows of a raster group: blocks go down them before they step right
-    compute, outer, slices, sums  as `simt` has them
+    compute, outer, slices, sums, loops_fixup  as `simt` has them
     """
 
     a: Operand
@@ -93,6 +93,7 @@ class MmaView:
     outer: bool = True
     slices: int = 1
     sums: str = "sums"
+    loops_fixup: bool = False
 
 
 class MmaFamily(Family):

@@ -61,6 +61,7 @@ class SimtView:
     runs_along_n   a thread's FMAs go row by row, through `lines` of its tile
     k_vector       the operand whose values are read as vectors along k, for a whole iteration at once, if any
     hoist          rows or columns of a product whose FMAs are hoisted above the loop's branch
+    loops_fixup    the fixup of a shared tile loops over a thread's rows
     from_far_end, last_first, b_first  the order of FMAs and of reads
     """
 
@@ -78,6 +79,7 @@ class SimtView:
     lines: str
     k_vector: Operand | None
     hoist: int
+    loops_fixup: bool
     from_far_end: bool
     last_first: bool
     b_first: bool
@@ -93,7 +95,7 @@ class Simt(Family):
     constraints = CONSTRAINTS
     pruning = PRUNING
     secondary = frozenset({"WM", "WN", "STAGES", "ASYNC", "K_UNROLL", "MINB", "GROUP", "PAD"})
-    details = ("PDL", "COPY_THREADS", "HOIST", "FMA_ORDER")
+    details = ("PDL", "GROUP", "FIXUP_UNROLL", "COPY_THREADS", "HOIST", "FMA_ORDER")
     small = MappingProxyType({"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "STAGES": 2})
 
     def default(self, problem: Problem) -> Config:
@@ -159,7 +161,8 @@ class Simt(Family):
 
     def unused(self, plan: Plan) -> frozenset[str]:
         simt = cast(SimtConfig, plan.config)
-        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "FMA_ORDER", "COPY_THREADS", "PDL", "SHARED_BYTES"}
+        choices = {"OUTER", "VEC", "TA", "TB", "ASYNC", "FMA_ORDER", "COPY_THREADS", "PDL", "FIXUP_UNROLL"}
+        choices |= {"SHARED_BYTES"}
         idle = {"K_UNROLL": 0, "SLICES": 1, "SPLIT": 1, "STREAM": 0, "HOIST": 0}
         choices |= {name for name, value in idle.items() if simt.values[name] == value}
         if simt.SLICES == 1:
@@ -189,6 +192,7 @@ class Simt(Family):
             lines="TM" if along_n else "TN",
             k_vector=next((operand for operand in (a, b) if operand.k_vector), None),
             hoist=simt.HOIST,
+            loops_fixup=simt.FIXUP_UNROLL == 0,
             from_far_end=simt.FMA_ORDER & 1 > 0,
             last_first=last_first(simt),
             b_first=simt.FMA_ORDER & 4 > 0,

@@ -24,7 +24,7 @@ class SimtConfig(Config):
     PATTERN = (
         "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
         "_s{STAGES}_async{ASYNC}_unroll{K_UNROLL}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}"
-        "[_stream{STREAM}][_hoist{HOIST}][_fma{FMA_ORDER}][_copy{COPY_THREADS}][_pdl{PDL}]"
+        "[_stream{STREAM}][_hoist{HOIST}][_fma{FMA_ORDER}][_copy{COPY_THREADS}][_pdl{PDL}][_fixup{FIXUP_UNROLL}]"
     )
 
     OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
@@ -71,6 +71,9 @@ class SimtConfig(Config):
         "as many as cause no bank conflict",
     )
     PDL: int = pdl_axis(0)
+    FIXUP_UNROLL: int = axis(
+        1, (1, 0), "1: the fixup of a tile that blocks share is unrolled over a thread's rows, 0: it loops over them"
+    )
 
 
 TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
@@ -171,6 +174,9 @@ CONSTRAINTS = (
     Constraint("STREAM == 0 or SPLIT == 1", "a kernel is split-K or stream-K", False),
     grid_fits(f"STREAM == 0 or {TILES} + STREAM"),
     Constraint("STREAM == 0 or BATCH == 1", "stream-K serves no batch", False),
+    Constraint("FIXUP_UNROLL <= 1", "a switch is 0 or 1", False),
+    Constraint("FIXUP_UNROLL == 1 or SPLIT + STREAM > 1", "no tile is shared", False),
+    Constraint("FIXUP_UNROLL == 1 or SUMMED == 0", "sums of A's rows are in registers, which no loop counts", False),
     # Limits of the architecture
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
@@ -190,6 +196,11 @@ PRUNING = (
         "COPY_THREADS == 0", "some tiles gain by longer contiguous copies and some lose: tried last, of the fastest"
     ),
     PDL_LAST,
+    Constraint(
+        "FIXUP_UNROLL == (SPLIT + STREAM == 1) or SUMMED > 0",
+        "unrolled it compiles twice as long, for 1% at most: tried last, of the fastest",
+    ),
+    Constraint("GROUP == 8 or M > 0 and M <= BM or N > 0 and N <= BN", "the raster is tried last, of the fastest"),
     # What a thread does
     Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
     Constraint(
@@ -202,6 +213,7 @@ PRUNING = (
     # For so few rows or columns that no low or narrow tile is meant for them any tile has to do.
     Constraint("BM <= 16 or M <= 2 or M > 16", "half of a higher tile's rows, or more, do not exist"),
     Constraint("BN <= 16 or N <= 4 or N > 16", "half of a wider tile's columns, or more, do not exist"),
+    Constraint("(BM <= 32 or M == 0 or M > 2) and (BN <= 32 or N == 0 or N > 4)", "the least of these will do"),
     Constraint(
         "GROUP == 1 or (M == 0 or M > BM) and (N == 0 or N > BN)", "a single row or column of tiles has one order"
     ),
