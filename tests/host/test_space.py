@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import random
+from contextlib import suppress
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +14,19 @@ from hypothesis import strategies as st
 
 from gemmgen.kernel.config import Constraint
 from gemmgen.kernel.expression import evaluate
-from gemmgen.kernel.families import MMA, NAIVE, SIMT, WGMMA, Config, Family
+from gemmgen.kernel.families import (
+    MMA,
+    NAIVE,
+    SIMT,
+    SKINNY,
+    WGMMA,
+    Config,
+    Family,
+    simt,
+    simt_operands,
+    skinny_constants,
+    wgmma_operands,
+)
 from gemmgen.kernel.families.base import constants, first_rejection
 from gemmgen.problem.device import ARCHS, device_for
 from gemmgen.problem.gemm import Problem
@@ -75,6 +90,32 @@ def test_a_small_space_by_brute_force() -> None:
     assert found.total == len(product) == 16
     assert list(found.accepted) == [config for config in product if holds(NAIVE, "rr", "sm_90", config)]
     assert [(rule.expression, count) for rule, count in found.rejected] == [("THREADS <= MAX_THREADS", 1)]
+
+
+@pytest.mark.parametrize(
+    ("family", "says", "made"),
+    [
+        (SKINNY, {"m": 8, "n": 4096, "k": 4096}, skinny_constants.derived),
+        (SKINNY, {"m": None, "n": 5, "k": 515, "types": "bf16", "layout": "cc"}, skinny_constants.derived),
+        (SKINNY, {"m": 4, "n": 4096, "k": 4096, "types": "s8,s8,s32", "layout": "rc"}, skinny_constants.derived),
+        (SIMT, {"m": 500, "n": 4096, "k": 4096}, simt_operands.operands),
+        (SIMT, {"m": 500, "n": 4096, "k": 4096}, simt.derived),
+        (SIMT, {"m": None, "n": 72, "k": None, "types": "f64", "layout": "rc", "ld_align": 2}, simt_operands.operands),
+        (SIMT, {"m": None, "n": 72, "k": None, "types": "f64", "layout": "rc", "ld_align": 2}, simt.derived),
+        (WGMMA, {"m": 100, "n": 4096, "k": 4096, "types": "bf16", "layout": "rc"}, wgmma_operands.operands),
+        (WGMMA, {"m": None, "n": 72, "k": None, "types": "f32_tf32", "layout": "rr"}, wgmma_operands.operands),
+    ],
+)
+def test_what_configs_share_is_what_each_would_make(family: Family, says: dict[str, Any], made: Any) -> None:
+    """Whatever the axes are: those that it says it asks about, and no others, tell."""
+    one, axes, draw, sound = Problem(**says), family.config_type.axes(), random.Random(1), 0
+    for _ in range(2000):
+        config = family.config_type(**{axis.name: draw.choice(axis.values) for axis in axes})
+        with suppress(ZeroDivisionError):  # a block of less than one thread
+            anew = made.__wrapped__(one, config)
+            sound += 1
+            assert made(one, config) == anew, config
+    assert sound > 1000
 
 
 def test_old_cards_have_no_cp_async() -> None:

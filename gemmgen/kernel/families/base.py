@@ -7,12 +7,13 @@ naming, error messages, `static_assert`s and the tables all read these records.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, wraps
+from operator import attrgetter
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.expression import assign, count_false, first_false, names_in, show_values
@@ -26,6 +27,9 @@ from gemmgen.problem.types import Compute
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.words import plural
 
+AnyConfig = TypeVar("AnyConfig", bound=Config)
+Made = TypeVar("Made")
+Maker = Callable[[Problem, AnyConfig], Made]
 TILES = "(M + BM - 1) / BM * ((N + BN - 1) / BN)"  # of one matrix C
 
 
@@ -87,6 +91,31 @@ class Side:
     @property
     def ld(self) -> Literal["lda", "ldb"]:
         return "lda" if self.x == "a" else "ldb"
+
+
+def shared_by(
+    config_type: type[AnyConfig], *axes: str, **parts: Callable[[int], int]
+) -> Callable[[Maker[AnyConfig, Made]], Maker[AnyConfig, Made]]:
+    """Keeps what a function makes of a problem and a config, for all configs that are alike in `axes`, and in what
+    `parts` make of others: a space has many, and the function may ask about no more."""
+    values_of = attrgetter(*axes, *parts)
+    names, changes = (*axes, *parts), tuple((len(axes) + place, part) for place, part in enumerate(parts.values()))
+
+    def decorated(make: Maker[AnyConfig, Made]) -> Maker[AnyConfig, Made]:
+        @lru_cache(maxsize=2**12)
+        def kept(problem: Problem, *values: int) -> Made:
+            return make(problem, config_type(**dict(zip(names, values, strict=True))))
+
+        @wraps(make)
+        def asked(problem: Problem, config: AnyConfig) -> Made:
+            values = list(values_of(config))
+            for place, part in changes:
+                values[place] = part(values[place])
+            return kept(problem, *values)
+
+        return asked
+
+    return decorated
 
 
 @lru_cache(maxsize=64)  # a search asks for each of its configs

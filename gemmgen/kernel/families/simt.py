@@ -21,6 +21,7 @@ from gemmgen.kernel.families.base import (
     elements_of,
     launch_of,
     never_cut,
+    shared_by,
     sizes_of,
     tile_grid,
     zigzag,
@@ -123,17 +124,7 @@ class Simt(Family):
         return {**sizes_of(problem), **along}
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
-        simt = cast(SimtConfig, config)
-        a, b = operands(problem, simt)
-        widths = fragment_width(simt, a), fragment_width(simt, b), store_width(problem, simt, b)
-        return (
-            *_threads(simt.SLICES > 1),
-            *_fragments(simt.WM > 0, a.k_vector, b.k_vector, *widths, elements_of(problem)),
-            *operand_constants(problem, simt, a),
-            *operand_constants(problem, simt, b),
-            *_sums_of_slices(),
-            SHARED_BYTES,
-        )
+        return derived(problem, cast(SimtConfig, config))
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         simt, value = cast(SimtConfig, config), constants(self, problem, config)
@@ -243,6 +234,26 @@ class Simt(Family):
         if plan.schedule is not None and plan.schedule.idle == 0:
             yield Never("stream_block >= schedule.stream_blocks", True, "the last wave has k tiles for all its blocks")
         yield from never_cut(plan)
+
+
+@shared_by(
+    SimtConfig,
+    *("BM", "BN", "BK", "TM", "TN", "VEC", "TA", "TB", "ASYNC", "K_UNROLL", "HOIST", "FMA_ORDER"),
+    *("SLICES", "COPY_THREADS"),
+    WM=lambda rows: min(rows, 1),
+)
+def derived(problem: Problem, simt: SimtConfig) -> tuple[Derived, ...]:
+    """The constants that follow from the axes."""
+    a, b = operands(problem, simt)
+    widths = fragment_width(simt, a), fragment_width(simt, b), store_width(problem, simt, b)
+    return (
+        *_threads(simt.SLICES > 1),
+        *_fragments(simt.WM > 0, a.k_vector, b.k_vector, *widths, elements_of(problem)),
+        *operand_constants(problem, simt, a),
+        *operand_constants(problem, simt, b),
+        *_sums_of_slices(),
+        SHARED_BYTES,
+    )
 
 
 def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 from math import gcd
 
 from gemmgen.kernel.config import Derived
 from gemmgen.kernel.expression import evaluate
-from gemmgen.kernel.families.base import Side, elements_of, sides
+from gemmgen.kernel.families.base import Side, elements_of, shared_by, sides
 from gemmgen.kernel.families.simt_axes import TILE_THREADS, SimtConfig
 from gemmgen.problem.gemm import Problem
 
@@ -60,7 +60,7 @@ class Operand(Side):
         return "fragment/vector.cu" if self.k_rows else "fragment/strided.cu"
 
 
-@lru_cache(maxsize=2**15)  # as long as `constants` keeps what follows from them
+@shared_by(SimtConfig, "BM", "BN", "TM", "TN", "VEC", "TA", "TB", "ASYNC", "K_UNROLL", "HOIST", "FMA_ORDER")
 def operands(problem: Problem, config: SimtConfig) -> tuple[Operand, Operand]:
     side_a, side_b = sides(problem)
     a, b = _operand(side_a, config.TA == 1, config), _operand(side_b, config.TB == 1, config)

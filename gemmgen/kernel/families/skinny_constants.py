@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import gcd
 
 from gemmgen.kernel.config import Derived
-from gemmgen.kernel.families.base import elements_of
+from gemmgen.kernel.families.base import elements_of, shared_by
 from gemmgen.kernel.families.skinny_axes import SkinnyConfig
 from gemmgen.kernel.families.skinny_operands import dots, roles, small_width, weight_width
 from gemmgen.problem.device import WARP
@@ -15,6 +15,9 @@ from gemmgen.problem.gemm import Problem
 WEIGHTS, SHARED = "Weights", "Shared memory"  # the groups in which a kernel lists them
 
 
+@shared_by(
+    SkinnyConfig, "S", "T", "LANES", "WARPS", "BK", "DEPTH", "ASYNC", "MMA", "VEC", SPLIT=lambda blocks: min(blocks, 2)
+)
 def derived(problem: Problem, config: SkinnyConfig) -> tuple[Derived, ...]:
     """All of them; each may name those before it."""
     return (

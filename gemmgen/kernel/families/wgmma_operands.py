@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd
 
-from gemmgen.kernel.families.base import Side, sides
+from gemmgen.kernel.families.base import Side, shared_by, sides
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.prepare import SUMMED, LineSums, Prepare, Step
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT, TensorMap
@@ -66,6 +66,7 @@ class Operand(Side):
         return self.cut or self.lines
 
 
+@lru_cache(maxsize=64)
 def staged(problem: Problem) -> bool:
     """Whether TMA can store C: its lines begin, and for sure end, at multiples of 16 bytes, of which it writes all."""
     size = problem.types.c.size
@@ -193,6 +194,7 @@ def as_product(mma: Wgmma) -> Wgmma:
     return replace(mma, a=mma.b, b=mma.a, trans_a=mma.trans_b, trans_b=mma.trans_a)
 
 
+@shared_by(WgmmaConfig, "BM", "BN", "BK", "SWAP", "FROM_REGISTERS", "CLUSTER", "ACROSS")
 def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     """A and B, or their copies, as boxes of TMA."""
     (a, b), (type_a, type_b) = taken(problem, feeds(config)), problem.types.factors
