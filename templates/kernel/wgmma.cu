@@ -73,7 +73,7 @@ ${ ldmatrix([(view.matrices, true)], [(view.matrices, true)]) ~ "\n" ~ stage_tra
 //% elif view.staged
 ${ sums_of_piece(view) }
 ${ staged_at(view) }
-${ store_c(kernel, staged=true) }
+${ store_c(kernel, staged=true, whole=view.whole) }
 //% else
 ${ sums_of_piece(view) }
 ${ staged_row_at() }

@@ -95,7 +95,7 @@ stage_transposed(c, row, column, ${ view.kept }${ view.of_mma }, piece, alpha, b
 #pragma unroll
 for (int second = 0; second < 2; ++second) stage_row(c, row, column, second, ${ view.kept }${ view.of_mma }, piece, alpha, beta);
 //% else
-store_c(c, s${ ", s.M - m" if "M" in kernel.edges }${ ", s.N - n" if "N" in kernel.edges }, thread, sums${ ", sums2" if view.gated }${ sums_taken(kernel) }, ${ "e" if kernel.epilogue else "alpha, beta" });
+store_c(c, s${ ", s.M - m" if "M" in view.edges }${ ", s.N - n" if "N" in view.edges }, thread, sums${ ", sums2" if view.gated }${ sums_taken(kernel) }, ${ "e" if kernel.epilogue else "alpha, beta" });
 //% endif
 fence_proxy_async();
 named_barrier_sync(1 + consumer, 128);

@@ -88,6 +88,11 @@ KERNELS = (
     warpgroups((70, 72, 300), {"BM": 48, "BN": 64, "SWAP": 1}, types="s8,s8,bf16", epilogue="scale_m+scale_n+bias"),
     warpgroups((None, 72, None), {"BK": 32, "STAGES": 3}, types=PROMOTED, ld_align=16),
     warpgroups(OPEN, {"BN": 64, "PDL": 0}),  # with copies, which overlap
+    warpgroups((None, 72, None), {"BN": 64, "WHOLE": 1}, ld_align=8),
+    warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2, "WHOLE": 1}, epilogue="bias+gelu", ld_align=8),
+    warpgroups(
+        (70, 72, None), {"BM": 48, "BN": 64, "SWAP": 1, "WHOLE": 1}, types="s8,s8,bf16", epilogue="scale_m+residual"
+    ),
 )
 MORE = (
     Kernel(OPEN, {"BM": 64, "WM": 32, "BN": 64}, {"layout": "cc", "types": "f16", "ld_align": 4}, "sm_80"),
@@ -184,6 +189,16 @@ MORE = (
         epilogue="row_amax+column_amax",
     ),
     warpgroups((100, 72, 300), {"BM": 32, "BN": 64, "SPLIT": 4, "PERSISTENT": 0}, types=TF32, layout="rr", batch=2),
+    warpgroups((None, 72, None), {"BN": 32, "WHOLE": 1}, types="s8,s8,s32", ld_align=16),
+    warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2, "PINGPONG": 1, "WHOLE": 1}, epilogue="scale_m+silu"),
+    warpgroups((100, 72, None), {"BN": 32, "CLUSTER": 2, "WHOLE": 1}, layout="rr", epilogue="swiglu", batch=3),
+    warpgroups((None, 80, None), {"BN": 64, "WHOLE": 1}, types="u8,s8,bf16", epilogue="zero_m+zero_n+scale_m+scale_n"),
+    warpgroups((100, 72, 300), {"BN": 32, "SPLIT": 2, "PERSISTENT": 0, "WHOLE": 1}, epilogue="bias+residual", batch=2),
+    warpgroups((100, 72, 300), {"BM": 32, "BN": 64, "WHOLE": 1}, types=TF32, layout="rr", epilogue="bias+gelu"),
+    warpgroups((128, 48, 200), {"WHOLE": 1}, batch=5, pointers=True, epilogue="bias+gelu", layout="cr"),
+    warpgroups((100, 72, None), {"BN": 48, "WHOLE": 1}, types=Types.parse("f16", Compute.F16), epilogue="silu"),
+    warpgroups((40, 72, 300), {"BM": 40, "BN": 64, "SWAP": 1, "WHOLE": 1}, types="f32_bf16x6", layout="rr"),
+    warpgroups((None, 72, None), {"BK": 32, "STAGES": 3, "WHOLE": 1}, types=PROMOTED, ld_align=16, epilogue="bias"),
     warpgroups(
         (100, 72, None), {"BN": 64, "CLUSTER": 2, "ACROSS": 1, "FROM_REGISTERS": 2}, types=TF32, ld_align=4, layout="cr"
     ),

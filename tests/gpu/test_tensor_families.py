@@ -76,6 +76,14 @@ def test_c_transposed(says: dict[str, object], axes: dict[str, int], gpu: GpuExe
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 
 
+@pytest.mark.parametrize("says", BY_TMA, ids=str)
+@pytest.mark.parametrize("axes", [{}, {"BM": 48, "BN": 64, "SWAP": 1, "FROM_REGISTERS": 0}], ids=str)
+def test_whole_pieces_of_c(says: dict[str, object], axes: dict[str, int], gpu: GpuExecutor) -> None:
+    kernel = source(says, gpu.arch, WGMMA, {**WGMMA.small, **axes, "WHOLE": 1})
+    verdict = verify(gpu, kernel, examples=30)
+    assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
+
+
 @pytest.mark.parametrize("says", SAYS, ids=str)
 @pytest.mark.parametrize(("family", "axes"), AXES, ids=lambda one: getattr(one, "name", str(one)))
 def test_every_situation(says: dict[str, object], family: Family, axes: dict[str, int], gpu: GpuExecutor) -> None:

@@ -245,6 +245,14 @@ SAMPLES = {
         dtype=DType.BF16,
         epilogue="bias+gelu",
     ),
+    "wgmma_whole_rc_epilogue": Sample(
+        WGMMA,
+        {"BN": 160, "STAGES": 5, "CLUSTER": 2, "PINGPONG": 1, "PDL": 0, "WHOLE": 1},
+        (8192, 28672, 8192),
+        "rc",
+        dtype=DType.BF16,
+        epilogue="bias+gelu",
+    ),
     "wgmma_swap_rc": Sample(
         WGMMA,
         {"BM": 136, "BN": 64, "CONSUMERS": 1, "STAGES": 8, "SWAP": 1},

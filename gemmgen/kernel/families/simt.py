@@ -95,7 +95,7 @@ class Simt(Family):
     config_type = SimtConfig
     constraints = CONSTRAINTS
     pruning = PRUNING
-    secondary = frozenset({"WM", "WN", "STAGES", "ASYNC", "K_UNROLL", "MINB", "GROUP", "PAD"})
+    secondary = frozenset({"WM", "WN", "STAGES", "ASYNC", "K_UNROLL", "MINB", "PAD"})
     details = ("PDL", "GROUP", "FIXUP_UNROLL", "COPY_THREADS", "HOIST", "FMA_ORDER")
     small = MappingProxyType({"BM": 32, "BN": 64, "BK": 8, "TM": 4, "TN": 4, "WM": 16, "WN": 32, "STAGES": 2})
 

@@ -74,7 +74,7 @@ class WgmmaFamily(Family):
     pruning = PRUNING
     secondary = frozenset({"CLUSTER", "ACROSS", "STAGES", "SPLIT"})
     kinds = ("SWAP", "PINGPONG")
-    details = ("PDL", "GROUP", "IN_FLIGHT", "PERSISTENT")
+    details = ("PDL", "GROUP", "IN_FLIGHT", "PERSISTENT", "WHOLE")
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),
@@ -129,6 +129,7 @@ class WgmmaFamily(Family):
             "C_BY_TMA": int(staged(problem)),
             "AS_IT_LIES": int(not needed_copies(problem)),
             "CUT_LINES": int(cuts_lines(problem)),
+            "OUTPUTS": len(problem.epilogue.outputs),
         }
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
@@ -172,7 +173,7 @@ class WgmmaFamily(Family):
 
     def unused(self, plan: Plan) -> frozenset[str]:
         names = {"ACROSS", "COPY_ALIGN", "FROM_REGISTERS", "IN_FLIGHT", "PDL", "PERSISTENT", "PINGPONG", "SWAP"}
-        names |= {"SUM_REGISTERS", "BESIDE_SUMS", "SHARED_BYTES"}
+        names |= {"WHOLE", "SUM_REGISTERS", "BESIDE_SUMS", "SHARED_BYTES"}
         one = cast(WgmmaConfig, plan.config)
         if not donates(one):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}

@@ -19,7 +19,7 @@ class WgmmaConfig(Config):
 
     PATTERN = (
         "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}[_o{PINGPONG}]"
-        "[_split{SPLIT}][_r{FROM_REGISTERS}][_x{SWAP}][_pdl{PDL}][_copy{COPY_ALIGN}]"
+        "[_split{SPLIT}][_r{FROM_REGISTERS}][_x{SWAP}][_pdl{PDL}][_copy{COPY_ALIGN}][_whole{WHOLE}]"
     )
 
     BM: int = axis(
@@ -58,6 +58,7 @@ class WgmmaConfig(Config):
     )
     PDL: int = pdl_axis(1)
     COPY_ALIGN: int = axis(UNIT, COPY_ALIGNS, "bytes of which lines of copied operands begin at multiples")
+    WHOLE: int = axis(0, (0, 1), "1: threads stage whole pieces of C, and TMA drops what lies beyond an edge")
 
 
 # Seen on an H200 (2026-11-23, driver 580.159.04): a load of a box that lies outside as a whole ends in an illegal
@@ -87,6 +88,10 @@ def _least(extent: str, tile: str, step: str, across: str) -> str:
     return f"({tile} - {step}) * ({WAVES} * SMS / ({across} * {MATRICES} * SPLIT)) < {extent}"
 
 
+# Whether a cluster's tiles may end beyond C, of which so many lie beside each other, and the others below.
+BESIDE = "(1 + ACROSS * (CLUSTER - 1))"
+CUT = f"M * N == 0 or M % (BM * (CLUSTER / {BESIDE})) > 0 or N % (BN * {BESIDE}) > 0"
+
 CONSTRAINTS = (
     Constraint("HAS_WGMMA == 1", "no wgmma multiplies these types as exactly as --compute says", False),
     Constraint("ARCH == 90", "wgmma is of sm_90a alone", False),
@@ -113,7 +118,7 @@ CONSTRAINTS = (
     Constraint("CONSUMERS >= 1 and GROUP >= 1", "counts start at one", False),
     *(
         Constraint(f"{switch} <= 1", "a switch is 0 or 1", False)
-        for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP")
+        for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP", "WHOLE")
     ),
     *PDL_CONSTRAINTS,
     Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
@@ -123,6 +128,8 @@ CONSTRAINTS = (
         False,
     ),
     Constraint(f"COPY_ALIGN == {UNIT} or CUT_LINES == 1", "no copy has lines that begin inside of L2's", False),
+    Constraint("WHOLE == 0 or C_BY_TMA == 1", "TMA alone drops what lies beyond C's edges", False),
+    Constraint("WHOLE == 0 or OUTPUTS == 0", "threads store what an epilogue writes beside C, within its edges", False),
     # Tiles: of a block, a warpgroup, an instruction
     Constraint(
         f"PINGPONG == 1 or {SWAPS} or BM % ({M} * CONSUMERS) == 0",
@@ -213,6 +220,10 @@ WORK, LONG = f"{ROWS} * {COLUMNS} * {MATRICES} * K * A_BYTES", 2**34
 PRUNING = (
     Constraint(
         f"COPY_ALIGN == {L2_LINE} or CUT_LINES == 0", "a box's line that lies in two of L2's is asked for twice"
+    ),
+    Constraint(
+        f"C_BY_TMA == 0 or OUTPUTS > 0 or WHOLE == ({CUT})",
+        "where an edge cuts tiles, code for it takes twice as long to compile: tried last, of the fastest",
     ),
     Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
     Constraint("BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384", "stages of large tiles are long enough"),

@@ -79,14 +79,15 @@ def direct(problem: Problem, config: WgmmaConfig) -> bool:
     """Whether a thread's sums become elements of C one like the other: there is no other epilogue. TMA leaves out what
     lies beyond an edge.
 
-    Integers, tiles of one piece alone, and edges but where consumers take turns, are not among them: ptxas makes other
-    code of these, which was not measured. Of C's transpose elements of 2 bytes are, as stmatrix moves them.
+    Integers, tiles of one piece alone, and edges but where consumers take turns or pieces are WHOLE, are not among
+    them: ptxas makes other code of these, which was not measured. Of C's transpose elements of 2 bytes are, as stmatrix
+    moves them.
     """
     if config.SWAP:
         return staged(problem) and problem.epilogue.is_linear and problem.types.c.size == MATRIX_BYTES
     known = piece_box(problem, config)[0] < config.BN and not problem.types.accumulator.is_integer
     usual = known and not config.FROM_REGISTERS and problem.types.compute is not Compute.F16
-    whole = config.PINGPONG == 1 or not _edges(problem, config)
+    whole = config.PINGPONG == 1 or config.WHOLE == 1 or not _edges(problem, config)
     return usual and staged(problem) and problem.epilogue.is_linear and whole
 
 

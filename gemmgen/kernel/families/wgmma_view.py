@@ -32,6 +32,8 @@ class WgmmaView:
     staged       TMA stores C from shared memory, else warps do
     loads_c      and brings what stood there before
     direct       C is alpha * acc + beta * C, and no tile ends beyond it: sums go to shared memory as they are
+    whole        threads stage whole pieces of C, and TMA drops what lies beyond an edge
+    edges        those of M and N whose edges they look at nevertheless, as the epilogue reads along them
     reaches      threads compute where elements of a matrix lie in global memory: TMA does not move all of them
     chunk        elements of 16 bytes of C, and
     chunks       how many of these a line has in shared memory
@@ -72,6 +74,8 @@ class WgmmaView:
     staged: bool
     loads_c: bool
     direct: bool
+    whole: bool
+    edges: frozenset[str]
     reaches: bool
     chunk: int
     chunks: int
@@ -207,6 +211,8 @@ def view_of(plan: Plan) -> WgmmaView:
         staged=staged(problem),
         loads_c=staged(problem) and problem.epilogue.reads_c,
         direct=direct(problem, one),
+        whole=bool(one.WHOLE),
+        edges=_edges(plan, one),
         reaches=not staged(problem) or any(one.is_matrix for one in problem.epilogue.operands),
         chunk=UNIT // problem.types.c.size,
         chunks=plan.constants["CN"] * problem.types.c.size // UNIT,
@@ -232,3 +238,10 @@ def view_of(plan: Plan) -> WgmmaView:
         group=one.GROUP,
         unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
     )
+
+
+def _edges(plan: Plan, config: WgmmaConfig) -> frozenset[str]:
+    """Those of M and N at whose edges a thread that stages a piece of C takes care."""
+    epilogue = plan.problem.epilogue
+    read = (epilogue.reads_rows, epilogue.reads_columns) if config.WHOLE else (True, True)
+    return plan.edges & {name for name, cares in zip("MN", read, strict=True) if cares}

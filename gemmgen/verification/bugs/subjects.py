@@ -190,6 +190,11 @@ WGMMA_SWAP = Subject(
     "wgmma bf16 rr, A and B change places", replace(_typed("bf16", "rr"), m=150, n=136, ld_align=8),
     (("BM", 96), ("BN", 128), ("CONSUMERS", 1), ("STAGES", 3), ("SWAP", 1)), WGMMA,
 )  # fmt: skip
+WGMMA_WHOLE = Subject(
+    "wgmma bf16 rc, whole pieces of C",
+    replace(_typed("bf16", "rc"), n=72, ld_align=8, epilogue=parse_epilogue("scale_m+bias+silu")),
+    (("BN", 64), ("STAGES", 3), ("WHOLE", 1)), WGMMA,
+)  # fmt: skip
 WGMMA_TWO_SUMS = Subject(
     "wgmma e4m3 rc, promoted beside products",
     replace(_runtime("rc", 16), n=72, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED)),

@@ -26,6 +26,7 @@ from gemmgen.verification.bugs.subjects import (
     WGMMA_SWAP,
     WGMMA_TURNS,
     WGMMA_TWO_SUMS,
+    WGMMA_WHOLE,
     WGMMA_WIDE,
     WGMMA_ZERO_POINTS,
     WGMMA_ZERO_POINTS_BATCH,
@@ -225,6 +226,13 @@ WGMMA_BUGS = (
     Bug("a piece's sums are those of the first", "swapped index", WGMMA_CR, "acc[piece * CN / 2 + j / 2 * 4",
         "acc[j / 2 * 4",
         (VALUE,)),
+    # Whole pieces of C
+    Bug("beyond C's last column its bias is read", "guard", WGMMA_WHOLE, "min(n, columns - VC)", "n", (READS,)),
+    Bug("beyond C's last row its scale is read", "guard", WGMMA_WHOLE, "min(m, rows - 1)", "m", (READS,)),
+    Bug("the last columns but one have the last ones' bias", "edge", WGMMA_WHOLE, "min(n, columns - VC)",
+        "min(n + VC, columns - VC)", (VALUE,)),
+    Bug("pieces are staged where the last row is", "swapped index", WGMMA_WHOLE, "staged_at(m, n), e",
+        "staged_at(min(m, rows - 1), n), e", (VALUE, UNDER_WAY, STALE_STORE)),
     # C by rows
     Bug("rows beyond the edge of C, by rows", "guard", WGMMA_PROMOTED, "m < rows ? max(0, min(CN, columns)) : 0;",
         "max(0, min(CN, columns));", (Diagnosis("crash", "writes|reads"), Diagnosis("race", "data race on C"), VALUE),
