@@ -83,7 +83,7 @@ def on(emulator, processes=None):
 
 @pytest.fixture(scope="module")
 def correct():
-    return list(correct_kernels(DRAWN, 1, LIMITS))
+    return list(correct_kernels(DRAWN, 2, LIMITS))
 
 
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: f"{bug.subject}: {bug.name}")

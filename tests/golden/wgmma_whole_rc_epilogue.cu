@@ -1,4 +1,4 @@
-// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_7d4548cb
+// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_73fd736b
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -14,6 +14,7 @@
 //         in turns: while one stores its tile of C, another multiplies the block's next one
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
+//         pieces of it are staged whole: TMA drops what lies beyond C
 // Start   once the kernel before has ended (no programmatic dependent launch): SMs get blocks in the grid's order,
 //         not as they become free, so that neighbours in the raster ask for lines together, which L2 reads once
 //
@@ -426,7 +427,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_7d4548cb(
+gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_73fd736b(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

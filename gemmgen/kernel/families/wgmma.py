@@ -311,6 +311,8 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
         yield from _fed_prose(feeds(one).upper())
     if staged(problem):
         yield "Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered"
+        if one.WHOLE:
+            yield "        pieces of it are staged whole: TMA drops what lies beyond C"
     else:
         yield "Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines"
 

@@ -128,6 +128,7 @@ CONSTRAINTS = (
         False,
     ),
     Constraint(f"COPY_ALIGN == {UNIT} or CUT_LINES == 1", "no copy has lines that begin inside of L2's", False),
+    Constraint(f"WHOLE == 0 or {CUT}", "no tile ends beyond C", False),
     Constraint("WHOLE == 0 or C_BY_TMA == 1", "TMA alone drops what lies beyond C's edges", False),
     Constraint("WHOLE == 0 or OUTPUTS == 0", "threads store what an epilogue writes beside C, within its edges", False),
     # Tiles: of a block, a warpgroup, an instruction
