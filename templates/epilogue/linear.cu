@@ -1,8 +1,8 @@
-/*# registers -> global: C = alpha * sums + beta * C, row by row of a thread's. `whole`: where it stores to, a tile has room beyond
-    the edges of C. #*/
+/*# registers -> global: C = alpha * sums + beta * C, row by row of a thread's. `edges`: of M and N those at which stores end,
+    unless where it stores to a tile has room beyond. #*/
 //% from "epilogue/result.cu" import element_of_c, narrowed, scaled
-//% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false, staged=false, whole=false)
-//% set m_edge, n_edge = "M" in kernel.edges and not whole, "N" in kernel.edges and not whole
+//% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false, staged=false, edges=none, whole=false)
+//% set m_edge, n_edge = ("M" in kernel.edges, "N" in kernel.edges) if edges is none else ("M" in edges, "N" in edges)
 //% set S, nothing, add = types.scalar.ctype, types.scalar.arithmetic.zero, types.scalar.arithmetic.fma
 //% if n_edge
 // The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.

@@ -239,11 +239,12 @@ store<N>(${ to }, ${ x.name });
 ${ ", const %s (&sums2)[TN]" | format(T) if e.products > 1 }${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", const %s (&column_sums)[TN]" | format(T) if "column_sum" in e.sums }
 //%- endmacro
 /*# registers -> global, row by row of a thread's. `whole`: where it stores to, a tile has room beyond the edges of C; what the
-    epilogue reads has none. #*/
-//% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false, staged=false, whole=false)
+    epilogue reads has none at `edges`, of M and N. #*/
+//% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false, staged=false, edges=none, whole=false)
 //% set e = kernel.problem.epilogue
-//% set m_edge, n_edge = "M" in kernel.edges and not whole, "N" in kernel.edges and not whole
-//% set m_last, n_last = whole and "M" in kernel.edges and e.reads_rows, whole and "N" in kernel.edges and e.reads_columns
+//% set edges = kernel.edges if edges is none else edges
+//% set m_edge, n_edge = "M" in edges and not whole, "N" in edges and not whole
+//% set m_last, n_last = "M" in edges and whole, "N" in edges and whole
 //% set stores = kernel.epilogue.stores
 //% set row_amax, column_amax = "row_amax" in kernel.outputs, "column_amax" in kernel.outputs
 //% set given = (", row_amax" if row_amax) ~ (", column_amaxs + j" if column_amax)
@@ -284,7 +285,7 @@ ${ store_vector(kernel) | indent(4, true) | trim("\n") }
 
 // The i-th of this thread's ${ "ROWS" if sliced else "TM" } rows of C${ extent(m_edge, n_edge, moves_m, moves_n) }${ ". TMA drops what lies beyond it, where the epilogue\n// reads what it does for the last " ~ (["row"] * m_last + ["columns"] * n_last) | join(" and ") if m_last or n_last }.
 //% set rows, columns = "skip_rows" if moves_m else "rows", "skip_columns" if moves_n else "columns"
-//% set parameters = (", int " ~ rows if m_edge or m_last) ~ (", int " ~ columns if n_edge or n_last)
+//% set parameters = (", int " ~ rows if "M" in edges) ~ (", int " ~ columns if "N" in edges)
 //% if moves_m or moves_n
 // The first ${ "`skip_rows` rows" if moves_m }${ " and " if moves_m and moves_n }${ "`skip_columns` columns" if moves_n } of a tile that moved back are another tile's, which stores them.
 //% endif
@@ -351,7 +352,7 @@ __device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ parameters }, T
     Magnitude column_amaxs[TN] = {};
 //% endif
     #pragma unroll
-    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if m_edge or m_last }${ ", " ~ columns if n_edge or n_last }, thread, i, sums[i]${ ", sums2[i]" if e.products > 1 }${ sums(kernel) | replace("row_sums", "row_sums[i]") }, e${ ", column_amaxs" if column_amax });
+    for (int i = 0; i < ${ "ROWS" if sliced else "TM" }; ++i) store_row(tile, s${ ", " ~ rows if "M" in edges }${ ", " ~ columns if "N" in edges }, thread, i, sums[i]${ ", sums2[i]" if e.products > 1 }${ sums(kernel) | replace("row_sums", "row_sums[i]") }, e${ ", column_amaxs" if column_amax });
 //% if column_amax
     raise_column_amaxs(e${ ", " ~ columns if n_edge }, thread, column_amaxs);
 //% endif

@@ -73,11 +73,11 @@ ${ ldmatrix([(view.matrices, true)], [(view.matrices, true)]) ~ "\n" ~ stage_tra
 //% elif view.staged
 ${ sums_of_piece(view) }
 ${ staged_at(view) }
-${ store_c(kernel, staged=true, whole=view.whole) }
+${ store_c(kernel, staged=true, edges=view.edges, whole=view.whole) }
 //% else
 ${ sums_of_piece(view) }
 ${ staged_row_at() }
-${ store_c(kernel, shared=true, staged=true, whole=not kernel.epilogue) }
+${ store_c(kernel, shared=true, staged=true, edges=none if kernel.epilogue else []) }
 //% if e.reads_c
 ${ load_rows(kernel) }
 //% endif

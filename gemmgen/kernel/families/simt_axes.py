@@ -213,7 +213,9 @@ PRUNING = (
     # For so few rows or columns that no low or narrow tile is meant for them any tile has to do.
     Constraint("BM <= 16 or M <= 2 or M > 16", "half of a higher tile's rows, or more, do not exist"),
     Constraint("BN <= 16 or N <= 4 or N > 16", "half of a wider tile's columns, or more, do not exist"),
-    Constraint("(BM <= 32 or M == 0 or M > 2) and (BN <= 32 or N == 0 or N > 4)", "the least of these will do"),
+    Constraint(
+        "(BM <= 32 or M == 0 or M > 2) and (BN <= 32 or N == 0 or N > 4)", "so few rows or columns need no larger tile"
+    ),
     Constraint(
         "GROUP == 1 or (M == 0 or M > BM) and (N == 0 or N > BN)", "a single row or column of tiles has one order"
     ),

@@ -31,7 +31,7 @@ class WgmmaView:
     pieces       how operands are split; None: they are not
     staged       TMA stores C from shared memory, else warps do
     loads_c      and brings what stood there before
-    direct       C is alpha * acc + beta * C, and no tile ends beyond it: sums go to shared memory as they are
+    direct       C is alpha * acc + beta * C, and no thread asks where it ends: sums go to shared memory as they are
     whole        threads stage whole pieces of C, and TMA drops what lies beyond an edge
     edges        those of M and N whose edges they look at nevertheless, as the epilogue reads along them
     reaches      threads compute where elements of a matrix lie in global memory: TMA does not move all of them
