@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, budget_of, kernel_file
 from gemmgen.artifacts.kernelfile import require_writable
-from gemmgen.kernel.families import DEFAULT_FAMILY
+from gemmgen.kernel.families import DEFAULT_FAMILY, FAMILIES
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import open_card, open_target
 from gemmgen.search.notebook import progress_here
@@ -96,6 +97,7 @@ def check_model(
     data: Folder | None = None,
     *,
     family: str = DEFAULT_FAMILY,
+    groups: Sequence[str] = (),
     measure: bool = False,
     budget: int | None = None,
     seed: int = 0,
@@ -104,7 +106,8 @@ def check_model(
 ) -> ModelCheck:
     """The model's predictions against the measured times in `data`; by default those of an H200 that come with gemmgen.
 
-    family    whose times, "simt" or "skinny", where there is no `data`
+    family    whose times, "simt" or "skinny", where there is no `data`, or where there are `groups`
+    groups    of the suite, whose problems are timed in place of the file's
     measure   time the file's problems anew first, on the GPU here, and rewrite it
     budget    configs of each problem to time
     seed      of those that are drawn; another one than the file's holds the model against times it has not seen
@@ -114,15 +117,20 @@ def check_model(
     CandidateFailed (unavailable) where times are to be measured and there is no GPU.
     """
     from gemmgen.benchmark.study import modelcheck
-    from gemmgen.benchmark.study.modelcheck import TIMES, load_times, measure_times, save_times
+    from gemmgen.benchmark.study.modelcheck import TIMES, load_times, measure_times, save_times, unmeasured
 
     budget, seed = budget_of(budget), whole("seed", seed, least=0)
-    require(family in TIMES, f"no times of {family} come with gemmgen: of {', '.join(TIMES)}")
+    of = FAMILIES if groups or data else TIMES
+    require(family in of, f"no times of {family} come with gemmgen: of {', '.join(TIMES)}")
+    require(not groups or (measure and data is not None), "times of a group are measured, to a file of their own")
     path = TIMES[family] if data is None else Path(data)
-    times = load_times(path)
+    if not groups:
+        times = load_times(path)
     if measure:
         target = open_target("gpu", "auto", store := Store())
         with target.executor:
+            if groups:
+                times = unmeasured(FAMILIES[family], groups, target.spec)
             times = measure_times(
                 times, target, store, command, budget=budget, seed=seed, progress=progress or progress_here()
             )

@@ -12,6 +12,7 @@ import click
 from gemmgen.api import check_model as run_check
 from gemmgen.api import study as run
 from gemmgen.artifacts.kernelfile import require_writable
+from gemmgen.benchmark.shapes import GROUPS
 from gemmgen.benchmark.study import STUDIES, Study
 from gemmgen.benchmark.study.modelcheck import PER_PROBLEM, TIMES, check_document
 from gemmgen.benchmark.study.record import study_document
@@ -25,7 +26,7 @@ from gemmgen.cli.reports.study import show_study
 from gemmgen.cli.reports.study_files import Written, write_study
 from gemmgen.cli.reports.tuners import show_contests, write_contests
 from gemmgen.cli.tune import BUDGET
-from gemmgen.kernel.families import DEFAULT_FAMILY
+from gemmgen.kernel.families import DEFAULT_FAMILY, FAMILIES
 from gemmgen.problem.device import DEVICES
 from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.support.files import Store
@@ -102,8 +103,16 @@ for _study in STUDIES.values():
 @command.command("model")
 @click.option(
     "--family",
-    type=click.Choice([*TIMES]),
-    help=f"Whose times on an H200, which come with gemmgen.  [default: {DEFAULT_FAMILY}]",
+    type=click.Choice([*FAMILIES]),
+    help=f"Whose times on an H200, which come with gemmgen ({', '.join(TIMES)}), or whose to measure of a group."
+    f"  [default: {DEFAULT_FAMILY}]",
+)
+@click.option(
+    "--group",
+    "groups",
+    type=click.Choice([*GROUPS]),
+    multiple=True,
+    help="Measure this group of the suite, in place of a file's problems; repeatable.",
 )
 @click.option(
     "--data", type=click.Path(path_type=Path, dir_okay=False), help="File of measured times instead of those."
@@ -121,6 +130,7 @@ for _study in STUDIES.values():
 def model(
     words: list[str],
     family: str | None,
+    groups: tuple[str, ...],
     data: Path | None,
     measure: bool,
     budget: int | None,
@@ -136,13 +146,23 @@ def model(
     line = shlex.join(["gemmgen", *words])
     if not measure and (budget, seed) != (None, None):
         raise click.UsageError("--budget and --seed say what --measure times, which is missing")
-    if family and data:
+    if family and data and not groups:
         raise click.UsageError("--family names times that come with gemmgen, --data a file of others: one of the two")
-    path = data or TIMES[family or DEFAULT_FAMILY]
-    for folder in filter(None, (out, path.parent if measure else None)):  # measuring takes minutes
+    family = family or DEFAULT_FAMILY
+    path = data or TIMES.get(family)
+    for folder in filter(None, (out, path.parent if measure and path else None)):  # measuring takes minutes
         require_writable(folder)
     with watch() as progress:
-        check = run_check(path, measure=measure, budget=budget, seed=seed or 0, command=line, progress=progress)
+        check = run_check(
+            data,
+            family=family,
+            groups=groups,
+            measure=measure,
+            budget=budget,
+            seed=seed or 0,
+            command=line,
+            progress=progress,
+        )
     files = _files(Written() if out is None else write_check(check, line, out))
     emit(
         as_json,

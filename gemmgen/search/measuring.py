@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.gpu.executor import GpuKernel
-from gemmgen.run.gpu.timing import FINAL, RANK, Timing
+from gemmgen.run.gpu.timing import FINAL, QUICK, RANK, Timing
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress, Trial, by_time
@@ -42,9 +42,9 @@ class Measurements:
         return [trial for trial in trials if trial.failure is None and self._known(trial) is None]
 
     def together(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Time what compiled, and did not fail before, quickly and in one run, whatever is known of it."""
+        """Time what compiled, and did not fail before, in one run, whatever is known of it: for a file of times."""
         alive = [trial for trial in trials if trial.failure is None]
-        together = dict(zip(map(id, alive), self._run(alive, RANK), strict=True))
+        together = dict(zip(map(id, alive), self._run(alive, QUICK), strict=True))
         return [trial.timed(together.get(id(trial))) for trial in trials]
 
     def rank(self, rounds: Sequence[Sequence[Trial]]) -> list[Trial]:

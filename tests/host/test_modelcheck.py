@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gemmgen import api
+from gemmgen.benchmark.shapes import GROUPS
 from gemmgen.benchmark.study import modelcheck
 from gemmgen.benchmark.study.modelcheck import (
     TIMES,
@@ -26,6 +27,7 @@ from gemmgen.benchmark.study.modelcheck import (
     measure_times,
     rank_correlation,
     save_times,
+    unmeasured,
 )
 from gemmgen.cli import main
 from gemmgen.cli.reports.model import total, write_check
@@ -362,6 +364,24 @@ def test_a_plot_is_the_same_each_time(tmp_path: Path, check: ModelCheck) -> None
     written = [write_check(check, "gemmgen study model", tmp_path / name) for name in ("one", "two")]
     first, second = ([path.read_bytes() for path in one.paths if path.suffix != ".json"] for one in written)
     assert first == second
+
+
+def test_times_of_a_group_go_to_a_file_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "model", "--group", "tf32", "--family", "wgmma"]) == 2
+    assert "to a file of their own" in capsys.readouterr().err
+    assert main(["study", "model", "--family", "batched"]) == 2
+    assert "no times of batched come with gemmgen: of mma, simt, skinny, wgmma" in capsys.readouterr().err
+
+
+def test_a_group_is_measured_like_a_file(tmp_path: Path) -> None:
+    """Batches, pointers and epilogues come back from the file."""
+    names = ("tf32", "bf16 batched", "fused")
+    known = unmeasured(WGMMA, names, CARD)
+    assert [problem for problem, _ in known.problems] == [one for name in names for one in GROUPS[name].problems]
+    rows = (CheckRow(WGMMA.default(PROBLEM).values, 128, 10.0),)
+    timed, path = replace(known, problems=tuple((problem, rows) for problem, _ in known.problems)), tmp_path / "t.json"
+    save_times(timed, path)
+    assert load_times(path) == timed
 
 
 def test_a_budget_needs_a_measurement(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from gemmgen.artifacts.kernelfile import read_text
 from gemmgen.artifacts.records import Document, problem_document
+from gemmgen.benchmark.shapes import GROUPS
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.families import FAMILIES, Config, Family
 from gemmgen.kernel.families.base import first_rejection
@@ -50,6 +51,7 @@ TOP = 16  # where in the model's order the fastest should be
 PER_PROBLEM = 48  # configs to measure
 FROM_THE_TOP = 3  # one of so many is the model's own choice, the others are drawn
 WITHIN = 2.0  # times the least predicted time: configs beyond it are not measured
+OTHERS = ("batch", "pointers", "epilogue")  # of a problem, where they are not the usual ones
 DETAILED = 3  # of the fastest: those are measured with all details, too
 
 
@@ -234,9 +236,9 @@ def load_times(path: Path) -> Times:
 
 
 def _problem(group: dict[str, Any]) -> Problem:
-    return Problem(
-        *parse_shape(group["shape"]), types=Types.from_token(group["dtype"]), layout=Layout.parse(group["layout"])
-    )
+    others = {name: group[name] for name in OTHERS if name in group}
+    types, layout = Types.from_token(group["dtype"]), Layout.parse(group["layout"])
+    return Problem(*parse_shape(group["shape"]), types=types, layout=layout, **others)
 
 
 def _row(columns: Sequence[str], values: Sequence[float]) -> CheckRow:
@@ -258,12 +260,25 @@ def save_times(times: Times, path: Path) -> None:
 
 
 def _group(problem: Problem, rows: Sequence[CheckRow], axes: Sequence[str]) -> str:
-    named = {"shape": problem.shape, "dtype": problem.types.token, "layout": str(problem.layout)}
+    others = {"batch": problem.batch, "pointers": problem.pointers, "epilogue": str(problem.epilogue)}
+    usual = Problem(1, 1, 1)
+    named = {
+        "shape": problem.shape,
+        "dtype": problem.types.token,
+        "layout": str(problem.layout),
+        **{name: value for name, value in others.items() if getattr(problem, name) != getattr(usual, name)},
+    }
     values = (json.dumps([*(row.values[name] for name in axes), row.registers, round(row.us, 3)]) for row in rows)
     return json.dumps(named)[:-1] + ', "rows": [\n' + ",\n".join(values) + "\n]}"
 
 
 # Measuring anew
+
+
+def unmeasured(family: Family, groups: Sequence[str], device: DeviceSpec) -> Times:
+    """The problems of the suite's `groups`, of which no time is known."""
+    problems = dict.fromkeys(problem for name in groups for problem in GROUPS[name].problems)
+    return Times(family, device, {}, tuple((problem, ()) for problem in problems))
 
 
 def measure_times(
@@ -279,9 +294,9 @@ def measure_times(
     """Time `budget` configs of each problem of `known` on `target`'s GPU: some the model's first, the others drawn.
 
     And the fastest of them with other details. A problem's times all come from one run. What does not compile, spills
-    or fails to run is left out. A measurement that was interrupted resumes: kernels and first timings are kept by
-    content. Raises InvalidInput for a card that gemmgen.problem.device does not list, as the check needs its figures,
-    and GemmgenError where nothing could be timed.
+    or fails to run is left out, and so is a problem without times. A measurement that was interrupted resumes: kernels
+    and first timings are kept by content. Raises InvalidInput for a card that gemmgen.problem.device does not list, as
+    the check needs its figures, and GemmgenError where nothing could be timed.
     """
     assert target.gpu is not None, "times are measured on a GPU"
     card = next((spec for spec in DEVICES.values() if spec.is_card(target.spec.name)), None)
@@ -297,8 +312,9 @@ def measure_times(
             trials += tuner.compile(tuner.render(detailed(search, trials)))
             rng.shuffle(trials)  # among kernels that take as much power as it does, one is slower
             trials = tuner.measurements.together(trials)
-            problems.append((problem, tuple(sorted(filter(None, map(_timed, trials)), key=lambda row: row.us))))
-    if not any(rows for _, rows in problems):
+            rows = sorted(filter(None, map(_timed, trials)), key=lambda row: row.us)
+            problems += [(problem, tuple(rows))] if rows else []
+    if not problems:
         raise GemmgenError("none of the configs could be timed")
     return Times(known.family, card, _provenance(target, command), tuple(problems))
 
