@@ -122,7 +122,10 @@ def check_model(
     budget, seed = budget_of(budget), whole("seed", seed, least=0)
     of = FAMILIES if groups or data else TIMES
     require(family in of, f"no times of {family} come with gemmgen: of {', '.join(TIMES)}")
-    require(not groups or (measure and data is not None), "times of a group are measured, to a file of their own")
+    require(
+        not groups or (measure and data is not None),
+        "times of a group are measured, to a file of their own: it takes `measure` and `data`",
+    )
     path = TIMES[family] if data is None else Path(data)
     if not groups:
         times = load_times(path)
