@@ -106,7 +106,7 @@ def check_model(
 ) -> ModelCheck:
     """The model's predictions against the measured times in `data`; by default those of an H200 that come with gemmgen.
 
-    family    whose times, "simt" or "skinny", where there is no `data`, or where there are `groups`
+    family    whose times, of those that come with gemmgen, where there is no `data`; of `groups`, whose kernels
     groups    of the suite, whose problems are timed in place of the file's
     measure   time the file's problems anew first, on the GPU here, and rewrite it
     budget    configs of each problem to time

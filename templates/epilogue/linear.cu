@@ -2,7 +2,8 @@
     unless where it stores to a tile has room beyond. #*/
 //% from "epilogue/result.cu" import element_of_c, narrowed, scaled
 //% macro store_c(kernel, moves_m=false, moves_n=false, sliced=false, shared=false, staged=false, edges=none, whole=false)
-//% set m_edge, n_edge = ("M" in kernel.edges, "N" in kernel.edges) if edges is none else ("M" in edges, "N" in edges)
+//% set edges = kernel.edges if edges is none else edges
+//% set m_edge, n_edge = "M" in edges, "N" in edges
 //% set S, nothing, add = types.scalar.ctype, types.scalar.arithmetic.zero, types.scalar.arithmetic.fma
 //% if n_edge
 // The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.

@@ -283,7 +283,7 @@ ${ store_vector(kernel) | indent(4, true) | trim("\n") }
 }
 /*% endif %*/
 
-// The i-th of this thread's ${ "ROWS" if sliced else "TM" } rows of C${ extent(m_edge, n_edge, moves_m, moves_n) }${ ". TMA drops what lies beyond it, where the epilogue\n// reads what it does for the last " ~ (["row"] * m_last + ["columns"] * n_last) | join(" and ") if m_last or n_last }.
+// The i-th of this thread's ${ "ROWS" if sliced else "TM" } rows of C${ extent(m_edge, n_edge, moves_m, moves_n) }${ ". TMA drops what lies beyond it, where the epilogue reads what it does for the last " ~ (["row"] * m_last + ["columns"] * n_last) | join(" and ") if m_last or n_last }.
 //% set rows, columns = "skip_rows" if moves_m else "rows", "skip_columns" if moves_n else "columns"
 //% set parameters = (", int " ~ rows if "M" in edges) ~ (", int " ~ columns if "N" in edges)
 //% if moves_m or moves_n

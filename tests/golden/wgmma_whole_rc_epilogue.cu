@@ -1,4 +1,4 @@
-// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_73fd736b
+// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_e982889b
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -396,8 +396,8 @@ __device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, int n
     store<N>(to, stored);
 }
 
-// The i-th of this thread's TM rows of C. TMA drops what lies beyond it, where the epilogue
-// reads what it does for the last columns.
+// The i-th of this thread's TM rows of C. TMA drops what lies beyond it, where the epilogue reads what it does for the
+// last columns.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], const Epilogue& e) {
     const int m = thread.m + i / FM * STEP_M + i % FM;
@@ -427,7 +427,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_73fd736b(
+gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_e982889b(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

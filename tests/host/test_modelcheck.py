@@ -375,9 +375,9 @@ def test_times_of_a_group_go_to_a_file_of_their_own(capsys: pytest.CaptureFixtur
 
 def test_a_group_is_measured_like_a_file(tmp_path: Path) -> None:
     """Batches, pointers and epilogues come back from the file."""
-    names = ("tf32", "bf16 batched", "fused")
-    known = unmeasured(WGMMA, names, CARD)
-    assert [problem for problem, _ in known.problems] == [one for name in names for one in GROUPS[name].problems]
+    known = unmeasured(WGMMA, [*GROUPS], CARD)
+    problems = [problem for problem, _ in known.problems]
+    assert problems == list(dict.fromkeys(one for group in GROUPS.values() for one in group.problems))
     rows = (CheckRow(WGMMA.default(PROBLEM).values, 128, 10.0),)
     timed, path = replace(known, problems=tuple((problem, rows) for problem, _ in known.problems)), tmp_path / "t.json"
     save_times(timed, path)

@@ -260,16 +260,11 @@ def save_times(times: Times, path: Path) -> None:
 
 
 def _group(problem: Problem, rows: Sequence[CheckRow], axes: Sequence[str]) -> str:
-    others = {"batch": problem.batch, "pointers": problem.pointers, "epilogue": str(problem.epilogue)}
     usual = Problem(1, 1, 1)
-    named = {
-        "shape": problem.shape,
-        "dtype": problem.types.token,
-        "layout": str(problem.layout),
-        **{name: value for name, value in others.items() if getattr(problem, name) != getattr(usual, name)},
-    }
+    others = {name: getattr(problem, name) for name in OTHERS if getattr(problem, name) != getattr(usual, name)}
+    named = {"shape": problem.shape, "dtype": problem.types.token, "layout": str(problem.layout), **others}
     values = (json.dumps([*(row.values[name] for name in axes), row.registers, round(row.us, 3)]) for row in rows)
-    return json.dumps(named)[:-1] + ', "rows": [\n' + ",\n".join(values) + "\n]}"
+    return json.dumps(named, default=str)[:-1] + ', "rows": [\n' + ",\n".join(values) + "\n]}"
 
 
 # Measuring anew
@@ -313,7 +308,8 @@ def measure_times(
             rng.shuffle(trials)  # among kernels that take as much power as it does, one is slower
             trials = tuner.measurements.together(trials)
             rows = sorted(filter(None, map(_timed, trials)), key=lambda row: row.us)
-            problems += [(problem, tuple(rows))] if rows else []
+            if rows:
+                problems.append((problem, tuple(rows)))
     if not problems:
         raise GemmgenError("none of the configs could be timed")
     return Times(known.family, card, _provenance(target, command), tuple(problems))
