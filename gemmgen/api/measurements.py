@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, budget_of, kernel_file
 from gemmgen.artifacts.kernelfile import require_writable
-from gemmgen.kernel.families import DEFAULT_FAMILY, FAMILIES
+from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, family_named
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import open_card, open_target
 from gemmgen.search.notebook import progress_here
@@ -96,8 +96,9 @@ def study(
 def check_model(
     data: Folder | None = None,
     *,
-    family: str = DEFAULT_FAMILY,
+    family: str | None = None,
     groups: Sequence[str] = (),
+    shapes: int | None = None,
     measure: bool = False,
     budget: int | None = None,
     seed: int = 0,
@@ -106,8 +107,10 @@ def check_model(
 ) -> ModelCheck:
     """The model's predictions against the measured times in `data`; by default those of an H200 that come with gemmgen.
 
-    family    whose times, of those that come with gemmgen, where there is no `data`; of `groups`, whose kernels
+    family    whose times, of those that come with gemmgen, where there is no `data` (None: simt); of `groups`, whose
+              kernels (None: those of a search)
     groups    of the suite, whose problems are timed in place of the file's
+    shapes    problems of each group, drawn (None: all)
     measure   time the file's problems anew first, on the GPU here, and rewrite it
     budget    configs of each problem to time
     seed      of those that are drawn; another one than the file's holds the model against times it has not seen
@@ -120,20 +123,22 @@ def check_model(
     from gemmgen.benchmark.study.modelcheck import TIMES, load_times, measure_times, save_times, unmeasured
 
     budget, seed = budget_of(budget), whole("seed", seed, least=0)
-    of = FAMILIES if groups or data else TIMES
-    require(family in of, f"no times of {family} come with gemmgen: of {', '.join(TIMES)}")
     require(
         not groups or (measure and data is not None),
         "times of a group are measured, to a file of their own: it takes `measure` and `data`",
     )
-    path = TIMES[family] if data is None else Path(data)
+    require(shapes is None or bool(groups), f"{shapes} shapes of each group: name `groups`")
+    come = family or DEFAULT_FAMILY
+    require(data is not None or come in TIMES, f"no times of {come} come with gemmgen: of {', '.join(TIMES)}")
+    path = TIMES[come] if data is None else Path(data)
     if not groups:
         times = load_times(path)
     if measure:
         target = open_target("gpu", "auto", store := Store())
         with target.executor:
             if groups:
-                times = unmeasured(FAMILIES[family], groups, target.spec)
+                families = SEARCHED if family is None else (family_named(family),)
+                times = unmeasured(families, groups, target.spec, shapes, seed)
             times = measure_times(
                 times, target, store, command, budget=budget, seed=seed, progress=progress or progress_here()
             )

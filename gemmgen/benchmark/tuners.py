@@ -148,10 +148,10 @@ def spaces_of(times: Times, least: int = LEAST_CONFIGS) -> Iterator[Recorded]:
 
     A detail that came after the times were taken has its default in them, whatever the space has today.
     """
-    family = times.family
-    for problem, rows in times.problems:
-        timed = {family.config_type(**row.values): row.us for row in rows}
-        since = [axis for axis in family.config_type.axes() if axis.name not in rows[0].values]
+    for part in times.measured:
+        family, problem = part.family, part.problem
+        timed = {family.config_type(**row.values): row.us for row in part.rows}
+        since = [axis for axis in family.config_type.axes() if axis.name not in part.rows[0].values]
         then = {axis.name: axis.default for axis in since if axis.name in family.details}
         accepted = explore(family, problem, times.device).accepted if len(timed) >= least else ()
         us = {was: timed[was] for was in (config.with_values(**then) for config in accepted) if was in timed}

@@ -55,8 +55,7 @@ def command(
     """Read measured times from CSV, T4 or Kernel Tuner's cache files.
 
     What gemmgen results wrote says of which problem, family and card it is. For others name --shape and --family; the
-    parameters are the family's axes, and T4's and Kernel Tuner's times are in milliseconds. All FILEs are of one
-    family.
+    parameters are the family's axes, and T4's and Kernel Tuner's times are in milliseconds.
     Registers that a file does not have come from compiling.
 
     The times become a file for gemmgen study model --data, which holds the model against them.
@@ -66,7 +65,7 @@ def command(
     found = [one for path in paths for one in read_foreign(path, meant)]
     times = times_of(found, None if device is None else device_named(device), shlex.join(["gemmgen", *words]), Store())
     save_times(times, to)
-    count = sum(len(rows) for _, rows in times.problems)
+    count = sum(len(part.rows) for part in times.measured)
     said = f"{plural(count, 'time')} of {plural(len(times.problems), 'problem')} on {times.device.name}"
     left_out = sum(len(one.rows) for one in found) - count
     emit(

@@ -104,8 +104,8 @@ for _study in STUDIES.values():
 @click.option(
     "--family",
     type=click.Choice([*FAMILIES]),
-    help=f"Whose times on an H200, which come with gemmgen ({', '.join(TIMES)}), or whose to measure of a group."
-    f"  [default: {DEFAULT_FAMILY}]",
+    help=f"Whose times on an H200, which come with gemmgen ({', '.join(TIMES)}).  [default: {DEFAULT_FAMILY}]  Or the "
+    "one family to measure of a group.  [default: as tune]",
 )
 @click.option(
     "--group",
@@ -114,6 +114,7 @@ for _study in STUDIES.values():
     multiple=True,
     help="Measure this group of the suite, in place of a file's problems; repeatable.",
 )
+@click.option("--shapes", type=Whole(1), help="Problems of each group to measure, drawn.  [default: all]")
 @click.option(
     "--data", type=click.Path(path_type=Path, dir_okay=False), help="File of measured times instead of those."
 )
@@ -123,7 +124,9 @@ for _study in STUDIES.values():
     type=Whole(1),
     help=f"Configs of each problem to measure.  [default: {PER_PROBLEM}]",
 )
-@click.option("--seed", type=Whole(0), help="Of the configs that are drawn.  [default: 0]")
+@click.option(
+    "--seed", type=Whole(0), help="Of the configs, and the problems of a group, that are drawn.  [default: 0]"
+)
 @click.option("--out", type=click.Path(path_type=Path), help=OUT)
 @json_option
 @click.pass_obj
@@ -131,6 +134,7 @@ def model(
     words: list[str],
     family: str | None,
     groups: tuple[str, ...],
+    shapes: int | None,
     data: Path | None,
     measure: bool,
     budget: int | None,
@@ -144,12 +148,11 @@ def model(
     the fastest.
     """
     line = shlex.join(["gemmgen", *words])
-    if not measure and (budget, seed) != (None, None):
-        raise click.UsageError("--budget and --seed say what --measure times, which is missing")
+    if not measure and (budget, seed, shapes) != (None, None, None):
+        raise click.UsageError("--budget, --seed and --shapes say what --measure times, which is missing")
     if family and data and not groups:
         raise click.UsageError("--family names times that come with gemmgen, --data a file of others: one of the two")
-    family = family or DEFAULT_FAMILY
-    path = data or TIMES.get(family)
+    path = data or TIMES.get(family or DEFAULT_FAMILY)
     for folder in filter(None, (out, path.parent if measure and path else None)):  # measuring takes minutes
         require_writable(folder)
     with watch() as progress:
@@ -157,6 +160,7 @@ def model(
             data,
             family=family,
             groups=groups,
+            shapes=shapes,
             measure=measure,
             budget=budget,
             seed=seed or 0,

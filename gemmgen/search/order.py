@@ -101,8 +101,9 @@ class Search:
         """Up to `count` untried neighbours of the fastest of `timed` (config, time), the nearest first."""
         return self._note(list(_interleave([self._neighbours(config) for config in _fastest(timed)]))[:count])
 
-    def moved(self, axis: str, count: int, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
-        """Up to `count` untried configs that differ from the fastest of `timed` in `axis` alone, one of `details`."""
+    def moved(self, axis: str, count: int | None, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
+        """Up to `count` untried configs (None: all) that differ from the fastest of `timed` in `axis` alone, one of
+        `details`."""
         fastest = [self._known[config] for config in _fastest(timed)]
         others = ((entry.family, config) for entry in fastest for config in _others(entry.config, axis))
         return self._note(islice(self._sound(others), count))

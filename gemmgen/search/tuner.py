@@ -98,7 +98,7 @@ class Tuner:
     def run(self, budget: int | None = None) -> TuneResult:
         self._start_helpers(budget or DEFAULT_BUDGET[self.target.executor.name])
         with self._phase("explore"):
-            search = self._explore()
+            search = self.explore()
         if self.target.gpu is not None and not was_searched(self.store, self.target.executor.description, self.problem):
             self._make_data()  # not before: the space is gone through in this process, too
         budget = budget or default_budget(search, self.target)
@@ -118,7 +118,7 @@ class Tuner:
                 self.trials = self.verifications.fastest(self.trials, self._data)
         return self._result(search.spaces)
 
-    def _explore(self) -> Search:
+    def explore(self) -> Search:
         """The spaces of the families, but of those that have no hope beside another."""
         self.progress.stage("explore", 1)
         search, explored = Search((), self.target.spec), []

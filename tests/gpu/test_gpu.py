@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gemmgen.benchmark.study import Study, StudyPoint, run_study
-from gemmgen.benchmark.study.modelcheck import Times, check_model, measure_times
+from gemmgen.benchmark.study.modelcheck import Measured, Times, check_model, measure_times
 from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER
 from gemmgen.kernel.families import BATCHED, SIMT, Family
 from gemmgen.kernel.render import render
@@ -499,8 +499,10 @@ def test_times_for_the_models_check_are_measured(gpu: GpuExecutor, tmp_path: Pat
     card = spec_of(gpu.properties)
     if not any(spec.is_card(card.name) for spec in DEVICES.values()):
         pytest.skip(f"{card.name} is none of the cards whose figures the check needs")
-    known = Times(SIMT, card, {}, ((Problem(512, 512, 512), ()), (Problem(300, 200, 100), ())))
+    known = Times(
+        card, {}, tuple(Measured(problem, SIMT) for problem in (Problem(512, 512, 512), Problem(300, 200, 100)))
+    )
     fresh = measure_times(known, Target(gpu, gpu.arch, card), Store(tmp_path), "this test", budget=6)
-    assert [problem for problem, _ in fresh.problems] == [problem for problem, _ in known.problems]
-    assert all(len(rows) >= 3 and rows[0].us > 0 for _, rows in fresh.problems)
+    assert [*fresh.problems] == [*known.problems]
+    assert all(len(part.rows) >= 3 and part.rows[0].us > 0 for part in fresh.measured)
     assert check_model(fresh).skipped == 0 and gpu.description in fresh.provenance["card"]

@@ -140,11 +140,11 @@ def test_times_that_come_with_gemmgen_go_out_and_come_back(kind: str, tmp_path: 
     (first, *_) = read_results(TIMES["simt"])
     times = times_of(read_foreign(written(first, kind, tmp_path)), None, "a test", Store(tmp_path / "store"))
     known = load_times(TIMES["simt"])
-    assert times.device == known.device and times.family == known.family
-    ((problem, rows),) = times.problems
-    before = dict(known.problems)[problem]
-    assert [round(row.us, 3) for row in rows] == sorted(row.us for row in before)
-    assert sorted(row.registers for row in rows) == sorted(row.registers for row in before)
+    assert times.device == known.device and times.families == known.families
+    (part,) = times.measured
+    (before,) = known.problems[part.problem]
+    assert [round(row.us, 3) for row in part.rows] == sorted(row.us for row in before.rows)
+    assert sorted(row.registers for row in part.rows) == sorted(row.registers for row in before.rows)
 
 
 def test_commands_write_and_read_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

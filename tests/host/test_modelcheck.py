@@ -19,6 +19,7 @@ from gemmgen.benchmark.study.modelcheck import (
     TOP,
     Agreement,
     CheckRow,
+    Measured,
     ModelCheck,
     Times,
     candidates,
@@ -30,9 +31,9 @@ from gemmgen.benchmark.study.modelcheck import (
     unmeasured,
 )
 from gemmgen.cli import main
-from gemmgen.cli.reports.model import total, write_check
+from gemmgen.cli.reports.model import check_title, total, write_check
 from gemmgen.cli.reports.plots import why_no_plot
-from gemmgen.kernel.families import SIMT, WGMMA
+from gemmgen.kernel.families import NAIVE, SIMT, WGMMA
 from gemmgen.kernel.model import predict
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
@@ -42,7 +43,7 @@ from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.timing import Timing
 from gemmgen.run.target import Target
 from gemmgen.search.measuring import Measurements
-from gemmgen.search.order import Search
+from gemmgen.search.order import BEST_KEPT, Search
 from gemmgen.search.space import Space, explore
 from gemmgen.search.trial import Trial
 from gemmgen.search.tuner import Tuner
@@ -64,11 +65,11 @@ def check() -> ModelCheck:
 
 
 def times_of(*rows: CheckRow) -> Times:
-    return Times(SIMT, CARD, {"date": "2026-11-21"}, ((PROBLEM, rows),))
+    return Times(CARD, {"date": "2026-11-21"}, (Measured(PROBLEM, SIMT, rows),))
 
 
 def agreement(measured: tuple[float, ...], predicted: tuple[float, ...]) -> Agreement:
-    return Agreement(PROBLEM, measured, predicted, 0)
+    return Agreement(PROBLEM, measured, predicted, tuple(range(len(measured))), 0)
 
 
 # The model as it is
@@ -218,7 +219,7 @@ def test_what_this_version_does_not_accept_is_skipped_and_counted() -> None:
 @pytest.mark.parametrize("family", TIMES)
 def test_times_read_back(tmp_path: Path, family: str) -> None:
     known, path = load_times(TIMES[family]), tmp_path / "times.json"
-    assert known.family.name == family
+    assert [one.name for one in known.families] == [family]
     save_times(known, path)
     assert load_times(path) == known
     assert path.read_text() == TIMES[family].read_text()
@@ -266,7 +267,7 @@ def test_candidates_are_the_models_first_and_others_that_are_likely(space: Space
     assert len(candidates(Search([few], CARD), 12, random.Random(1))) <= 3
 
 
-def test_the_fastest_are_measured_with_all_details() -> None:
+def test_the_fastest_are_measured_with_other_details() -> None:
     problem = Problem(4096, 4096, 4096, types=Types.parse("bf16"), layout=Layout.parse("rc"))
     space = explore(WGMMA, problem, CARD)
     sharing = [config for config in space.accepted if not config.values["PINGPONG"]]  # in turns need PERSISTENT
@@ -276,9 +277,9 @@ def test_the_fastest_are_measured_with_all_details() -> None:
         for place, one in enumerate(search.first(8))
     ]
     found = [entry.config for entry in modelcheck.detailed(search, [*trials[::-1], replace(trials[0], timing=None)])]
-    fastest = [trial.config for trial in trials[: modelcheck.DETAILED]]
-    per_config = 2 * 3 * 2 * 2 - 1  # PDL, GROUP, IN_FLIGHT and PERSISTENT, all but what was timed
-    assert len(found) == len(set(found)) == modelcheck.DETAILED * per_config
+    fastest = [trial.config for trial in trials[:BEST_KEPT]]
+    per_config = 1 + 2 + 1 + 1  # other values of PDL, GROUP, IN_FLIGHT and PERSISTENT
+    assert len(found) == len(set(found)) == BEST_KEPT * per_config
     assert {one.with_values(PDL=1, GROUP=8, IN_FLIGHT=1, PERSISTENT=1) for one in found} == set(fastest)
     assert not set(found) & set(fastest)
 
@@ -295,7 +296,7 @@ def test_measured_times_replace_the_old_ones(monkeypatch: pytest.MonkeyPatch, sp
     spec = replace(CARD, name="H200 NVL")
     target = Target(Gpu(), "sm_90", spec)  # type: ignore[arg-type]
     monkeypatch.setattr(Target, "gpu", property(lambda self: self.executor))
-    monkeypatch.setattr(modelcheck, "explore", lambda *problem: space)
+    monkeypatch.setattr(Tuner, "explore", lambda self: Search([space], spec))
     monkeypatch.setattr(Tuner, "compile", lambda self, trials: [replace(one, compiled=compiled) for one in trials])
 
     def measure(self: object, trials: list) -> list:
@@ -311,9 +312,9 @@ def test_measured_times_replace_the_old_ones(monkeypatch: pytest.MonkeyPatch, sp
     monkeypatch.setattr(Tuner, "measure", measure)
     monkeypatch.setattr(Measurements, "together", measure_together)
     fresh = measure_times(times_of(CheckRow(DEFAULT.values, 128, 10)), target, None, "the command", budget=6)  # type: ignore[arg-type]
-    ((problem, rows),) = fresh.problems
-    assert problem == PROBLEM and fresh.device is CARD
-    assert [row.us for row in rows] == [16, 17, 18, 19, 20] and {row.registers for row in rows} == {99}
+    (part,) = fresh.measured
+    assert (part.problem, part.family) == (PROBLEM, SIMT) and fresh.device is CARD
+    assert [row.us for row in part.rows] == [16, 17, 18, 19, 20] and {row.registers for row in part.rows} == {99}
     assert fresh.provenance["card"] == Gpu.description and fresh.provenance["command"] == "the command"
 
     assert together > [6]  # the fastest with other details, too
@@ -351,7 +352,7 @@ def test_the_command_writes_table_record_and_plot(tmp_path: Path, capsys: pytest
 
 def test_the_command_takes_a_family(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "model", "--family", "skinny", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["family"] == "skinny"
+    assert json.loads(capsys.readouterr().out)["families"] == ["skinny"]
     assert main(["study", "model", "--family", "skinny", "--data", "times.json"]) == 2
     assert "one of the two" in capsys.readouterr().err
     with pytest.raises(InvalidInput, match="no times of batched come with gemmgen: of mma, simt, skinny, wgmma"):
@@ -373,15 +374,44 @@ def test_times_of_a_group_go_to_a_file_of_their_own(capsys: pytest.CaptureFixtur
     assert "no times of batched come with gemmgen: of mma, simt, skinny, wgmma" in capsys.readouterr().err
 
 
-def test_a_group_is_measured_like_a_file(tmp_path: Path) -> None:
+def test_times_of_groups_and_of_several_families_read_back(tmp_path: Path) -> None:
     """Batches, pointers and epilogues come back from the file."""
-    known = unmeasured(WGMMA, [*GROUPS], CARD)
-    problems = [problem for problem, _ in known.problems]
-    assert problems == list(dict.fromkeys(one for group in GROUPS.values() for one in group.problems))
-    rows = (CheckRow(WGMMA.default(PROBLEM).values, 128, 10.0),)
-    timed, path = replace(known, problems=tuple((problem, rows) for problem, _ in known.problems)), tmp_path / "t.json"
-    save_times(timed, path)
+    known = unmeasured((SIMT, WGMMA), [*GROUPS], CARD)
+    problems = [problem for group in GROUPS.values() for problem in group.problems]
+    assert [*known.problems] == list(dict.fromkeys(problems))
+    assert [part.family for part in known.measured] == [SIMT, WGMMA] * len(known.problems)
+    rows = {family: (CheckRow(family.default(PROBLEM).values, 128, 10.0),) for family in (SIMT, WGMMA)}
+    timed = replace(known, measured=tuple(replace(part, rows=rows[part.family]) for part in known.measured))
+    save_times(timed, path := tmp_path / "times.json")
     assert load_times(path) == timed
+
+
+def test_problems_of_a_group_are_drawn() -> None:
+    few = [*unmeasured((SIMT,), ["bf16", "tf32"], CARD, shapes=10).problems]
+    bf16 = GROUPS["bf16"].problems
+    assert few[10:] == [*GROUPS["tf32"].problems]  # of which there are 8
+    assert few[:10] == sorted(set(few[:10]), key=bf16.index)
+    assert few[:10] != [*unmeasured((SIMT,), ["bf16"], CARD, shapes=10, seed=1).problems]
+
+
+def test_kernels_that_differ_in_details_alone_have_one_place() -> None:
+    """The model cannot tell them apart, and a search tries them last."""
+    one = replace(agreement((10, 11, 12, 13), (4, 3, 3, 3)), kernel=(0, 1, 1, 1))
+    assert one.place == 2
+    assert replace(one, kernel=(0, 1, 2, 3)).place == 4
+    others = (DEFAULT, DEFAULT.with_values(GROUP=1), DEFAULT.with_values(PDL=0))
+    rows = (CheckRow(config.values, 128, us) for us, config in enumerate(others, 10))
+    (found,) = check_model(times_of(*rows)).agreements
+    assert len(found.measured_us) == 3 and len(set(found.kernel)) == 1
+
+
+def test_a_problem_of_several_families_has_one_order() -> None:
+    rows = {family: CheckRow(family.default(PROBLEM).values, 128, us) for family, us in ((SIMT, 10.0), (NAIVE, 9.0))}
+    times = Times(CARD, {}, tuple(Measured(PROBLEM, family, (row,)) for family, row in rows.items()))
+    check = check_model(times)
+    (one,) = check.agreements
+    assert one.measured_us == (9.0, 10.0) and one.kernel == (1, 0)
+    assert "simt, naive on H200" in check_title(check)
 
 
 def test_a_budget_needs_a_measurement(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gemmgen.benchmark import tuners
-from gemmgen.benchmark.study.modelcheck import TOP, CheckRow, Times, load_times, save_times
+from gemmgen.benchmark.study.modelcheck import TOP, CheckRow, Measured, Times, load_times, save_times
 from gemmgen.benchmark.tuners import (
     NEAR,
     OURS,
@@ -81,12 +81,12 @@ def test_what_a_tuner_needs_is_enough_with_every_larger_budget(recorded: Recorde
 def test_details_and_problems_of_few_configs_are_left_out(recorded: Recorded, tmp_path: Path) -> None:
     detail = next(iter(recorded.us)).with_values(GROUP=16)
     rows = [CheckRow(config.values, 168, us) for config, us in {**recorded.us, detail: 0.5}.items()]
-    times = Times(WGMMA, CARD, {"date": "2026-11-23"}, ((PROBLEM, tuple(rows)),))
+    times = Times(CARD, {"date": "2026-11-23"}, (Measured(PROBLEM, WGMMA, tuple(rows)),))
     least = len(recorded.us)
     (space,) = spaces_of(times, least)
     assert space.us == recorded.us
     assert not list(spaces_of(times, least + 1))
-    path, few = tmp_path / "times.json", replace(times, problems=((PROBLEM, tuple(rows[:20])),))
+    path, few = tmp_path / "times.json", replace(times, measured=(Measured(PROBLEM, WGMMA, tuple(rows[:20])),))
     save_times(few, path)
     with pytest.raises(InvalidInput, match="no problem has times of 100 configs"):
         load_recorded([path])

@@ -13,7 +13,7 @@ from gemmgen.benchmark.formats.common import Meant
 from gemmgen.benchmark.formats.results import UNKNOWN, Result, Results
 from gemmgen.benchmark.formats.sheet import read_csv
 from gemmgen.benchmark.formats.t4 import read_t4
-from gemmgen.benchmark.study.modelcheck import CheckRow, Times
+from gemmgen.benchmark.study.modelcheck import CheckRow, Measured, Times
 from gemmgen.kernel.families.base import Family, first_rejection
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
@@ -39,27 +39,26 @@ def read_foreign(path: Path, meant: Meant | None = None) -> list[Results]:
 
 
 def times_of(found: Sequence[Results], device: DeviceSpec | None, source: str, store: Store) -> Times:
-    """The times in `found`, of one family, as the study of the model reads them.
+    """The times in `found` as the study of the model reads them.
 
     device  the card that measured, where the files name none that is known
     source  what the file says that they come from
 
     Configs that this version does not accept, and those that failed, are left out. Registers that are not known come
-    from compiling. Raises InvalidInput for several families or an unknown card, and GemmgenError where nothing is left.
+    from compiling. Raises InvalidInput for an unknown card, and GemmgenError where nothing is left.
     """
-    families, names = {one.family.name for one in found}, {one.device for one in found}
-    require(len(families) == 1, f"times of {len(families)} families: {', '.join(sorted(families)) or 'none'}")
+    names = {one.device for one in found}
     card = device or _card(names)
-    problems = []
+    measured = []
     for one in found:
         require_plain(one.problem)
         if rows := tuple(_rows(one, card, store)):
-            problems.append((one.problem, rows))
-    if not problems:
+            measured.append(Measured(one.problem, one.family, rows))
+    if not measured:
         raise GemmgenError("none of the configs has a time, and is one that this version accepts")
-    measured = "; ".join(sorted(names - {UNKNOWN})) or card.name
-    provenance = {"date": today(), "gemmgen": gemmgen_version(), "card": measured, "protocol": "not known: imported"}
-    return Times(found[0].family, card, {**provenance, "command": source}, tuple(problems))
+    known = "; ".join(sorted(names - {UNKNOWN})) or card.name
+    provenance = {"date": today(), "gemmgen": gemmgen_version(), "card": known, "protocol": "not known: imported"}
+    return Times(card, {**provenance, "command": source}, tuple(measured))
 
 
 def require_plain(problem: Problem) -> None:

@@ -98,9 +98,9 @@ def _read(path: Path) -> Iterator[Results]:
 def _of_times(path: Path) -> Iterator[Results]:
     times = load_times(path)
     date = times.provenance.get("date", "")
-    for problem, rows in times.problems:
-        found = (Result(row.values, row.us, registers=row.registers, date=date) for row in rows)
-        yield results_of(*found, problem=problem, family=times.family, device=times.device.name)
+    for part in times.measured:
+        found = (Result(row.values, row.us, registers=row.registers, date=date) for row in part.rows)
+        yield results_of(*found, problem=part.problem, family=part.family, device=times.device.name)
 
 
 def _of_kernel(record: Mapping[str, Any]) -> Results:

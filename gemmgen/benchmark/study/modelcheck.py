@@ -11,7 +11,6 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -35,7 +34,6 @@ from gemmgen.run.gpu.timing import QUICK
 from gemmgen.run.nvrtc import compiler_version
 from gemmgen.run.target import Target
 from gemmgen.search.order import Ranked, Search
-from gemmgen.search.space import explore
 from gemmgen.search.trial import Progress, Silent, Trial
 from gemmgen.search.tuner import Tuner
 from gemmgen.support.brief import brief
@@ -52,7 +50,6 @@ PER_PROBLEM = 48  # configs to measure
 FROM_THE_TOP = 3  # one of so many is the model's own choice, the others are drawn
 WITHIN = 2.0  # times the least predicted time: configs beyond it are not measured
 OTHERS = ("batch", "pointers", "epilogue")  # of a problem, where they are not the usual ones
-DETAILED = 3  # of the fastest: those are measured with all details, too
 
 
 @dataclass(frozen=True)
@@ -64,18 +61,38 @@ class CheckRow:
     us: float
 
 
+@dataclass(frozen=True)
+class Measured:
+    """The configs of one family that were timed for a problem."""
+
+    problem: Problem
+    family: Family
+    rows: tuple[CheckRow, ...] = ()
+
+
 @brief
 @dataclass(frozen=True)
 class Times:
-    """Measured times of one family on one card.
+    """Measured times on one card; a problem's may be of several families.
 
     provenance  when, by what and how they were measured: strings
     """
 
-    family: Family
     device: DeviceSpec
     provenance: dict[str, str]
-    problems: tuple[tuple[Problem, tuple[CheckRow, ...]], ...]
+    measured: tuple[Measured, ...]
+
+    @property
+    def families(self) -> tuple[Family, ...]:
+        return tuple(dict.fromkeys(one.family for one in self.measured))
+
+    @property
+    def problems(self) -> dict[Problem, list[Measured]]:
+        """What was measured of each."""
+        found: dict[Problem, list[Measured]] = {}
+        for one in self.measured:
+            found.setdefault(one.problem, []).append(one)
+        return found
 
 
 @dataclass(frozen=True)
@@ -83,12 +100,15 @@ class Agreement:
     """The model's order of a problem's configs beside that of their times.
 
     measured_us, predicted_us  of the same configs, the fastest first
+    kernel                     of each a number, which those share that differ in details alone: a search tries details
+                               last, of the fastest, so that the order is that of kernels apart from them
     skipped                    rows whose config this version does not know or accept
     """
 
     problem: Problem
     measured_us: tuple[float, ...]
     predicted_us: tuple[float, ...]
+    kernel: tuple[int, ...]
     skipped: int
 
     @property
@@ -105,13 +125,22 @@ class Agreement:
     @property
     def place(self) -> int:
         """Where the model puts the fastest, from 1 on; behind those that it cannot tell from it."""
-        return sum(predicted <= self.predicted_us[0] for predicted in self.predicted_us)
+        predicted = [us for us, _ in self._kernels]
+        return sum(us <= predicted[0] for us in predicted)
 
     @property
     def lost(self) -> float:
         """How much slower than the fastest the best of the model's first TOP is: 0 where it is among them."""
-        order = sorted(range(len(self.predicted_us)), key=lambda index: self.predicted_us[index])
-        return min(self.measured_us[index] for index in order[:TOP]) / self.measured_us[0] - 1
+        return min(measured for _, measured in sorted(self._kernels)[:TOP]) / self.measured_us[0] - 1
+
+    @property
+    def _kernels(self) -> list[tuple[float, float]]:
+        """(predicted, measured) us of each kernel with its best details, the fastest first."""
+        least: dict[int, tuple[float, float]] = {}
+        for kernel, measured, predicted in zip(self.kernel, self.measured_us, self.predicted_us, strict=True):
+            before = least.get(kernel, (math.inf, measured))
+            least[kernel] = (min(predicted, before[0]), before[1])
+        return list(least.values())
 
 
 @brief
@@ -128,7 +157,7 @@ class ModelCheck:
 
     @property
     def skipped(self) -> int:
-        return sum(len(rows) for _, rows in self.times.problems) - self.configs
+        return sum(len(one.rows) for one in self.times.measured) - self.configs
 
     @property
     def rank_correlation(self) -> float:
@@ -147,29 +176,40 @@ class ModelCheck:
 
 def check_model(times: Times) -> ModelCheck:
     """Predict every row of `times` from its recorded registers. Raises GemmgenError where no row can be."""
-    agreements = tuple(one for problem, rows in times.problems if (one := _agreement(problem, rows, times)).measured_us)
+    found = (_agreement(problem, parts, times.device) for problem, parts in times.problems.items())
+    agreements = tuple(one for one in found if one.measured_us)
     if not agreements:
         raise GemmgenError("this version accepts none of the configs whose times were measured: measure them anew")
     return ModelCheck(times, agreements)
 
 
-def _agreement(problem: Problem, rows: Sequence[CheckRow], times: Times) -> Agreement:
-    pairs = sorted(
-        (row.us, predict(times.family.plan(problem, config), times.device, row.registers).time_us)
-        for row in rows
-        if (config := _config(row, problem, times)) is not None
+def _agreement(problem: Problem, parts: Sequence[Measured], device: DeviceSpec) -> Agreement:
+    rows: list[tuple[float, float, int]] = []
+    kernels: dict[Config, int] = {}
+    for part in parts:
+        for row in part.rows:
+            if (config := _config(row, part, device)) is not None:
+                kernel = kernels.setdefault(_without_details(part.family, config), len(kernels))
+                rows.append((row.us, predict(part.family.plan(problem, config), device, row.registers).time_us, kernel))
+    rows.sort()
+    skipped = sum(len(part.rows) for part in parts) - len(rows)
+    return Agreement(
+        problem, tuple(us for us, _, _ in rows), tuple(us for _, us, _ in rows), tuple(n for *_, n in rows), skipped
     )
-    measured, predicted = tuple(us for us, _ in pairs), tuple(us for _, us in pairs)
-    return Agreement(problem, measured, predicted, len(rows) - len(pairs))
 
 
-def _config(row: CheckRow, problem: Problem, times: Times) -> Config | None:
+def _config(row: CheckRow, part: Measured, device: DeviceSpec) -> Config | None:
     """The row's config, axes that came since at their defaults; None where this version has none such."""
-    known = {item.name for item in times.family.config_type.axes()}
+    known = {item.name for item in part.family.config_type.axes()}
     if not row.values.keys() <= known:
         return None
-    config = times.family.config_type(**row.values)
-    return None if first_rejection(times.family, problem, config, times.device.arch.limits) else config
+    config = part.family.config_type(**row.values)
+    return None if first_rejection(part.family, part.problem, config, device.arch.limits) else config
+
+
+def _without_details(family: Family, config: Config) -> Config:
+    """`config` with its family's details at their defaults."""
+    return config.with_values(**{axis.name: axis.default for axis in config.axes() if axis.name in family.details})
 
 
 def rank_correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
@@ -190,7 +230,7 @@ def check_document(check: ModelCheck) -> Document:
     """The check as JSON-ready data: totals, and each problem with its pairs of times."""
     return {
         "study": "model",
-        "family": check.times.family.name,
+        "families": [family.name for family in check.times.families],
         "device": check.times.device.name,
         "provenance": check.times.provenance,
         "configs": check.configs,
@@ -221,59 +261,71 @@ def load_times(path: Path) -> Times:
     try:
         document = json.loads(text)
         columns = document["columns"]
-        require(columns[-2:] == ["registers", "us"], f"the last columns are {columns[-2:]}, not registers, us")
-        problems = tuple(
-            (_problem(group), tuple(_row(columns, values) for values in group["rows"]))
-            for group in document["problems"]
+        measured = tuple(
+            Measured(_problem(part), FAMILIES[part["family"]], tuple(_rows(columns[part["family"]], part["rows"])))
+            for part in document["measured"]
         )
-        return Times(
-            FAMILIES[document["family"]], device_named(document["device"]), dict(document["provenance"]), problems
-        )
+        return Times(device_named(document["device"]), dict(document["provenance"]), measured)
     except InvalidInput as error:
         raise InvalidInput(f"{path} holds no measured times: {error}") from error
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InvalidInput(f"{path} holds no measured times: {type(error).__name__} {error}") from error
 
 
-def _problem(group: dict[str, Any]) -> Problem:
-    others = {name: group[name] for name in OTHERS if name in group}
-    types, layout = Types.from_token(group["dtype"]), Layout.parse(group["layout"])
-    return Problem(*parse_shape(group["shape"]), types=types, layout=layout, **others)
+def _problem(part: dict[str, Any]) -> Problem:
+    others = {name: part[name] for name in OTHERS if name in part}
+    types, layout = Types.from_token(part["dtype"]), Layout.parse(part["layout"])
+    return Problem(*parse_shape(part["shape"]), types=types, layout=layout, **others)
 
 
-def _row(columns: Sequence[str], values: Sequence[float]) -> CheckRow:
-    *axes, registers, us = values
-    require(math.isfinite(us) and us > 0, f"a time of {us} us")
-    require(registers >= 1, f"a kernel of {registers} registers")
-    config = axes_of_record({name: int(value) for name, value in zip(columns[:-2], axes, strict=True)})
-    return CheckRow(config, int(registers), float(us))
+def _rows(columns: Sequence[str], lines: Sequence[Sequence[float]]) -> Iterator[CheckRow]:
+    require(columns[-2:] == ["registers", "us"], f"the last columns are {columns[-2:]}, not registers, us")
+    for *axes, registers, us in lines:
+        require(math.isfinite(us) and us > 0, f"a time of {us} us")
+        require(registers >= 1, f"a kernel of {registers} registers")
+        config = axes_of_record({name: int(value) for name, value in zip(columns[:-2], axes, strict=True)})
+        yield CheckRow(config, int(registers), float(us))
 
 
 def save_times(times: Times, path: Path) -> None:
     """Write `times`, a line a row. Raises GemmgenError."""
-    axes = list(dict.fromkeys(name for _, rows in times.problems for row in rows for name in row.values))
-    head = {"family": times.family.name, "device": times.device.name, "provenance": times.provenance}
+    columns: dict[str, list[str]] = {}
+    for part in times.measured:
+        known = columns.setdefault(part.family.name, [])
+        known += dict.fromkeys(name for row in part.rows for name in row.values if name not in known)
+    head = {"device": times.device.name, "provenance": times.provenance}
     lines = [f"{json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()]
-    columns = json.dumps([*axes, "registers", "us"])
-    groups = ",\n".join(_group(problem, rows, axes) for problem, rows in times.problems)
-    write_atomic(path, "\n".join(["{", *lines, f'"columns": {columns},', f'"problems": [\n{groups}\n]', "}\n"]))
+    table = ",\n".join(f'"{name}": {json.dumps([*axes, "registers", "us"])}' for name, axes in columns.items())
+    parts = ",\n".join(_part(part, columns[part.family.name]) for part in times.measured)
+    write_atomic(path, "\n".join(["{", *lines, f'"columns": {{\n{table}\n}},', f'"measured": [\n{parts}\n]', "}\n"]))
 
 
-def _group(problem: Problem, rows: Sequence[CheckRow], axes: Sequence[str]) -> str:
-    usual = Problem(1, 1, 1)
+def _part(part: Measured, axes: Sequence[str]) -> str:
+    problem, usual = part.problem, Problem(1, 1, 1)
     others = {name: getattr(problem, name) for name in OTHERS if getattr(problem, name) != getattr(usual, name)}
     named = {"shape": problem.shape, "dtype": problem.types.token, "layout": str(problem.layout), **others}
-    values = (json.dumps([*(row.values[name] for name in axes), row.registers, round(row.us, 3)]) for row in rows)
-    return json.dumps(named, default=str)[:-1] + ', "rows": [\n' + ",\n".join(values) + "\n]}"
+    rows = (json.dumps([*(row.values[name] for name in axes), row.registers, round(row.us, 3)]) for row in part.rows)
+    return (
+        json.dumps({**named, "family": part.family.name}, default=str)[:-1]
+        + ', "rows": [\n'
+        + ",\n".join(rows)
+        + "\n]}"
+    )
 
 
 # Measuring anew
 
 
-def unmeasured(family: Family, groups: Sequence[str], device: DeviceSpec) -> Times:
-    """The problems of the suite's `groups`, of which no time is known."""
-    problems = dict.fromkeys(problem for name in groups for problem in GROUPS[name].problems)
-    return Times(family, device, {}, tuple((problem, ()) for problem in problems))
+def unmeasured(
+    families: Sequence[Family], groups: Sequence[str], device: DeviceSpec, shapes: int | None = None, seed: int = 0
+) -> Times:
+    """The problems of the suite's `groups`, of which no time is known; `shapes` of each group, drawn, or all."""
+    problems: dict[Problem, None] = {}
+    for name in groups:
+        known = GROUPS[name].problems
+        drawn = known if shapes is None else random.Random(seed).sample(known, min(shapes, len(known)))
+        problems.update(dict.fromkeys(sorted(drawn, key=known.index)))
+    return Times(device, {}, tuple(Measured(problem, family) for problem in problems for family in families))
 
 
 def measure_times(
@@ -288,8 +340,9 @@ def measure_times(
 ) -> Times:
     """Time `budget` configs of each problem of `known` on `target`'s GPU: some the model's first, the others drawn.
 
-    And the fastest of them with other details. A problem's times all come from one run. What does not compile, spills
-    or fails to run is left out, and so is a problem without times. A measurement that was interrupted resumes: kernels
+    Of the families that are known of it, those first that the model says. And the fastest of them with other details.
+    A problem's times all come from one run. What does not compile, spills or fails to run is left out, and so is a
+    problem without times. A measurement that was interrupted resumes: kernels
     and first timings are kept by content. Raises InvalidInput for a card that gemmgen.problem.device does not list, as
     the check needs its figures, and GemmgenError where nothing could be timed.
     """
@@ -297,30 +350,29 @@ def measure_times(
     card = next((spec for spec in DEVICES.values() if spec.is_card(target.spec.name)), None)
     require(card is not None, f"{target.spec.name} is none of the known cards: {', '.join(DEVICES)}")
     assert card is not None
-    problems = []
+    measured: list[Measured] = []
     with crew(compiler_processes()) as compilers:
-        for problem, _ in known.problems:
-            tuner = Tuner(problem, target, store, (known.family,), seed, progress or Silent(), compilers)
-            search, rng = _search(tuner), random.Random(seed)
+        for problem, parts in known.problems.items():
+            families = [part.family for part in parts]
+            tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers)
+            try:
+                search, rng = tuner.explore(), random.Random(seed)
+            except GemmgenError:  # none of the families has a config for it
+                continue
             tried = candidates(search, budget or PER_PROBLEM, rng)
             trials = tuner.measure(tuner.compile(tuner.render(tried)))
             trials += tuner.compile(tuner.render(detailed(search, trials)))
             rng.shuffle(trials)  # among kernels that take as much power as it does, one is slower
             trials = tuner.measurements.together(trials)
-            rows = sorted(filter(None, map(_timed, trials)), key=lambda row: row.us)
-            if rows:
-                problems.append((problem, tuple(rows)))
-    if not problems:
+            measured += filter(lambda part: part.rows, (_measured(problem, family, trials) for family in families))
+    if not measured:
         raise GemmgenError("none of the configs could be timed")
-    return Times(known.family, card, _provenance(target, command), tuple(problems))
+    return Times(card, _provenance(target, command), tuple(measured))
 
 
-def _search(tuner: Tuner) -> Search:
-    tuner.progress.stage("explore", 1)
-    spec = tuner.target.spec
-    search = Search([explore(family, tuner.problem, spec) for family in tuner.families], spec)
-    tuner.progress.step("explore", None)
-    return search
+def _measured(problem: Problem, family: Family, trials: Sequence[Trial]) -> Measured:
+    rows = filter(None, (_timed(trial) for trial in trials if trial.plan.family == family.name))
+    return Measured(problem, family, tuple(sorted(rows, key=lambda row: row.us)))
 
 
 def _timed(trial: Trial) -> CheckRow | None:
@@ -353,18 +405,6 @@ def candidates(search: Search, budget: int, rng: random.Random) -> list[Ranked]:
 
 
 def detailed(search: Search, trials: Sequence[Trial]) -> list[Ranked]:
-    """The DETAILED fastest of `trials` with all other values of their families' details."""
-    timed = sorted((trial for trial in trials if trial.timing is not None), key=lambda trial: trial.time_us)
-    found = (
-        (FAMILIES[trial.plan.family], config)
-        for trial in timed[:DETAILED]
-        for config in _with_details(FAMILIES[trial.plan.family], trial.config)
-    )
-    return search.given(list(found))
-
-
-def _with_details(family: Family, config: Config) -> Iterator[Config]:
-    """`config` with each combination of its family's details."""
-    axes = [axis for axis in config.axes() if axis.name in family.details]
-    for values in product(*(axis.values for axis in axes)):
-        yield config.with_values(**dict(zip((axis.name for axis in axes), values, strict=True)))
+    """The fastest of `trials` with each other value of each detail of their families."""
+    timed = [(trial.config, trial.time_us) for trial in trials if trial.timing is not None]
+    return [entry for axis in search.details(timed) for entry in search.moved(axis, None, timed)]

@@ -27,9 +27,9 @@ COLUMNS = (
     "fastest us",
 )
 LEGEND = (
-    "Rank correlation: Spearman's, of predicted and measured times. Place: where the model's order of these configs "
-    f"has the fastest. Lost: how much slower than the fastest the best of the model's first {TOP} is. Predictions are "
-    "this version's, from the registers that were compiled then."
+    "Rank correlation: Spearman's, of predicted and measured times. Place: where the model's order of these kernels "
+    "has the fastest, apart from details, which a search tries last. Lost: how much slower than the fastest the best "
+    f"of the model's first {TOP} is. Predictions are this version's, from the registers that were compiled then."
 )
 
 
@@ -48,8 +48,8 @@ def show_check(console: Console, check: ModelCheck, files: Sequence[str] = ()) -
 
 def check_title(check: ModelCheck) -> str:
     """ "The model against 672 measured times of simt on H200"."""
-    times = plural(check.configs, "measured time")
-    return f"The model against {times} of {check.times.family.name} on {check.times.device.name}"
+    times, families = plural(check.configs, "measured time"), ", ".join(one.name for one in check.times.families)
+    return f"The model against {times} of {families} on {check.times.device.name}"
 
 
 def total(check: ModelCheck) -> str:
@@ -63,9 +63,10 @@ def total(check: ModelCheck) -> str:
 
 
 def write_check(check: ModelCheck, command: str, out: Path) -> Written:
-    """Write study_model_FAMILY_DEVICE.md, .json and, with matplotlib, .svg and .png into `out`. Raises GemmgenError."""
+    """Write study_model_FAMILY_DEVICE.md, .json and, with matplotlib, .svg and .png into `out`; of several families
+    the name has all. Raises GemmgenError."""
     times, no_plot = check.times, why_no_plot()
-    stem = f"study_model_{times.family.name}_{times.device.name.replace(' ', '_')}"
+    stem = "_".join(["study_model", *(one.name for one in times.families), times.device.name.replace(" ", "_")])
     pictures = {} if no_plot else draw_check(check, check_title(check))
     document = {**check_document(check), "command": command}
     files: dict[str, bytes | str] = {
