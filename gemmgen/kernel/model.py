@@ -64,6 +64,9 @@ TMA_L2_BYTES = 50  # likewise by TMA
 # Likewise where blocks start in the grid's order, so that L2 reads once what neighbours ask for at once: 450x3072x8192
 # by 96x128 took 54 thousand cycles, 68 bytes each (H100, 2026-11-26).
 IN_ORDER_L2_BYTES = 65
+# Of a line of TMA's boxes, which has 128 bytes or fewer: B of rr in tiles of 176 columns came by lines of 32 bytes, and
+# 4096^3 took 395 us, where rc took 191 (H100, 2026-11-27).
+BOX_LINE_CYCLES = 2.2
 PROMOTION_SHOWS = 0.25  # share of its time: the other consumer's products hide some, and the clock rises meanwhile
 CLUSTER_LOSS = 0.02  # share of its time that a kernel loses because blocks of a cluster wait for each other
 TMA_LATENCY = 1550  # cycles, from the start of a stage's copies to the products of its k tile
@@ -77,8 +80,12 @@ SECTOR = 32  # bytes that global memory moves at once
 SCHEDULERS = 4  # of an SM; each issues one instruction a cycle
 BYTES_UNDER_WAY = 32 * 1024  # of an SM, that keep device memory busy
 # What streams lose of the bandwidth, as the H200's times of skinny kernels fit best: the fewer bytes of an SM are under
-# way, and the fewer of a line a block reads in a row (32 bytes take 19% longer, 256 take 2%).
-STREAM_LOSS, LINE_LOSS = 1024, 6
+# way, and the fewer of a line a block reads in a row (32 bytes take 19% longer, 256 take 2%). And of all of it so much,
+# as the fastest on an H100 do, of f32 on an H200, too.
+STREAM_LOSS, LINE_LOSS, STREAMED_LOSS = 1024, 6, 0.05
+# Likewise tiles of tensor cores, by the bytes of a line that a k tile has: with 128 bytes 12% longer, with 256 9% (few
+# rows of bf16, s8 and e4m3, H100, 2026-11-27).
+TILED_LOSS, RUN_LOSS = 0.07, 6
 REPRESENTATIVE_BYTES = 2**28
 REPRESENTATIVE_SIZE = 4096  # what a run-time size is taken for when a prediction needs a number
 
@@ -216,12 +223,16 @@ def _time_us(case: Case, plan: Plan, fit: Occupancy, device: DeviceSpec, spilled
     compute_us = (rounds * steps * step + between) / device.clock_ghz / 1000
     dram_us = (case.bytes_moved + _filled_bytes(case, plan)) / device.bandwidth / 1000
     if case.problem.batched:  # nothing is read twice: what hides the latency is bytes under way
-        under_way = resident * work.global_bytes * min(steps, max(1, work.prefetch))
+        ring = launch.maps and launch.persistent  # which the next product's tiles fill, too
+        ahead = max(1, work.prefetch) if ring else min(steps, max(1, work.prefetch))
+        under_way = resident * work.global_bytes * ahead
         dram_us *= max(1.0, BYTES_UNDER_WAY / under_way)
     elif work.line_bytes:
         under_way = min(1.0, blocks / device.sms) * resident * (work.global_bytes - work.repeated_bytes)
-        dram_us *= 1 + STREAM_LOSS / under_way + LINE_LOSS / work.line_bytes
+        dram_us *= 1 + STREAMED_LOSS + STREAM_LOSS / under_way + LINE_LOSS / work.line_bytes
         dram_us += cycles["issue"] / device.clock_ghz / 1000  # the last step's: nothing arrives while it is computed
+    elif work.run_bytes:
+        dram_us *= 1 + TILED_LOSS + RUN_LOSS / work.run_bytes
     if dram_us > compute_us:
         bound = "DRAM"
     both_us = _sharp_maximum((compute_us, dram_us))
@@ -306,6 +317,7 @@ def _step_cycles(plan: Plan, resident: int, device: DeviceSpec, spilled: int) ->
     uncached = instructions / iterations * SASS_BYTES > INSTRUCTION_CACHE
     stalls = STALLS + (LATE_READ_STALLS if work.k_vector and not work.hoisted else 0.0)
     arriving = (work.global_bytes - L1_HITS * work.repeated_bytes) * resident / _l2_bytes(plan, device.arch)
+    arriving = max(arriving, BOX_LINE_CYCLES * work.box_lines * resident)
     return {
         "FMA": warps_per_scheduler * fmas * SCHEDULERS * WARP / plan.lanes(device) / _sustained(plan)
         + _drain(plan, warps),

@@ -56,6 +56,8 @@ class Work:
     turns          groups of warps that take turns at a block's tiles: one's C leaves beside another's products
     row_bytes      neighbouring bytes of a row of C that a warp stores at once (0: not counted)
     drains         a warpgroup waits for its products of a step before it starts those of the next one
+    box_lines      lines of TMA's boxes that a step brings, those that a cluster shares counted as in global_bytes
+    run_bytes      contiguous bytes of the lines, of the larger of A and B, that a step brings (0: not counted)
     """
 
     outputs: int
@@ -88,6 +90,8 @@ class Work:
     turns: int = 1
     row_bytes: int = 0
     drains: bool = False
+    box_lines: float = 0
+    run_bytes: int = 0
 
     @property
     def fmas(self) -> float:

@@ -124,6 +124,14 @@ def sides(problem: Problem) -> tuple[Side, Side]:
     return Side("a", "m", problem.layout.a == "r"), Side("b", "n", problem.layout.b == "c")
 
 
+def run_bytes(problem: Problem, rows: int, columns: int, depth: int) -> int:
+    """Contiguous bytes of the lines of A or B, whichever is larger, in k tiles of `depth`, `rows` of A or `columns` of
+    B."""
+    a, b = sides(problem)
+    larger, across = (a, rows) if (problem.m or 0) > (problem.n or 0) else (b, columns)
+    return (depth if larger.along_k else across) * problem.dtype_of(larger.X).size
+
+
 def never_cut(plan: Plan) -> Iterator[Never]:
     """That edges cut no access, where accesses divide what is contiguous: see the templates' load_edge, store_edge."""
     problem, value = plan.problem, plan.constants

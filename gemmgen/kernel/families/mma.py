@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Derived
-from gemmgen.kernel.families.base import Family, constants, launch_of, never_cut, sides, sizes_of, tile_grid
+from gemmgen.kernel.families.base import Family, constants, launch_of, never_cut, run_bytes, sides, sizes_of, tile_grid
 from gemmgen.kernel.families.mma_axes import CONSTRAINTS, MMA_M, PAIR_N, PRUNING, MmaConfig
 from gemmgen.kernel.families.mma_operands import (
     LDMATRIX_PAIRS,
@@ -43,6 +43,7 @@ from gemmgen.problem.types import Compute
 from gemmgen.support.words import plural
 
 INSTRUCTION_K = (4, 8, 16, 32)
+NARROW = 3  # times the instructions for an access of less than a word: 1023x1025x1027 took 33 us (H100, 2026-11-27)
 MMA_N = 8  # columns of C that one instruction multiplies
 SWIZZLES = ("PHASE", "SWIZZLED")  # constants, of A and of B, that say which chunks trade places
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
@@ -287,7 +288,10 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     # Of eight lines that are read at once, those that lie in the same banks, where chunks stay in order.
     ways_a, ways_b = (1, 1) if mma.SWIZZLE else (value["A_SWIZZLED"], value["B_SWIZZLED"])
     moved = (mma.BM * size_a + mma.BN * size_b) * mma.BK
-    loads = value["A_ITERATIONS"] + value["B_ITERATIONS"]
+    loads = sum(
+        value[f"{x}_ITERATIONS"] * (NARROW if value[f"V{x}"] * size < WORD else 1)
+        for x, size in (("A", size_a), ("B", size_b))
+    )
     staged = sum(
         value[f"{x}_ITERATIONS"] * max(1, value[f"V{x}"] * size // WORD) for x, size in (("A", size_a), ("B", size_b))
     )
@@ -309,6 +313,7 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
         other_registers=OTHER_REGISTERS if loops else FEW_REGISTERS,
         fragment_registers=(1 + loops) * fragments,
         row_bytes=value["STEP_N"] * problem.types.c.size,
+        run_bytes=run_bytes(problem, mma.BM, mma.BN, mma.BK),
     )
 
 

@@ -27,11 +27,12 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.kernel.config import Config, Derived
-from gemmgen.kernel.families.base import Family, constants, launch_of, sizes_of, tile_grid
+from gemmgen.kernel.families.base import Family, constants, launch_of, run_bytes, sizes_of, tile_grid
 from gemmgen.kernel.families.wgmma_axes import CONSTRAINTS, PRUNING, WgmmaConfig
 from gemmgen.kernel.families.wgmma_constants import derived, direct, donates, mmas, range_step, single, start_registers
 from gemmgen.kernel.families.wgmma_operands import (
     LINE_BYTES,
+    Operand,
     as_product,
     can_feed,
     cuts_lines,
@@ -257,6 +258,7 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
     moved = (config.BM * size_a + problem.products * config.BN * size_b) * config.BK
     tile = _cluster_tile(config)
     spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
+    lines = sum(_box_lines(x, config) for x in operands(problem, config))
     read = rows * size_a + rows // M * columns * size_b  # bytes of a tile, for each k
     outputs = rows * columns // threads
     loaded = value[mmas(config)] * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a step of k
@@ -280,7 +282,15 @@ def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Wo
         promotions=outputs * (problem.types.compute is Compute.PROMOTED and not config.IN_FLIGHT),
         turns=config.CONSUMERS if config.PINGPONG else 1,
         drains=not config.IN_FLIGHT,
+        box_lines=lines,
+        run_bytes=run_bytes(problem, config.BM, config.BN, config.BK),
     )
+
+
+def _box_lines(x: Operand, config: WgmmaConfig) -> float:
+    """Of a step, those that another block of the cluster asks for in part."""
+    spared = SPARED_SHARE * (1 - 1 / config.CLUSTER) if x.shared else 0
+    return x.beside * x.boxes * x.lines * (1 - spared)
 
 
 def _across(config: WgmmaConfig) -> tuple[int, int]:

@@ -227,6 +227,13 @@ PRUNING = (
         "where an edge cuts tiles, code for it takes twice as long to compile: tried last, of the fastest",
     ),
     Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
+    *(
+        Constraint(
+            f"{x}_ALONG_K == 1 or {tile} % 32 == 0 or {tile} == 16",
+            "TMA takes as long for lines of 32 bytes as for those of 128",
+        )
+        for x, tile in (("A", "BM"), ("B", "BN"))
+    ),
     Constraint("BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384", "stages of large tiles are long enough"),
     Constraint("FROM_REGISTERS > 0 or A_FEEDS + B_FEEDS == 0", "registers spare an operand's copy, at every size"),
     Constraint("FROM_REGISTERS != 1 or BM == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
