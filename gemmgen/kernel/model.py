@@ -40,6 +40,7 @@ REDUCTION_LATENCIES = (
 )
 STREAM_REDUCTION_LATENCIES = 3  # likewise, of blocks that stream and end at once: no other one fills the wait
 LAUNCH_US = 3.0  # from the first block's start to the last one's end when there is no work
+PREPARE_US = 0.5  # of a launch before: starts overlap. 700^3 of f16, with two copies, took 6.6 us (H100, 2026-11-27)
 OVERLAP_LOSS = 0.05  # share of the other units' time that does not hide behind the slowest
 SHARPNESS = 8  # of a maximum: 9% more where two take as long
 STEP_INSTRUCTIONS = 20  # of a warp for each step, besides its barrier: loop and address arithmetic
@@ -275,7 +276,7 @@ def _sharp_maximum(values: Iterable[float]) -> float:
 def _prepare_us(case: Case, plan: Plan, device: DeviceSpec) -> float:
     """Microseconds of the launches before it: each reads an operand and writes its copy, or sums."""
     moved = (case.tensors[one.operand].least_bytes + one.bytes(case) for one in plan.launch.prepares)
-    return sum(LAUNCH_US + size / device.bandwidth / 1000 for size in moved)
+    return sum(PREPARE_US + size / device.bandwidth / 1000 for size in moved)
 
 
 def _reduction_us(plan: Plan, blocks: int, device: DeviceSpec) -> float:

@@ -74,7 +74,7 @@ class WgmmaFamily(Family):
     constraints = CONSTRAINTS
     pruning = PRUNING
     secondary = frozenset({"CLUSTER", "ACROSS", "STAGES", "SPLIT"})
-    kinds = ("SWAP", "PINGPONG")
+    kinds = ("SWAP", "PINGPONG", "SPLIT")
     details = ("PDL", "GROUP", "IN_FLIGHT", "PERSISTENT", "WHOLE")
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
