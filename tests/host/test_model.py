@@ -232,6 +232,72 @@ def test_sectors_that_are_stored_in_part_take_as_long_as_whole_ones() -> None:
     assert time_us("f32", 0) == time_us("f32", 1)
 
 
+def test_short_lines_of_a_box_take_as_long_as_long_ones() -> None:
+    """Of a row-major B they have 16 columns where tiles have 176, 64 where these are 192; of a column-major one, k."""
+
+    def slower(columns: int) -> float:
+        def time_us(layout: str) -> float:
+            problem = Problem(4096, 4096, 4096, types=Types.parse("bf16"), layout=Layout.parse(layout))
+            config = WGMMA.default(problem).with_values(BM=128, BN=columns, STAGES=4)
+            return predict(WGMMA.plan(problem, config), DEVICES["H100"]).time_us
+
+        return time_us("rr") / time_us("rc")
+
+    assert slower(176) > 1.3 and slower(192) == pytest.approx(1)
+
+
+def test_lines_that_a_cluster_shares_are_asked_for_once() -> None:
+    def lines(cluster: int, across: int) -> float:
+        problem = Problem(4096, 4096, 4096, types=Types.parse("bf16"), layout=Layout.parse("rc"))
+        config = WGMMA.default(problem).with_values(BM=128, BN=256, CLUSTER=cluster, ACROSS=across)
+        return WGMMA.plan(problem, config).work.box_lines
+
+    assert (lines(1, 0), lines(2, 0), lines(2, 1)) == (128 + 256, 128 + 192, 96 + 256)
+
+
+def test_short_runs_of_the_larger_matrix_lose_bandwidth() -> None:
+    def time_us(layout: str, depth: int, m: int = 16, n: int = 16384) -> float:
+        problem = Problem(m, n, 16384, types=Types.parse("bf16"), layout=Layout.parse(layout))
+        config = WGMMA.default(problem).with_values(BM=64, BN=64, CONSUMERS=1, BK=depth, STAGES=512 // depth)
+        return predict(WGMMA.plan(problem, config), DEVICES["H100"]).time_us
+
+    assert time_us("rc", 64) > 1.02 * time_us("rc", 128)  # lines of B run along k
+    assert time_us("rr", 64) == pytest.approx(time_us("rr", 128), rel=0.005)  # along its columns
+    assert time_us("rc", 64, m=16384, n=16) == pytest.approx(time_us("rc", 64), rel=0.005)  # those of A do
+
+
+def test_copies_of_less_than_a_word_cost_more() -> None:
+    def time_us(k: int) -> float:
+        problem = Problem(1024, 1024, k, types=Types.parse("bf16"), layout=Layout.parse("rc"))
+        return predict(MMA.plan(problem, MMA.default(problem)), DEVICES["H100"]).time_us
+
+    assert time_us(1027) > 1.7 * time_us(1026)  # words, and half of them
+
+
+def test_starts_of_launches_that_copy_overlap() -> None:
+    """Two matrices of 2 MB are copied before, which takes less than another launch would."""
+
+    def time_us(k: int) -> float:
+        problem = Problem(1024, 1024, k, types=Types.parse("bf16"), layout=Layout.parse("rc"))
+        config = WGMMA.default(problem).with_values(BM=128, BN=128, STAGES=6)
+        plan = WGMMA.plan(problem, config)
+        assert len(plan.launch.prepares) == (2 if k % 8 else 0)
+        return predict(plan, DEVICES["H100"]).time_us
+
+    assert 1 < time_us(1023) - time_us(1024) < 4
+
+
+def test_a_ring_goes_on_with_the_next_product_of_a_batch() -> None:
+    """So that bytes are under way even where a product has a single k tile; a block of one product has that alone."""
+
+    def time_us(persistent: int) -> float:
+        problem = Problem(64, 64, 64, batch=4096, types=Types.parse("bf16"))
+        config = WGMMA.default(problem).with_values(BM=64, BN=64, CONSUMERS=1, STAGES=8, PERSISTENT=persistent)
+        return predict(WGMMA.plan(problem, config), DEVICES["H100"]).time_us
+
+    assert time_us(0) > 1.5 * time_us(1)
+
+
 def test_promotion_costs_what_no_products_hide() -> None:
     problem = Problem(4096, 4096, 4096, types=Types.parse("e4m3,e4m3,bf16_promoted"), layout=Layout.parse("rc"))
     configs = (WGMMA.default(problem).with_values(IN_FLIGHT=in_flight) for in_flight in (0, 1))

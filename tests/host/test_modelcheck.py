@@ -53,6 +53,7 @@ HELD_OUT, HELD_OUT_WGMMA, HELD_OUT_SPLIT = (
     Path(__file__).parent / "data" / f"h200_{name}_times_held_out.json" for name in ("simt", "wgmma", "wgmma_split")
 )
 HELD_OUT_TILES = HELD_OUT.with_name("h100_wgmma_tiles_times_held_out.json")
+GROUPS_MEASURED, GROUPS_HELD_OUT = HELD_OUT.with_name("groups"), HELD_OUT.with_name("groups_held_out")
 SPACE = modelcheck.DATA / "h200_wgmma_space.json"
 CARD = DEVICES["H200"]
 PROBLEM = Problem(512, 512, 512)
@@ -100,7 +101,7 @@ def test_times_that_it_was_not_calibrated_on_are_in_the_models_order() -> None:
 
 
 def test_the_model_orders_skinny_kernels() -> None:
-    """Seen with these 645 times: 0.791, 407 within the error, 12 of 12 in the top 16, and nothing lost."""
+    """Seen with these 645 times: 0.795, 428 within the error, 12 of 12 in the top 16, and nothing lost."""
     check = check_model(load_times(TIMES["skinny"]))
     assert (check.configs, check.skipped) == (645, 0)
     assert check.rank_correlation >= 0.77
@@ -126,10 +127,8 @@ def test_the_model_orders_kernels_of_tensor_cores() -> None:
 def test_the_model_orders_whole_spaces_of_wgmma(
     path: Path, configs: int, mean: float, worst: float, lost: float
 ) -> None:
-    """Seen: 0.935, the worst 0.916 (64x6144x4096), and 0.8% lost; held out 0.912, 0.889 (16x5120x8192), 3.1% of tf32.
-
-    With details, of which many tie, the first TOP are few tiles: `tune` tries details last.
-    """
+    """Seen: 0.935, the worst 0.914 (64x6144x4096), and nothing lost; held out 0.913, 0.895 (16x5120x8192), and 2.5%
+    of tf32 2048^3."""
     check = check_model(load_times(path))
     assert (check.configs, check.skipped) == (configs, 0)
     assert check.rank_correlation >= mean and min(one.rank_correlation for one in check.agreements) >= worst
@@ -137,7 +136,7 @@ def test_the_model_orders_whole_spaces_of_wgmma(
 
 
 def test_the_model_orders_tiles_that_fit_waves_and_few_rows() -> None:
-    """Seen with these 1,556 times of searches on an H100: 0.686, 1,467 within the error.
+    """Seen with these 1,556 times of searches on an H100: 0.697, 1,516 within the error.
 
     The fastest is among the first 16 for 5 of 7; the best of these takes 0.2% and 1.1% longer for the two others.
     """
@@ -149,8 +148,47 @@ def test_the_model_orders_tiles_that_fit_waves_and_few_rows() -> None:
     assert max(one.lost for one in check.agreements) <= 0.02
 
 
+@pytest.mark.parametrize(
+    ("group", "configs", "mean", "in_top", "problems"),
+    [
+        ("awkward", 830, 0.85, 9, 10),
+        ("bf16", 982, 0.8, 11, 12),
+        ("bf16_batched", 733, 0.72, 9, 10),
+        ("bf16_large", 839, 0.88, 10, 10),
+        ("f32_by_bf16x6", 258, 0.84, 3, 3),
+        ("f64", 642, 0.8, 9, 9),
+        ("fp8", 658, 0.85, 8, 8),
+        ("fp8_fast", 672, 0.87, 8, 8),
+        ("fused", 912, 0.86, 11, 12),
+        ("s8", 779, 0.88, 9, 10),
+        ("tf32", 669, 0.87, 8, 8),
+    ],
+)
+def test_the_model_orders_each_group_of_the_suite(
+    group: str, configs: int, mean: float, in_top: int, problems: int
+) -> None:
+    """Times on an H100 of all families that `tune` searches. Seen: all of fused and of s8, the others as many as this;
+    each mean 0.02 to 0.03 above it. The best of the first 16 takes up to 1.0% longer.
+    """
+    check = check_model(load_times(GROUPS_MEASURED / f"h100_{group}.json"))
+    assert (check.configs, check.skipped, len(check.agreements)) == (configs, 0, problems)
+    assert check.in_top >= in_top >= 0.9 * problems
+    assert check.rank_correlation >= mean and max(one.lost for one in check.agreements) <= 0.02
+
+
+def test_the_model_orders_groups_on_which_it_was_not_calibrated() -> None:
+    """Other problems, or other configs, of eight groups. Seen: 68 of 75, and for 4 of the 7 others one of the first 16
+    is as fast within 1%; the worst are 4.3% (tf32 8192^3 rr, near the limit of power) and 4.2% (4x4096x4096 of s8).
+    """
+    checks = [check_model(load_times(path)) for path in sorted(GROUPS_HELD_OUT.glob("*.json"))]
+    found = [one for check in checks for one in check.agreements]
+    assert (len(checks), len(found), sum(check.skipped for check in checks)) == (8, 75, 0)
+    assert sum(one.place <= TOP for one in found) >= 0.9 * len(found)
+    assert sum(one.lost <= 0.01 for one in found) >= 71 and max(one.lost for one in found) <= 0.05
+
+
 def test_the_model_knows_how_many_clusters_run_at_once() -> None:
-    """Seen with these 250 times of a search with split-K: 0.834 and 224 within the error.
+    """Seen with these 250 times of a search with split-K: 0.833 and 228 within the error.
 
     0.567 and 168 where 32 clusters of 4 blocks count as one wave of 132 SMs: the card runs 30 of them at a time.
     """
