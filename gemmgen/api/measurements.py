@@ -127,10 +127,12 @@ def check_model(
         not groups or (measure and data is not None),
         "times of a group are measured, to a file of their own: it takes `measure` and `data`",
     )
-    require(shapes is None or bool(groups), f"{shapes} shapes of each group: name `groups`")
-    come = family or DEFAULT_FAMILY
-    require(data is not None or come in TIMES, f"no times of {come} come with gemmgen: of {', '.join(TIMES)}")
-    path = TIMES[come] if data is None else Path(data)
+    if shapes is not None:
+        shapes = whole("shapes", shapes, least=1)
+        require(bool(groups), f"{shapes} shapes of each group, and none is named: it takes `groups`")
+    named = family or DEFAULT_FAMILY
+    require(data is not None or named in TIMES, f"no times of {named} come with gemmgen: of {', '.join(TIMES)}")
+    path = TIMES[named] if data is None else Path(data)
     if not groups:
         times = load_times(path)
     if measure:

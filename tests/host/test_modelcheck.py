@@ -452,6 +452,15 @@ def test_a_problem_of_several_families_has_one_order() -> None:
     assert "simt, naive on H200" in check_title(check)
 
 
+def test_drawn_shapes_need_a_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "model", "--measure", "--data", "times.json", "--shapes", "5"]) == 2
+    assert "it takes `groups`" in capsys.readouterr().err
+    with pytest.raises(InvalidInput, match="shapes = 0: at least 1"):
+        api.check_model("times.json", groups=["tf32"], shapes=0, measure=True)
+    assert main(["study", "model", "--shapes", "5"]) == 2
+    assert "what --measure times" in capsys.readouterr().err
+
+
 def test_a_budget_needs_a_measurement(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "model", "--budget", "5"]) == 2
     assert "--measure" in capsys.readouterr().err

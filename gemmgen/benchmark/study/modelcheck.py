@@ -135,12 +135,12 @@ class Agreement:
 
     @property
     def _kernels(self) -> list[tuple[float, float]]:
-        """(predicted, measured) us of each kernel with its best details, the fastest first."""
-        least: dict[int, tuple[float, float]] = {}
+        """(predicted, measured) us of each kernel, the least of its details: the fastest first, as rows are."""
+        found: dict[int, tuple[float, float]] = {}
         for kernel, measured, predicted in zip(self.kernel, self.measured_us, self.predicted_us, strict=True):
-            before = least.get(kernel, (math.inf, measured))
-            least[kernel] = (min(predicted, before[0]), before[1])
-        return list(least.values())
+            least, fastest = found.get(kernel, (predicted, measured))
+            found[kernel] = (min(least, predicted), fastest)
+        return list(found.values())
 
 
 @brief
