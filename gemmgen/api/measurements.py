@@ -120,7 +120,8 @@ def check_model(
     CandidateFailed (unavailable) where times are to be measured and there is no GPU.
     """
     from gemmgen.benchmark.study import modelcheck
-    from gemmgen.benchmark.study.modelcheck import TIMES, load_times, measure_times, save_times, unmeasured
+    from gemmgen.benchmark.study.measuring import measure_times, unmeasured
+    from gemmgen.benchmark.study.times import TIMES, load_times, save_times
 
     budget, seed = budget_of(budget), whole("seed", seed, least=0)
     require(

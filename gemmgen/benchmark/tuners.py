@@ -1,6 +1,6 @@
 """How many runs does a search need? Ours and Kernel Tuner's strategies, replayed on recorded times of a whole space.
 
-The space is that of the search, without what the model predicts to take modelcheck.WITHIN times the least time: what
+The space is that of the search, without what the model predicts to take measuring.WITHIN times the least time: what
 nobody takes for fast is missing for all tuners alike. Kernel Tuner (pip install kernel-tuner) simulates its strategies
 from the cache file that `gemmgen results` writes; our search orders configs by the model, and learns from the times.
 
@@ -28,7 +28,7 @@ import numpy as np
 from gemmgen.artifacts.records import Document, problem_document
 from gemmgen.benchmark.formats.cache import cache_document
 from gemmgen.benchmark.formats.results import Result, results_of
-from gemmgen.benchmark.study.modelcheck import DATA, Times, load_times
+from gemmgen.benchmark.study.times import DATA, Times, load_times
 from gemmgen.kernel.families import Config, Family
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem

@@ -10,7 +10,7 @@ import click
 
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.benchmark.formats.importing import read_foreign, times_of
-from gemmgen.benchmark.study.modelcheck import save_times
+from gemmgen.benchmark.study.times import save_times
 from gemmgen.cli.options import (
     FAMILY,
     ProblemOptions,

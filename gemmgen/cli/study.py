@@ -14,8 +14,10 @@ from gemmgen.api import study as run
 from gemmgen.artifacts.kernelfile import require_writable
 from gemmgen.benchmark.shapes import GROUPS
 from gemmgen.benchmark.study import STUDIES, Study
-from gemmgen.benchmark.study.modelcheck import PER_PROBLEM, TIMES, check_document
+from gemmgen.benchmark.study.measuring import PER_PROBLEM
+from gemmgen.benchmark.study.modelcheck import check_document
 from gemmgen.benchmark.study.record import study_document
+from gemmgen.benchmark.study.times import TIMES
 from gemmgen.benchmark.tuners import RECORDED, SEEDS, contest, load_recorded, tuners_document
 from gemmgen.cli.options import ProblemOptions, Shape, Whole, device_option, json_option, problem_options, shape_of
 from gemmgen.cli.output import FAILED, emit, stderr

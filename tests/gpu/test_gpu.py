@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from gemmgen.benchmark.study import Study, StudyPoint, run_study
-from gemmgen.benchmark.study.modelcheck import Measured, Times, check_model, measure_times
+from gemmgen.benchmark.study.measuring import measure_times
+from gemmgen.benchmark.study.modelcheck import check_model
 from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER
+from gemmgen.benchmark.study.times import Measured, Times
 from gemmgen.kernel.families import BATCHED, SIMT, Family
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import LAUNCH_ATTRIBUTES, KernelSource, Launch, Parameter

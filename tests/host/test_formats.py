@@ -15,7 +15,7 @@ from gemmgen.benchmark.formats.results import Result, Results, read_results, res
 from gemmgen.benchmark.formats.sheet import csv_text
 from gemmgen.benchmark.formats.t1 import t1_document
 from gemmgen.benchmark.formats.t4 import t4_document
-from gemmgen.benchmark.study.modelcheck import TIMES, load_times
+from gemmgen.benchmark.study.times import TIMES, load_times
 from gemmgen.cli import main
 from gemmgen.kernel.families import family_named
 from gemmgen.problem.device import DEVICES

@@ -13,23 +13,9 @@ import pytest
 
 from gemmgen import api
 from gemmgen.benchmark.shapes import GROUPS
-from gemmgen.benchmark.study import modelcheck
-from gemmgen.benchmark.study.modelcheck import (
-    TIMES,
-    TOP,
-    Agreement,
-    CheckRow,
-    Measured,
-    ModelCheck,
-    Times,
-    candidates,
-    check_model,
-    load_times,
-    measure_times,
-    rank_correlation,
-    save_times,
-    unmeasured,
-)
+from gemmgen.benchmark.study.measuring import WITHIN, candidates, detailed, measure_times, unmeasured
+from gemmgen.benchmark.study.modelcheck import TOP, Agreement, ModelCheck, check_model, rank_correlation
+from gemmgen.benchmark.study.times import DATA, TIMES, CheckRow, Measured, Times, load_times, save_times
 from gemmgen.cli import main
 from gemmgen.cli.reports.model import check_title, total, write_check
 from gemmgen.cli.reports.plots import why_no_plot
@@ -54,7 +40,7 @@ HELD_OUT, HELD_OUT_WGMMA, HELD_OUT_SPLIT = (
 )
 HELD_OUT_TILES = HELD_OUT.with_name("h100_wgmma_tiles_times_held_out.json")
 GROUPS_MEASURED, GROUPS_HELD_OUT = HELD_OUT.with_name("groups"), HELD_OUT.with_name("groups_held_out")
-SPACE = modelcheck.DATA / "h200_wgmma_space.json"
+SPACE = DATA / "h200_wgmma_space.json"
 CARD = DEVICES["H200"]
 PROBLEM = Problem(512, 512, 512)
 DEFAULT = SIMT.default(PROBLEM)
@@ -298,7 +284,7 @@ def test_candidates_are_the_models_first_and_others_that_are_likely(space: Space
     assert chosen[:4] == Search([space], CARD).first(4)
     assert len({entry.config for entry in chosen}) == 12
     least = min(entry.prediction.time_us for entry in chosen)
-    assert max(entry.prediction.time_us for entry in chosen) <= modelcheck.WITHIN * least
+    assert max(entry.prediction.time_us for entry in chosen) <= WITHIN * least
     assert chosen == candidates(Search([space], CARD), 12, random.Random(1))
     assert chosen != candidates(Search([space], CARD), 12, random.Random(2))
     few = replace(space, accepted=space.accepted[:3])
@@ -314,7 +300,7 @@ def test_the_fastest_are_measured_with_other_details() -> None:
         Trial(None, one.plan, one.prediction, timing=Timing((10.0 + place,), {}))  # type: ignore[arg-type]
         for place, one in enumerate(search.first(8))
     ]
-    found = [entry.config for entry in modelcheck.detailed(search, [*trials[::-1], replace(trials[0], timing=None)])]
+    found = [entry.config for entry in detailed(search, [*trials[::-1], replace(trials[0], timing=None)])]
     fastest = [trial.config for trial in trials[:BEST_KEPT]]
     per_config = 1 + 2 + 1 + 1  # other values of PDL, GROUP, IN_FLIGHT and PERSISTENT
     assert len(found) == len(set(found)) == BEST_KEPT * per_config

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gemmgen.benchmark import tuners
-from gemmgen.benchmark.study.modelcheck import TOP, CheckRow, Measured, Times, load_times, save_times
+from gemmgen.benchmark.study.modelcheck import TOP
+from gemmgen.benchmark.study.times import CheckRow, Measured, Times, load_times, save_times
 from gemmgen.benchmark.tuners import (
     NEAR,
     OURS,

@@ -13,7 +13,7 @@ from gemmgen.benchmark.formats.common import Meant
 from gemmgen.benchmark.formats.results import UNKNOWN, Result, Results
 from gemmgen.benchmark.formats.sheet import read_csv
 from gemmgen.benchmark.formats.t4 import read_t4
-from gemmgen.benchmark.study.modelcheck import CheckRow, Measured, Times
+from gemmgen.benchmark.study.times import CheckRow, Measured, Times
 from gemmgen.kernel.families.base import Family, first_rejection
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource

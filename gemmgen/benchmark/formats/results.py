@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.kernelfile import problem_from, read_record, reading
-from gemmgen.benchmark.study.modelcheck import load_times
+from gemmgen.benchmark.study.times import load_times
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.families import family_named
 from gemmgen.kernel.families.base import Family

@@ -6,7 +6,8 @@ reasons   why each is as fast as it is, in numbers
 beside    how that compares with what the documents report, and why it differs
 record    the result as JSON-ready data
 
-modelcheck is a study of another kind: the model's predictions against measured times of many configs.
+modelcheck is a study of another kind: the model's predictions against measured times of many configs. times are these,
+measuring takes them anew.
 """
 
 from gemmgen.benchmark.study.engine import Limit, StudyResult, StudyRow, run_study

@@ -1,98 +1,27 @@
-"""How well the model orders configs: measured times of many, kept as a file, against what it predicts today.
+"""How well the model orders configs: what it predicts today beside times that were measured.
 
-The file holds what a prediction needs (problem, config, registers as compiled), so the check runs with no GPU and no
-compiler, and shows what a change of the model does. On a GPU the times are measured anew.
+Neither a GPU nor a compiler is needed, so that it shows what a change of the model does.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
-from gemmgen.artifacts.kernelfile import read_text
 from gemmgen.artifacts.records import Document, problem_document
-from gemmgen.benchmark.shapes import GROUPS
-from gemmgen.kernel.config import axes_of_record
-from gemmgen.kernel.families import FAMILIES, Config, Family
+from gemmgen.benchmark.study.times import CheckRow, Measured, Times
+from gemmgen.kernel.families import Config, Family
 from gemmgen.kernel.families.base import first_rejection
 from gemmgen.kernel.model import MODEL_ERROR, predict
-from gemmgen.problem.device import DEVICES, DeviceSpec, device_named
+from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.matrix import Layout
-from gemmgen.problem.sizes import parse_shape
-from gemmgen.problem.types import Types
-from gemmgen.run.compile import compiler_processes
-from gemmgen.run.gpu.timing import QUICK
-from gemmgen.run.nvrtc import compiler_version
-from gemmgen.run.target import Target
-from gemmgen.search.order import Ranked, Search
-from gemmgen.search.trial import Progress, Silent, Trial
-from gemmgen.search.tuner import Tuner
 from gemmgen.support.brief import brief
-from gemmgen.support.child import crew
-from gemmgen.support.clock import today
-from gemmgen.support.errors import GemmgenError, InvalidInput, require
-from gemmgen.support.files import Store, write_atomic
-from gemmgen.support.version import gemmgen_version
+from gemmgen.support.errors import GemmgenError
 
-DATA = Path(__file__).parent / "data"
-TIMES = {path.stem.split("_")[1]: path for path in sorted(DATA.glob("h200_*_times.json"))}  # by family
 TOP = 16  # where in the model's order the fastest should be
-PER_PROBLEM = 48  # configs to measure
-FROM_THE_TOP = 3  # one of so many is the model's own choice, the others are drawn
-WITHIN = 2.0  # times the least predicted time: configs beyond it are not measured
-OTHERS = ("batch", "pointers", "epilogue")  # of a problem, where they are not the usual ones
-
-
-@dataclass(frozen=True)
-class CheckRow:
-    """A config's axes as they were, the registers of its kernel, and its median time in microseconds."""
-
-    values: dict[str, int]
-    registers: int
-    us: float
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The configs of one family that were timed for a problem."""
-
-    problem: Problem
-    family: Family
-    rows: tuple[CheckRow, ...] = ()
-
-
-@brief
-@dataclass(frozen=True)
-class Times:
-    """Measured times on one card; a problem's may be of several families.
-
-    provenance  when, by what and how they were measured: strings
-    """
-
-    device: DeviceSpec
-    provenance: dict[str, str]
-    measured: tuple[Measured, ...]
-
-    @property
-    def families(self) -> tuple[Family, ...]:
-        return tuple(dict.fromkeys(one.family for one in self.measured))
-
-    @property
-    def problems(self) -> dict[Problem, list[Measured]]:
-        """What was measured of each."""
-        found: dict[Problem, list[Measured]] = {}
-        for one in self.measured:
-            found.setdefault(one.problem, []).append(one)
-        return found
 
 
 @dataclass(frozen=True)
@@ -250,161 +179,3 @@ def check_document(check: ModelCheck) -> Document:
             for one in check.agreements
         ],
     }
-
-
-# The file
-
-
-def load_times(path: Path) -> Times:
-    """Read what `save_times` wrote. Raises InvalidInput where `path` is no such file."""
-    text = read_text(path)
-    try:
-        document = json.loads(text)
-        columns = document["columns"]
-        measured = tuple(
-            Measured(_problem(part), FAMILIES[part["family"]], tuple(_rows(columns[part["family"]], part["rows"])))
-            for part in document["measured"]
-        )
-        return Times(device_named(document["device"]), dict(document["provenance"]), measured)
-    except InvalidInput as error:
-        raise InvalidInput(f"{path} holds no measured times: {error}") from error
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise InvalidInput(f"{path} holds no measured times: {type(error).__name__} {error}") from error
-
-
-def _problem(part: dict[str, Any]) -> Problem:
-    others = {name: part[name] for name in OTHERS if name in part}
-    types, layout = Types.from_token(part["dtype"]), Layout.parse(part["layout"])
-    return Problem(*parse_shape(part["shape"]), types=types, layout=layout, **others)
-
-
-def _rows(columns: Sequence[str], lines: Sequence[Sequence[float]]) -> Iterator[CheckRow]:
-    require(columns[-2:] == ["registers", "us"], f"the last columns are {columns[-2:]}, not registers, us")
-    for *axes, registers, us in lines:
-        require(math.isfinite(us) and us > 0, f"a time of {us} us")
-        require(registers >= 1, f"a kernel of {registers} registers")
-        config = axes_of_record({name: int(value) for name, value in zip(columns[:-2], axes, strict=True)})
-        yield CheckRow(config, int(registers), float(us))
-
-
-def save_times(times: Times, path: Path) -> None:
-    """Write `times`, a line a row. Raises GemmgenError."""
-    columns: dict[str, list[str]] = {}
-    for part in times.measured:
-        known = columns.setdefault(part.family.name, [])
-        known += dict.fromkeys(name for row in part.rows for name in row.values if name not in known)
-    head = {"device": times.device.name, "provenance": times.provenance}
-    lines = [f"{json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()]
-    table = ",\n".join(f'"{name}": {json.dumps([*axes, "registers", "us"])}' for name, axes in columns.items())
-    parts = ",\n".join(_part(part, columns[part.family.name]) for part in times.measured)
-    write_atomic(path, "\n".join(["{", *lines, f'"columns": {{\n{table}\n}},', f'"measured": [\n{parts}\n]', "}\n"]))
-
-
-def _part(part: Measured, axes: Sequence[str]) -> str:
-    problem, usual = part.problem, Problem(1, 1, 1)
-    others = {name: getattr(problem, name) for name in OTHERS if getattr(problem, name) != getattr(usual, name)}
-    named = {"shape": problem.shape, "dtype": problem.types.token, "layout": str(problem.layout), **others}
-    rows = (json.dumps([*(row.values[name] for name in axes), row.registers, round(row.us, 3)]) for row in part.rows)
-    return (
-        json.dumps({**named, "family": part.family.name}, default=str)[:-1]
-        + ', "rows": [\n'
-        + ",\n".join(rows)
-        + "\n]}"
-    )
-
-
-# Measuring anew
-
-
-def unmeasured(
-    families: Sequence[Family], groups: Sequence[str], device: DeviceSpec, shapes: int | None = None, seed: int = 0
-) -> Times:
-    """The problems of the suite's `groups`, of which no time is known; `shapes` of each group, drawn, or all."""
-    problems: dict[Problem, None] = {}
-    for name in groups:
-        known = GROUPS[name].problems
-        drawn = known if shapes is None else random.Random(seed).sample(known, min(shapes, len(known)))
-        problems.update(dict.fromkeys(sorted(drawn, key=known.index)))
-    return Times(device, {}, tuple(Measured(problem, family) for problem in problems for family in families))
-
-
-def measure_times(
-    known: Times,
-    target: Target,
-    store: Store,
-    command: str,
-    *,
-    budget: int | None = None,
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> Times:
-    """Time `budget` configs of each problem of `known` on `target`'s GPU: some the model's first, the others drawn.
-
-    Of the families that are known of it, those first that the model says. And the fastest of them with other details.
-    A problem's times all come from one run. What does not compile, spills or fails to run is left out, and so is a
-    problem without times. A measurement that was interrupted resumes: kernels
-    and first timings are kept by content. Raises InvalidInput for a card that gemmgen.problem.device does not list, as
-    the check needs its figures, and GemmgenError where nothing could be timed.
-    """
-    assert target.gpu is not None, "times are measured on a GPU"
-    card = next((spec for spec in DEVICES.values() if spec.is_card(target.spec.name)), None)
-    require(card is not None, f"{target.spec.name} is none of the known cards: {', '.join(DEVICES)}")
-    assert card is not None
-    measured: list[Measured] = []
-    with crew(compiler_processes()) as compilers:
-        for problem, parts in known.problems.items():
-            families = [part.family for part in parts]
-            tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers)
-            try:
-                search, rng = tuner.explore(), random.Random(seed)
-            except GemmgenError:  # none of the families has a config for it
-                continue
-            tried = candidates(search, budget or PER_PROBLEM, rng)
-            trials = tuner.measure(tuner.compile(tuner.render(tried)))
-            trials += tuner.compile(tuner.render(detailed(search, trials)))
-            rng.shuffle(trials)  # among kernels that take as much power as it does, one is slower
-            trials = tuner.measurements.together(trials)
-            measured += filter(lambda part: part.rows, (_measured(problem, family, trials) for family in families))
-    if not measured:
-        raise GemmgenError("none of the configs could be timed")
-    return Times(card, _provenance(target, command), tuple(measured))
-
-
-def _measured(problem: Problem, family: Family, trials: Sequence[Trial]) -> Measured:
-    rows = filter(None, (_timed(trial) for trial in trials if trial.plan.family == family.name))
-    return Measured(problem, family, tuple(sorted(rows, key=lambda row: row.us)))
-
-
-def _timed(trial: Trial) -> CheckRow | None:
-    if trial.failure is not None or trial.compiled is None or trial.timing is None:
-        return None
-    return CheckRow(trial.config.values, trial.compiled.registers, trial.timing.median_us)
-
-
-def _provenance(target: Target, command: str) -> dict[str, str]:
-    return {
-        "date": today(),
-        "gemmgen": gemmgen_version(),
-        "card": target.executor.description,
-        "compiler": compiler_version(),
-        "protocol": f"{QUICK.name}: median of {QUICK.samples} rounds of a problem's configs, in one random order",
-        "command": command,
-    }
-
-
-def candidates(search: Search, budget: int, rng: random.Random) -> list[Ranked]:
-    """The model's first, and others at random, of those up to WITHIN times the least predicted time: with a large
-    budget all of them."""
-    least = min((entry.prediction.time_us for entry in search.ranked), default=math.inf)
-    likely = [entry for entry in search.ranked if entry.prediction.time_us <= WITHIN * least]
-    configs = {entry.config for entry in likely}
-    first = [entry for entry in search.first(-(-budget // FROM_THE_TOP)) if entry.config in configs]
-    taken = {entry.config for entry in first}
-    others = [entry for entry in likely if entry.config not in taken]
-    return first + rng.sample(others, min(budget - len(first), len(others)))
-
-
-def detailed(search: Search, trials: Sequence[Trial]) -> list[Ranked]:
-    """The fastest of `trials` with each other value of each detail of their families."""
-    timed = [(trial.config, trial.time_us) for trial in trials if trial.timing is not None]
-    return [entry for axis in search.details(timed) for entry in search.moved(axis, None, timed)]
