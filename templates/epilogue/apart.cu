@@ -1,4 +1,5 @@
-/*# An epilogue as a kernel of its own, behind a product that left A * B in C: what a fused one saves. One thread an element. #*/
+/*# An epilogue as a kernel of its own, behind a product that left A * B in C, or where `partials` says: what a fused one saves.
+    One thread an element. #*/
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
 //% from "device/raster.cu" import tile_rows, tile_columns
@@ -36,11 +37,12 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
 ${ declare_outputs(e) | indent(4, true) | trim("\n") }
 //% endif
     if (exists) {
-//% if kernel.problem.products > 1
-        const ${ TC }* const left = partials + ${ "(static_cast<long long>(matrix) * s.M + m)" if kernel.problem.batched else "static_cast<long long>(m)" } * 2 * s.N + n;  // of both products, M x 2N
-        const ${ TS } acc = left[0], acc2 = left[s.N];
+//% if kernel.left is not none
+//% set both = kernel.problem.products > 1
+        const ${ kernel.left.ctype }* const left = partials + ${ "(static_cast<long long>(matrix) * s.M + m)" if kernel.problem.batched else "static_cast<long long>(m)" }${ " * 2" if both } * s.N + n;  // ${ "of both products, M x 2N" if both else "M x N" }
+        const ${ types.accumulator.ctype } acc = left[0]${ ", acc2 = left[s.N]" if both };
 //% endif
-        *to = ${ narrowed(applied(kernel, "m", "n", "acc" if kernel.problem.products > 1 else "*to", types.scalar.arithmetic.zero)) };
+        *to = ${ narrowed(applied(kernel, "m", "n", "*to" if kernel.left is none else "acc", types.scalar.arithmetic.zero)) };
 //% if e.written_matrices
 ${ store_matrices(e, "m", "n") | indent(8, true) | trim("\n") }
 //% endif

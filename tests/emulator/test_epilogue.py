@@ -18,7 +18,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.gpu.lt_epilogue import epilogue_apart
+from gemmgen.run.gpu.lt_epilogue import LEFT, epilogue_apart
 from gemmgen.verification.bugs.base import Subject
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.reference import make_operands
@@ -137,6 +137,27 @@ def test_an_epilogue_apart_makes_of_a_product_what_a_fused_kernel_does(executor,
     comparisons = [compare(situation, result, output=name) for name, result in results.items()]
     kernel.close()
     assert not any(comparison.mismatch for comparison in comparisons), comparisons
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_an_epilogue_apart_takes_sums_of_integers_as_they_were_left(executor, batch):
+    """cuBLASLt stores them as s32, not as bf16. A, whose bytes stand for them here, is M x K, and K = 4N."""
+    types = Types.parse("s8,s8,bf16")
+    problem = Problem(20, 300, 1200, types=types, layout="rc", batch=batch, epilogue="scale_m+scale_n+bias")
+    source = epilogue_apart(problem)
+    text = source.text.replace(f",\n    const int* __restrict__ {LEFT})", ")").replace("A += matrix * s.stride_a;", "")
+    text = text.replace(f"= {LEFT} +", "= reinterpret_cast<const int*>(A) +")
+    source = replace(source, text=text, parameters=source.parameters[:-1])
+    case = problem.case(alpha=0.5)
+    operands = make_operands(Situation(case, "random", 1))
+    kernel = executor.load(source)
+    found = case.c.dtype.decode(case.c.view(kernel.run(case, operands, watch=False)))
+    kernel.close()
+    sums = case.a.view(operands.a).view(np.int32).astype(np.float64)
+    scale_m, scale_n, bias = (
+        case.tensors[name].view(operands.extra[name]) for name in ("scale_m", "scale_n", "bias_n")
+    )
+    np.testing.assert_allclose(found, 0.5 * sums * scale_m * scale_n + bias, rtol=2**-8, atol=1e-3)
 
 
 @pytest.mark.parametrize(("family", "values", "epilogue", "problem"), KERNELS, ids=str)

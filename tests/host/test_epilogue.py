@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.nodes import Binary, Call, Name, Negation, Number
 from gemmgen.problem.operands import OPERANDS, SCALARS
 from gemmgen.problem.parser import parse
-from gemmgen.run.gpu.lt_epilogue import baseline_words, epilogue_apart, own_epilogue
+from gemmgen.problem.types import Types
+from gemmgen.run.gpu.lt_epilogue import LEFT, baseline_words, epilogue_apart, left_apart, own_epilogue, product_before
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.paths import TEMPLATES
 from gemmgen.verification.reference import expected, expected_amax
@@ -459,6 +461,18 @@ def test_a_row_with_nan_has_nan_for_its_largest_magnitude():
     value, bound = expected_amax(situation, [Window.whole(situation.case)], "column_amax")
     np.testing.assert_array_equal(np.isnan(value[0]), np.isnan(values).any(0))
     assert np.isnan(value).any() and np.isinf(value).any() and not bound[~np.isfinite(value)].any()
+
+
+def test_a_baseline_leaves_sums_of_integers_as_they_are():
+    """To a dense matrix, from which the kernel behind it makes C."""
+    problem = Problem(64, 48, 32, types=Types.parse("s8,s8,bf16"), layout="rc", ldc=80, epilogue="scale_m+scale_n")
+    before = product_before(problem.case(alpha=3.0))
+    assert before.problem.types == Types.parse("s8,s8,s32") and before.problem.epilogue.is_linear
+    assert (before.n, before.ldc, before.alpha, before.beta) == (48, 48, 1, 0)
+    source = epilogue_apart(problem)
+    assert "const int acc = left[0];" in source.text and source.parameters[-1].name == LEFT
+    in_c = replace(problem, types=Types.parse("s8,s8,s32"), epilogue=parse_epilogue("relu"))
+    assert left_apart(in_c) is None and product_before(in_c.case()).ldc == 80
 
 
 def test_outputs_take_the_value_of_their_argument():

@@ -18,7 +18,7 @@ from gemmgen.run.gpu.cublas import BatchedPlan, Cublas
 from gemmgen.run.gpu.cublaslt import Cublaslt, LtPlan
 from gemmgen.run.gpu.images import Images
 from gemmgen.run.gpu.launching import Pointers
-from gemmgen.run.gpu.lt_epilogue import LEFT, product_before
+from gemmgen.run.gpu.lt_epilogue import LEFT, left_apart, product_before
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
 from gemmgen.run.gpu.programs import Binary, Programs
 from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
@@ -167,14 +167,14 @@ class Contest:
         return self._champions[case]
 
     def _library_plan(self, case: Case, apart: Binary | None) -> LtPlan | BatchedPlan | FollowedPlan:
-        """The library's product, and behind it `apart`, which finds A * B in C."""
+        """The library's product, and behind it `apart`, which finds A * B in C or in memory between."""
         if apart is None:
             return self.library(case).plan(case)
         if case.problem.products > 1 and case.problem.pointers:
             raise NoBaseline(f"{GEMM_BATCHED} multiplies no two matrices B side by side", "cublas")
         before = product_before(case)
         product = self.library(case).plan(before)
-        between = None if case.problem.products == 1 else self._images.with_room(lambda: allocate(before.c.bytes))
+        between = None if left_apart(case.problem) is None else self._images.with_room(lambda: allocate(before.c.bytes))
         return FollowedPlan(product, self._programs.launcher(apart, replace(case, beta=0.0)), between)
 
     def _moving(self, case: Case, sets: InputSets, cubin: bytes) -> Timing | None:

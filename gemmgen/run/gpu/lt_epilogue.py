@@ -11,13 +11,14 @@ from gemmgen.kernel.render import Kernel, environment
 from gemmgen.kernel.source import KernelSource, Parameter
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEFAULT_ARCH
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue, parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import F32_TYPES
 
 APART_COLUMNS = 256  # that a block of the kernel behind the product serves: of one row
 APART = "a kernel behind it"
-LEFT = "partials"  # the parameter that is where a product of A and both matrices of B was left
+LEFT = "partials"  # the parameter that is where a product was left which is no C: see `left_apart`
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,14 @@ class _Apart(Kernel):
     """Of an epilogue behind a product."""
 
     @property
+    def left(self) -> DType | None:
+        return left_apart(self.problem)
+
+    @property
     def parameters(self) -> tuple[Parameter, ...]:
-        left = Parameter(LEFT, f"const {self.types.c.ctype}*")
-        return (*self.plan.parameters, left) if self.problem.products > 1 else self.plan.parameters
+        if self.left is None:
+            return self.plan.parameters
+        return (*self.plan.parameters, Parameter(LEFT, f"const {self.left.ctype}*"))
 
 
 def own_epilogue(problem: Problem) -> LtEpilogue | None:
@@ -64,11 +70,21 @@ def own_epilogue(problem: Problem) -> LtEpilogue | None:
     return _own().get(problem.epilogue) if served else None
 
 
+def left_apart(problem: Problem) -> DType | None:
+    """The type in which the product is left for the kernel behind it where that is not in C; None where it is.
+
+    A product with both matrices of B is twice as wide, and cuBLASLt stores sums of integers as s32 or s8 alone.
+    """
+    types = problem.types
+    left = types.accumulator if types.accumulator.is_integer else types.c
+    return left if problem.products > 1 or left is not types.c else None
+
+
 def epilogue_apart(problem: Problem, arch: str = DEFAULT_ARCH) -> KernelSource | None:
     """The kernel, for `arch`, that makes C of the A * B which a product left there; None where none is needed.
 
-    It takes the parameters of a fused kernel, and leaves A, B and the C of before, which beta = 0 leaves unread. Where
-    B is two matrices, the product, M x 2N, lies where the parameter LEFT says.
+    It takes the parameters of a fused kernel, and leaves A, B and the C of before, which beta = 0 leaves unread. A
+    product that is `left_apart` lies where the parameter LEFT says: M x N, or M x 2N where B is two matrices.
     None either where it would have to sum A or B.
     """
     if problem.epilogue.is_linear or problem.epilogue.sums or own_epilogue(problem) is not None:
@@ -82,14 +98,15 @@ def epilogue_apart(problem: Problem, arch: str = DEFAULT_ARCH) -> KernelSource |
 
 
 def product_before(case: Case) -> Case:
-    """The product alone: of `case` itself, or, where B is two matrices, with all of its columns, to a dense M x 2N."""
+    """The product alone: of `case` itself, or, where it is `left_apart`, with all of B's columns to a dense matrix."""
     problem = case.problem
-    if problem.products == 1:
+    left = left_apart(problem)
+    if left is None:
         return replace(case, alpha=1.0, beta=0.0)
     strides = {name: getattr(case, name) for name in ("stride_a", "stride_b") if problem.batched}
     dense = Problem(
         *(case.m, case.b.cols, case.k),
-        types=problem.types,
+        types=replace(problem.types, c=left),
         layout=problem.layout,
         lda=case.lda,
         ldb=case.ldb,
