@@ -24,7 +24,7 @@ from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits, Roof
-from gemmgen.run.gpu.lt_epilogue import baseline_words
+from gemmgen.run.gpu.lt_epilogue import baseline_epilogue
 from gemmgen.run.gpu.timing import CAREFUL, Baseline, InterleavedTimings, Timing, speedup
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress
@@ -90,7 +90,7 @@ class BenchRow:
         return {
             **timing_document(best.timing, self.case),
             "version": best.version,
-            "epilogue": baseline_words(self.case.problem).removeprefix(", ").removeprefix(" and "),
+            "epilogue": baseline_epilogue(self.case.problem),
             "algorithm": best.algorithm,
             "offered": best.offered,
             "first_us": best.first.median_us,

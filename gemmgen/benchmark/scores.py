@@ -18,6 +18,7 @@ from gemmgen.kernel.model import representative
 from gemmgen.kernel.naming import problem_name
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.gpu.limits import MeasuredLimits, Roof
+from gemmgen.run.gpu.lt_epilogue import baseline_epilogue
 from gemmgen.run.gpu.timing import GEMM_BATCHED
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import write_atomic
@@ -64,9 +65,16 @@ class Score:
         return group_of(self.problem).goal(self.problem)
 
     @property
+    def outdated(self) -> bool:
+        """Whether it was timed beside another baseline than today's: say a kernel behind cuBLASLt's product, where
+        cuBLASLt has an epilogue of its own."""
+        theirs = self.bench.get("cublaslt")
+        return theirs is not None and (theirs.get("epilogue") or "") != baseline_epilogue(self.problem)
+
+    @property
     def ratio(self) -> float | None:
         """cuBLASLt's time over ours."""
-        return self.bench.get("speedup")
+        return None if self.outdated else self.bench.get("speedup")
 
     @property
     def roof(self) -> Roof | None:
@@ -196,7 +204,7 @@ def _summary(group: Group, scores: Sequence[Score]) -> Summary:
     measured = [(ratio, str(one.problem)) for one in scores if (ratio := one.ratio) is not None]
     ratios = [ratio for ratio, _ in measured]
     minimum, lowest = min(measured, default=(None, NONE))
-    settled = {score.problem for score in scores if score.bench or score.kernel is None}
+    settled = {score.problem for score in scores if (score.bench and not score.outdated) or score.kernel is None}
     return Summary(
         group=group.name,
         rows=len(measured),
@@ -272,7 +280,8 @@ def _baseline(score: Score) -> str:
     if score.bench["cublaslt"] is None:
         return "none"
     library = GEMM_BATCHED if score.problem.pointers else "cuBLASLt"
-    return " + ".join(filter(None, (library, score.bench["cublaslt"].get("epilogue"))))
+    today = f", not {baseline_epilogue(score.problem)}" if score.outdated else ""
+    return " + ".join(filter(None, (library, score.bench["cublaslt"].get("epilogue")))) + today
 
 
 def verified(record: Mapping[str, Any]) -> str:

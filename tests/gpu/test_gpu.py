@@ -21,6 +21,7 @@ from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
@@ -381,6 +382,16 @@ def test_cublaslt_solves_the_same_problem(gpu: GpuExecutor, layout: str, dtype: 
     result = gpu.run_baseline(case, operands)
     atol = 1e-4 if dtype == DType.F32 else 1e-12
     np.testing.assert_allclose(case.c.view(result), expected(case, operands), atol=atol)
+
+
+@pytest.mark.parametrize("types", ["f32", "bf16", "f16"])
+def test_cublaslt_computes_the_same_epilogue(gpu: GpuExecutor, types: str) -> None:
+    """Its bias is rounded to C's type, and its gelu is the form with tanh."""
+    problem = Problem(96, 80, 64, types=Types.parse(types), layout=Layout.parse("rc"), epilogue="bias+gelu_tanh")
+    case = problem.case(alpha=0.5)
+    operands = operands_of(case)
+    result = case.c.dtype.decode(case.c.view(gpu.run_baseline(case, operands)))
+    np.testing.assert_allclose(result, expected(case, operands), atol=2e-4 if types == "f32" else 0.05)
 
 
 BATCHES = [

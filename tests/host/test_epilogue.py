@@ -498,4 +498,7 @@ def test_a_baseline_takes_its_own_epilogue_or_a_kernel_behind_it(text, words):
     problem = Problem(64, 64, 64, epilogue=text)
     assert baseline_words(problem) == words
     assert (epilogue_apart(problem) is not None) == (words == " and a kernel behind it")
-    assert own_epilogue(Problem(64, 64, 64, dtype=DType.F64, epilogue=text)) is None
+    for types in ("bf16", "f16", "f32_tf32"):
+        assert own_epilogue(replace(problem, types=Types.parse(types))) == own_epilogue(problem)
+    for types in ("f64", "bf16,bf16,f32", "f16_f16acc", "f32_bf16x6", "e4m3,e4m3,bf16_fast"):
+        assert own_epilogue(replace(problem, types=Types.parse(types))) is None

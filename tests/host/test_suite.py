@@ -423,6 +423,22 @@ def test_the_page_tells_groups_goals_and_limits(card: Card) -> None:
     assert f"| {gbs:.0f} |" in row
 
 
+def test_a_row_beside_another_baseline_than_todays_has_no_ratio(card: Card) -> None:
+    problem = Problem(1024, 4096, 1024, epilogue="bias+gelu")
+    card.run(problems=(problem,))
+    (score,) = (one for one in scores_in(card.plan.folder) if one.kernel)
+    assert score.ratio is not None and not score.outdated
+    path = score.kernel.path.with_suffix(".json")
+    record = json.loads(path.read_text())
+    assert record["bench"]["cublaslt"]["epilogue"] == "GELU_BIAS"
+    record["bench"]["cublaslt"]["epilogue"] = "a kernel behind it"
+    path.write_text(json.dumps(record))
+    row = next(line for line in readme(card.plan.folder).splitlines() if line.startswith(f"| {problem} "))
+    assert "| cuBLASLt + a kernel behind it, not GELU_BIAS | - |" in row
+    (fused,) = (one for one in summaries(scores_in(card.plan.folder)) if one.group == "fused")
+    assert (fused.rows, fused.geomean) == (0, None) and str(problem) in fused.missing
+
+
 def test_errors_stand_beside_the_rows_that_have_them(card: Card) -> None:
     card.run()
     assert "error" not in readme(card.plan.folder)

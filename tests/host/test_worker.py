@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from enum import IntEnum
 from time import sleep
 from types import ModuleType, SimpleNamespace
 from typing import ClassVar
@@ -24,6 +25,7 @@ from gemmgen.kernel.render import render
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, executor
 from gemmgen.run.gpu.given import Given
@@ -429,6 +431,59 @@ def test_cublas_says_which_types_it_lacks(driver):
     case = Problem(5, 7, 9, types="e4m3", batch=4, pointers=True).case()
     with pytest.raises(CandidateFailed, match="no baseline: gemmBatched has no kernel for e4m3"):
         module.BatchedPlan(SimpleNamespace(products={}), case)
+
+
+class PlayedLt:
+    """nvmath.bindings.cublasLt with one algorithm; `attributes` are those of products, `products` the calls."""
+
+    cuBLASLtError = type("cuBLASLtError", (RuntimeError,), {})
+    names = ("TRANSA", "TRANSB", "EPILOGUE", "BIAS_POINTER", "FAST_ACCUM")
+    MatmulDescAttribute = IntEnum("MatmulDescAttribute", names)
+    MatmulPreferenceAttribute = MatrixLayoutAttribute = SimpleNamespace(MAX_WORKSPACE_BYTES=0)
+
+    def __init__(self) -> None:
+        self.attributes, self.products = {}, []
+        self.matmul_desc_create = self.matrix_layout_create = self.matmul_preference_create = lambda *given: 1
+        self.matrix_layout_destroy = self.matmul_desc_destroy = self.matmul_preference_destroy = lambda given: None
+        self.matmul_preference_set_attribute = lambda *given: None
+
+    def matmul_desc_set_attribute(self, product: int, attribute: int, address: int, size: int) -> None:
+        self.attributes[self.MatmulDescAttribute(attribute).name] = int.from_bytes(
+            ctypes.string_at(address, size), "little"
+        )
+
+    def MatmulHeuristicResult(self, most: int) -> object:
+        result = {"algo": np.zeros(16, np.int64), "state": 0}
+        return type("Results", (), {"ptr": 0, "__getitem__": lambda self, index: result})()
+
+    def matmul_algo_get_heuristic(self, *given: int) -> None:
+        ctypes.c_int32.from_address(given[-1]).value = 1
+
+    def matmul(self, *given: object) -> None:
+        self.products.append(given)
+
+
+@pytest.mark.parametrize(("types", "converts"), [("f32", False), ("bf16", True), ("f16", True), ("f32_tf32", False)])
+def test_cublaslt_adds_a_bias_of_its_own_type(driver, types, converts):
+    """That of f32 is the operand; beside bf16 and f16 it is rounded to these, once for a plan."""
+    module = importlib.import_module("gemmgen.run.gpu.cublaslt")
+    played, case = PlayedLt(), Problem(8, 5, 16, types=Types.parse(types), epilogue="bias+gelu").case()
+    library = SimpleNamespace(api=played, handle=77, workspace=4096, compute_type=lambda types: 68)
+    plan = module.LtPlan(library, case)
+    assert plan.offered == 1 and played.attributes["EPILOGUE"] == 36 and plan.takes_bias == converts
+    values = np.array([1.5, -2, 0.1, 3, 1e-3])
+    if converts:
+        plan.take_bias(values[None])
+    plan.enqueue(0, {"A": 10, "B": 20, "C": 30, "bias_n": 40}, SimpleNamespace(handle=0))
+    assert len(played.products) == 1
+    if converts:
+        dtype = case.c.dtype
+        added = driver.words(played.attributes["BIAS_POINTER"], 10).view(dtype.bits)
+        np.testing.assert_array_equal(added, dtype.encode(values).view(dtype.bits))
+    else:
+        assert played.attributes["BIAS_POINTER"] == 40
+    plan.close()
+    assert not driver.live
 
 
 def test_kernels_are_timed_without_a_baseline_that_the_library_lacks(worker, monkeypatch):

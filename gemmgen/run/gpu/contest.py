@@ -169,7 +169,10 @@ class Contest:
     def _library_plan(self, case: Case, apart: Binary | None) -> LtPlan | BatchedPlan | FollowedPlan:
         """The library's product, and behind it `apart`, which finds A * B in C or in memory between."""
         if apart is None:
-            return self.library(case).plan(case)
+            plan = self.library(case).plan(case)
+            if isinstance(plan, LtPlan) and plan.takes_bias:
+                plan.take_bias(np.random.default_rng(0).uniform(-1, 1, case.n))  # as operands are
+            return plan
         if case.problem.products > 1 and case.problem.pointers:
             raise NoBaseline(f"{GEMM_BATCHED} multiplies no two matrices B side by side", "cublas")
         before = product_before(case)

@@ -10,9 +10,10 @@ import ctypes
 from typing import Any
 
 import numpy as np
+import pycuda.driver as cuda
 
 from gemmgen.problem.case import Case
-from gemmgen.problem.dtype import DType
+from gemmgen.problem.dtype import Doubles, DType
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.gpu.launching import Pointers
@@ -95,7 +96,10 @@ class LtPlan:
                 transposed = ctypes.c_int32(OPERATION_T)
                 _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute[attribute], transposed)
         self._sum_fast(types)
-        self._own = own_epilogue(case.problem)
+        self._own, self._bias_type = own_epilogue(case.problem), types.c
+        self._bias: Any = None
+        # An operand's bias is of alpha's type, and cuBLASLt adds one of C's.
+        self.takes_bias = self._own is not None and self._own.bias and types.c is not scalar
         if self._own is not None:
             epilogue = ctypes.c_int32(self._own.number)
             bias = ctypes.c_void_p(int(library.workspace))  # somewhere: each launch has its own
@@ -119,11 +123,17 @@ class LtPlan:
             attribute = api.MatmulDescAttribute.FAST_ACCUM
             _set(api.matmul_desc_set_attribute, self._operation, attribute, ctypes.c_int8(1))
 
+    def take_bias(self, values: Doubles) -> None:
+        """Add these, rounded to C's type, in place of the operand's: where the plan `takes_bias`."""
+        encoded = self._bias_type.encode(values.ravel())
+        self._bias = allocate(encoded.nbytes)
+        cuda.memcpy_htod(self._bias, encoded)
+
     def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
         """Put one product on `stream`. Raises CandidateFailed (launch)."""
         api, c, c_layout = self._library.api, pointers["C"], self._layouts["C"]
         if self._own is not None and self._own.bias:
-            bias = ctypes.c_void_p(pointers["bias_n"])
+            bias = ctypes.c_void_p(pointers["bias_n"] if self._bias is None else int(self._bias))
             _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute.BIAS_POINTER, bias)
         try:
             api.matmul(
@@ -152,6 +162,8 @@ class LtPlan:
         for layout in self._layouts.values():
             api.matrix_layout_destroy(layout)
         api.matmul_desc_destroy(self._operation)
+        if self._bias is not None:
+            self._bias.free()
 
     def _layout(self, matrix: Matrix) -> Any:
         """The matrix as its lines lie in memory: a column of cuBLASLt's is a line of ours."""

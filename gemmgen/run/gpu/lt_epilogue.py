@@ -14,10 +14,12 @@ from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue, parse_epilogue
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.types import F32_TYPES
+from gemmgen.problem.types import Compute
 
 APART_COLUMNS = 256  # that a block of the kernel behind the product serves: of one row
 APART = "a kernel behind it"
+# Of A, B and C alike, of which cuBLASLt computes epilogues of its own. It adds a bias of that type.
+OWN_TYPES = (DType.F32, DType.BF16, DType.F16)
 LEFT = "partials"  # the parameter that is where a product was left which is no C: see `left_apart`
 
 
@@ -66,8 +68,9 @@ class _Apart(Kernel):
 
 def own_epilogue(problem: Problem) -> LtEpilogue | None:
     """cuBLASLt's own for `problem`; None where it has none, or the epilogue is linear."""
-    served = problem.types == F32_TYPES and not problem.pointers
-    return _own().get(problem.epilogue) if served else None
+    types = problem.types
+    alike = types.a is types.b is types.c and types.c in OWN_TYPES and types.compute in (Compute.FMA, Compute.TF32)
+    return _own().get(problem.epilogue) if alike and not problem.pointers else None
 
 
 def left_apart(problem: Problem) -> DType | None:
@@ -116,9 +119,15 @@ def product_before(case: Case) -> Case:
     return dense.case()
 
 
-def baseline_words(problem: Problem) -> str:
-    """What the baseline's product is given besides, for a table: ", GELU_BIAS"; empty for a linear epilogue."""
+def baseline_epilogue(problem: Problem) -> str:
+    """How the baseline computes the epilogue: "GELU_BIAS", or `APART`; empty for a linear one."""
     own = own_epilogue(problem)
     if own is not None:
-        return f", {own.name}"
-    return "" if problem.epilogue.is_linear else f" and {APART}"
+        return own.name
+    return "" if problem.epilogue.is_linear else APART
+
+
+def baseline_words(problem: Problem) -> str:
+    """The same behind the product's name, for a table: ", GELU_BIAS"."""
+    epilogue = baseline_epilogue(problem)
+    return epilogue and (" and " if epilogue == APART else ", ") + epilogue

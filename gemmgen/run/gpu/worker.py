@@ -17,6 +17,7 @@ from gemmgen.problem.case import Case
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu.bindings import DriverError
 from gemmgen.run.gpu.contest import Contest
+from gemmgen.run.gpu.cublaslt import LtPlan
 from gemmgen.run.gpu.images import Images
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
 from gemmgen.run.gpu.programs import Binary, Programs
@@ -74,6 +75,9 @@ class Worker:
         """C's storage after the library's first heuristic."""
         plan = self.contest.library(case).plan(case)
         try:
+            if isinstance(plan, LtPlan) and plan.takes_bias:
+                bias = case.tensors["bias_n"]
+                plan.take_bias(bias.dtype.decode(bias.view(operands.extra["bias_n"])))
             return self.runs.run_guarded(partial(plan.enqueue, 0), case, operands)
         finally:
             plan.close()
