@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -25,7 +26,7 @@ from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits, Roof
 from gemmgen.run.gpu.lt_epilogue import baseline_epilogue
-from gemmgen.run.gpu.timing import CAREFUL, Baseline, InterleavedTimings, Timing, speedup
+from gemmgen.run.gpu.timing import CAREFUL, NORMAL, Baseline, InterleavedTimings, Timing, speedup
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress
 from gemmgen.search.tuner import tune
@@ -46,6 +47,7 @@ class BenchRow:
     limits    FMA rates and bandwidths that this card reaches when it does nothing else
     moving    the operands' bytes alone, timed behind both: what a kernel would take that computes nothing
     accuracy  of both, where ours multiplies pieces of its operands; else None
+    normal    both once more, on normally distributed operands: at the limit of its power a card is slower for them
     """
 
     kernel: KernelFile
@@ -56,11 +58,17 @@ class BenchRow:
     limits: MeasuredLimits
     moving: Timing | None = None
     accuracy: Accuracy | None = None
+    normal: tuple[Timing, Timing] | None = None
 
     @property
     def speedup(self) -> float | None:
         """Median over the rounds of cuBLASLt's time over ours: above 1 ours is faster."""
         return None if self.baseline is None else speedup(self.timing, self.baseline.timing)
+
+    @property
+    def normal_speedup(self) -> float | None:
+        """The same on normal data."""
+        return None if self.normal is None else speedup(*self.normal)
 
     @property
     def roof(self) -> Roof:
@@ -76,12 +84,19 @@ class BenchRow:
             "ours": timing_document(self.timing, self.case),
             "cublaslt": self._baseline_document(),
             "speedup": self.speedup,
+            "normal": self._normal_document(),
             "limits": asdict(self.limits),
             "moving_us": self.moving.median_us if self.moving else None,
             "roof_tflops": self.roof.tflops,
             "limited_by": self.roof.limit,
             **({"error": asdict(self.accuracy)} if self.accuracy is not None else {}),
         }
+
+    def _normal_document(self) -> Document | None:
+        if self.normal is None:
+            return None
+        ours, theirs = self.normal
+        return {"ours_us": ours.median_us, "cublaslt_us": theirs.median_us, "speedup": self.normal_speedup}
 
     def _baseline_document(self) -> Document | None:
         best = self.baseline
@@ -150,20 +165,31 @@ def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> li
         return [outcome for outcome in loaded if isinstance(outcome, Failure)]
     try:
         comparison = gpu.measure_many(alive, case, CAREFUL, baseline=True)
+        normal = gpu.measure_many(alive, case, NORMAL, baseline=True) if comparison.baseline else None
         errors = _errors(gpu, alive, comparison, case)
     finally:
         for kernel in alive:
             kernel.close()
     baseline, timings, limits = comparison.baseline, iter(comparison.timings), gpu.limits()
+    normals = _beside(normal) if normal else itertools.repeat(None)
 
     def row(kernel: KernelFile, outcome: GpuKernel | Failure) -> BenchRow | Failure:
-        timing = outcome if isinstance(outcome, Failure) else next(timings)
+        if isinstance(outcome, Failure):
+            return outcome
+        timing, pair = next(timings), next(normals)
         if isinstance(timing, Failure):
             return timing
         accuracy = errors.get(kernel.source.name)
-        return BenchRow(kernel, case, gpu.description, timing, baseline, limits, comparison.moving, accuracy)
+        return BenchRow(kernel, case, gpu.description, timing, baseline, limits, comparison.moving, accuracy, pair)
 
     return [row(kernel, outcome) for kernel, outcome in zip(kernels, loaded, strict=True)]
+
+
+def _beside(comparison: InterleavedTimings) -> Iterator[tuple[Timing, Timing] | None]:
+    """Each kernel's timing and the baseline's; None for one that failed."""
+    theirs = comparison.baseline
+    for ours in comparison.timings:
+        yield None if isinstance(ours, Failure) or theirs is None else (ours, theirs.timing)
 
 
 def _errors(

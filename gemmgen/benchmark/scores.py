@@ -39,6 +39,7 @@ MEANING = (
     "goal is out of reach where our kernel would have to take less than 95% of that kernel's time. Verified:",
     "situations passed; in part: only some tiles of C ran, as the launch is large, and under the sanitizers only",
     "its first blocks. A number such as C7520 behind a kernel is an advisory of ptxas; its JSON has the words.",
+    "Operands are uniform in [-1, 1], rounded to their type; normal: the ratio with normally distributed ones.",
 )
 CLEARLY = 0.95  # of the time that moving the bytes takes: a kernel has come out 3% faster than that
 
@@ -75,6 +76,12 @@ class Score:
     def ratio(self) -> float | None:
         """cuBLASLt's time over ours."""
         return None if self.outdated else self.bench.get("speedup")
+
+    @property
+    def normal(self) -> float | None:
+        """The same on normally distributed operands; None where that was not timed."""
+        found = self.bench.get("normal")
+        return None if self.outdated or not found else float(found["speedup"])
 
     @property
     def roof(self) -> Roof | None:
@@ -114,6 +121,7 @@ class Summary:
     """What a group reaches.
 
     geomean, minimum  of the ratios to cuBLASLt; None where none is measured
+    normal            the geometric mean of those on normal data; None where none is measured
     lowest            the problem of the minimum
     below             rows whose ratio is below 1
     missed            rows that miss the goal of their own
@@ -126,6 +134,7 @@ class Summary:
     rows: int
     geomean: float | None
     geomean_goal: float | None
+    normal: float | None
     minimum: float | None
     lowest: str
     below: int
@@ -203,6 +212,7 @@ def _of(group: Group, scores: Sequence[Score]) -> list[Score]:
 def _summary(group: Group, scores: Sequence[Score]) -> Summary:
     measured = [(ratio, str(one.problem)) for one in scores if (ratio := one.ratio) is not None]
     ratios = [ratio for ratio, _ in measured]
+    normal = [score.normal for score in scores if score.normal is not None]
     minimum, lowest = min(measured, default=(None, NONE))
     settled = {score.problem for score in scores if (score.bench and not score.outdated) or score.kernel is None}
     return Summary(
@@ -210,6 +220,7 @@ def _summary(group: Group, scores: Sequence[Score]) -> Summary:
         rows=len(measured),
         geomean=geometric_mean(ratios) if ratios else None,
         geomean_goal=group.geomean,
+        normal=geometric_mean(normal) if normal else None,
         minimum=minimum,
         lowest=lowest,
         below=sum(ratio < 1 for ratio in ratios),
@@ -222,15 +233,16 @@ def _summary(group: Group, scores: Sequence[Score]) -> Summary:
 
 def _summary_table(made: Iterable[Summary]) -> Iterator[str]:
     yield (
-        "| group | measured | geometric mean | minimum | at | below 1.00x | miss their goal | out of reach | failed "
-        "| unmeasured |"
+        "| group | measured | geometric mean | normal | minimum | at | below 1.00x | miss their goal | out of reach "
+        "| failed | unmeasured |"
     )
-    yield "|---|---:|---:|---:|---|---:|---:|---:|---:|---:|"
+    yield "|---|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|"
     for one in made:
         yield line(
             one.group,
             str(one.rows),
             _against(one.geomean, one.geomean_goal, "{:.3f}x"),
+            number(one.normal, "{:.3f}x"),
             number(one.minimum, "{:.3f}x"),
             one.lowest,
             *(str(count) for count in (one.below, one.missed, one.out_of_reach, one.failed, len(one.missing))),
@@ -241,10 +253,10 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
     """With errors where records have them."""
     errors = any("error" in score.bench for score in scores)
     yield (
-        "| problem | ours, us | TFLOPS | GB/s | baseline, us | TFLOPS | baseline | ratio | of the limit | limit "
-        "| of moving the bytes | verified | sanitizers | kernel |" + ERRORS * errors
+        "| problem | ours, us | TFLOPS | GB/s | baseline, us | TFLOPS | baseline | ratio | normal | of the limit "
+        "| limit | of moving the bytes | verified | sanitizers | kernel |" + ERRORS * errors
     )
-    yield "|---|---:|---:|---:|---:|---:|---|---:|---:|---|---:|---|---|---|" + "---:|---:|" * errors
+    yield "|---|---:|---:|---:|---:|---:|---|---:|---:|---:|---|---:|---|---|---|" + "---:|---:|" * errors
     for score in scores:
         theirs, roof = score.bench.get("cublaslt") or {}, score.roof
         yield line(
@@ -255,6 +267,7 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
             number(theirs.get("tflops")),
             _baseline(score),
             _against(score.ratio, score.goal.ratio, "{:.3f}x"),
+            number(score.normal, "{:.3f}x"),
             _against(score.share, score.goal.share, "{:.1%}"),
             roof.limit if roof else NONE,
             number(score.moving, "{:.1%}") + (", goal out of reach" if score.out_of_reach else ""),

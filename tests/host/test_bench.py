@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from rich.console import Console
@@ -17,11 +17,12 @@ from gemmgen.cli.reports.bench import show_bench
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits
-from gemmgen.run.gpu.timing import Baseline, InterleavedTimings, Timing
+from gemmgen.run.gpu.timing import Baseline, InterleavedTimings, Protocol, Timing
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
 
@@ -48,8 +49,10 @@ class Gpu:
             raise CandidateFailed(Failure("launch", "too much shared memory", "gpu"))
         return GpuKernel(cast(GpuExecutor, self), source, compiled)
 
-    def measure_many(self, kernels: Sequence[GpuKernel], *_: Any, **__: Any) -> InterleavedTimings:
-        theirs = Timing((10.0,), {})
+    def measure_many(
+        self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, *, baseline: bool
+    ) -> InterleavedTimings:
+        theirs = Timing((12.0 if protocol.data == "normal" else 10.0,), {})
         timings = [WRONG if kernel.source.config["BM"] == 32 else Timing((5.0,), {}) for kernel in kernels]
         best = Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1") if self.served else None
         return InterleavedTimings(tuple(timings), best, Timing((4.0,), {}))
@@ -71,6 +74,8 @@ def test_kernels_that_fail_to_load_or_run_leave_the_others_their_places(
     assert isinstance(unloaded, Failure) and unloaded.kind == "launch" and wrong == WRONG
     assert isinstance(row, BenchRow) and row.kernel is kernels[2] and row.speedup == 2.0
     assert row.document()["moving_us"] == 4.0
+    assert row.document()["normal"] == {"ours_us": 5.0, "cublaslt_us": 12.0, "speedup": row.normal_speedup}
+    assert row.normal_speedup == 2.4, "of a run of its own, on other data"
     assert gpu.closed == [kernel.source.name for kernel in kernels[1:]]
     assert bench.compare(kernels[:1], cast(GpuExecutor, gpu), store) == [unloaded]
 
@@ -79,6 +84,7 @@ def test_a_row_may_have_no_baseline(monkeypatch: pytest.MonkeyPatch, store: Stor
     monkeypatch.setattr(bench, "compile_kernel", lambda *_: None)
     (row,) = bench.compare([KernelFile(naive(8))], cast(GpuExecutor, Gpu(served=False)), store)
     assert isinstance(row, BenchRow) and row.speedup is None and row.document()["cublaslt"] is None
+    assert row.normal_speedup is None is row.document()["normal"]
     console = Console(width=300, record=True, file=StringIO())
     show_bench(console, [row])
     assert console.export_text().count("no baseline") == 2

@@ -31,7 +31,7 @@ from gemmgen.run.gpu import arena, executor
 from gemmgen.run.gpu.given import Given
 from gemmgen.run.gpu.judge_records import OPERAND
 from gemmgen.run.gpu.shared import SharedMemory
-from gemmgen.run.gpu.timing import QUICK
+from gemmgen.run.gpu.timing import CAREFUL, NORMAL, QUICK
 from gemmgen.support.errors import CandidateFailed, NoBaseline
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
@@ -484,6 +484,17 @@ def test_cublaslt_adds_a_bias_of_its_own_type(driver, types, converts):
         assert played.attributes["BIAS_POINTER"] == 40
     plan.close()
     assert not driver.live
+
+
+def test_input_sets_hold_the_data_that_a_protocol_asks_for(worker, driver):
+    filled: list[str] = []
+    for data in ("uniform", "normal"):
+        driver.kernels[f"random_{data}_f32"] = lambda *_, data=data, **__: filled.append(data)
+    worker.contest._device = SimpleNamespace(l2_cache_size=MIB, multiprocessor_count=2)
+    uniform = worker.contest._input_sets(LARGE, b"random", CAREFUL)
+    assert worker.contest._input_sets(LARGE, b"random", QUICK) is uniform and uniform.data == "uniform"
+    normal = worker.contest._input_sets(LARGE, b"random", NORMAL)
+    assert normal is not uniform and normal.data == "normal" and filled == ["uniform", "normal"]
 
 
 def test_kernels_are_timed_without_a_baseline_that_the_library_lacks(worker, monkeypatch):

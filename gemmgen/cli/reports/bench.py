@@ -15,7 +15,7 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
     """The table, then what it was measured on and against."""
     columns = ("<problem", "ours, us", "TFLOPS", "GB/s", "spread", "cuBLASLt, us", "TFLOPS", "<algorithm")
     errors = ("error", "cuBLASLt's error") if any(row.accuracy for row in rows) else ()
-    last = "ratio", "of the limit", "<limit", "bytes alone, us", *errors
+    last = "ratio", "normal", "of the limit", "<limit", "bytes alone, us", *errors
     made = table(*columns, *last, title="measured, medians of interleaved rounds")
     for row in rows:
         made.add_row(
@@ -25,6 +25,7 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
             figure(row.timing.gbs(row.case)),
             percent(row.timing.spread),
             *_baseline(row),
+            NONE if row.normal_speedup is None else f"{row.normal_speedup:.3f}x",
             percent(row.timing.tflops(row.case) / row.roof.tflops),
             row.roof.limit,
             figure(row.moving.median_us) if row.moving and row.roof.memory_bound else NONE,
@@ -46,6 +47,7 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
         "allows less"
     )
     console.print("bytes alone: a kernel that reads A and B, writes C and computes nothing, in the same run")
+    console.print("operands are uniform in [-1, 1]; normal: the ratio with normally distributed ones")
     if errors:
         console.print("error: the largest over the sum of an element's products' magnitudes, in units of 2^-24")
     console.print(bold("\nkernels"), *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)

@@ -25,13 +25,12 @@ def show_suite(
     console: Console, plan: SuitePlan, outcomes: Sequence[ShapeOutcome], groups: Sequence[Summary], readme: Path | None
 ) -> None:
     """What the groups reach by all that is on file, what failed in this run, and where the table lies."""
-    columns = ("<group", "measured", "geometric mean", "minimum", "<at", "below 1", "miss their goal", "out of reach")
-    made = table(*columns, "failed", "unmeasured", title="cuBLASLt's time over ours, of all on file")
+    columns = ("<group", "measured", "geometric mean", "normal data", "minimum", "<at", "below 1", "miss their goal")
+    made = table(*columns, "out of reach", "failed", "unmeasured", title="cuBLASLt's time over ours, of all on file")
     for one in groups:
         counts = one.below, one.missed, one.out_of_reach, one.failed, len(one.missing)
-        made.add_row(
-            one.group, str(one.rows), _ratio(one.geomean), _ratio(one.minimum), one.lowest, *(f"{n:,}" for n in counts)
-        )
+        ratios = _ratio(one.geomean), _ratio(one.normal), _ratio(one.minimum)
+        made.add_row(one.group, str(one.rows), *ratios, one.lowest, *(f"{n:,}" for n in counts))
     if groups:
         show_table(console, made)
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]

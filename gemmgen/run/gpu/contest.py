@@ -94,17 +94,17 @@ class Contest:
         case: Case,
         protocol: Protocol,
         baseline: bool,
-        uniform: bytes,
+        random: bytes,
         move: bytes,
         apart: Binary | None = None,
     ) -> InterleavedTimings:
         """Time the kernels interleaved, if `baseline` with the library's best, and then the operands' bytes alone.
 
-        These go apart: at the limit of the card's power whatever runs behind them is the faster for it. `uniform` and
-        `move` are the cubins of uniform.cu and move.cu. `apart` is the epilogue that follows the library's product
+        These go apart: at the limit of the card's power whatever runs behind them is the faster for it. `random` and
+        `move` are the cubins of random.cu and move.cu. `apart` is the epilogue that follows the library's product
         where it has none like it.
         """
-        sets = self._input_sets(case, uniform, protocol.most_sets)
+        sets = self._input_sets(case, random, protocol)
         contestants = [self._with_workspace(binary, case) for binary in binaries]
         for enqueue in contestants:
             enqueue(sets.pointers[0], self._stream)
@@ -135,23 +135,24 @@ class Contest:
 
         return with_workspace
 
-    def _input_sets(self, case: Case, uniform: bytes, most: int) -> InputSets:
+    def _input_sets(self, case: Case, random: bytes, protocol: Protocol) -> InputSets:
         """The sets of the last case, or new ones: one problem's candidates share them."""
-        if self._sets is None or (self._sets.case, self._sets.most) != (case, most):
+        most, data = protocol.most_sets, protocol.data
+        if self._sets is None or (self._sets.case, self._sets.most, self._sets.data) != (case, most, data):
             if self._sets is not None:
                 self._sets.free()
                 self._sets = None
-            module = cuda.module_from_buffer(uniform)
+            module = cuda.module_from_buffer(random)
 
             def fill(memory: Any, count: int, dtype: DType) -> None:
                 function, arguments = (
-                    module.get_function(f"uniform_{dtype.label}"),
+                    module.get_function(f"random_{data}_{dtype.label}"),
                     (np.uintp(int(memory)), np.int64(count)),
                 )
                 grid = (plain_blocks(self._device), 1)
                 function(*arguments, grid=grid, block=(THREADS, 1, 1), stream=self._stream)
 
-            self._sets = self._images.with_room(lambda: InputSets(case, self._device.l2_cache_size, fill, most))
+            self._sets = self._images.with_room(lambda: InputSets(case, self._device.l2_cache_size, fill, most, data))
         return self._sets
 
     def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:

@@ -39,7 +39,7 @@ from gemmgen.support.files import Store, content_key
 from gemmgen.support.threads import in_threads
 
 START_TIMEOUT = 120.0  # seconds for a worker to import pycuda and make a context
-PLAIN_KERNELS = ("uniform", "move", "changed", "judge", "multiply")
+PLAIN_KERNELS = ("random", "move", "changed", "judge", "multiply")
 MULTIPLY_FLOPS = 2**27  # of a reference's product: below it numpy is done before the card has its answer copied
 MULTIPLY_COLUMNS = 64 * 65535  # that a grid has room for
 JUDGED_ELEMENTS = 2**20  # of C: fewer are with the host as soon
@@ -303,13 +303,13 @@ class GpuExecutor:
     def _measure_together(
         self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, baseline: bool
     ) -> InterleavedTimings:
-        uniform, move = (plain_cubin(name, self.arch, self.store) for name in ("uniform", "move"))
+        random, move = (plain_cubin(name, self.arch, self.store) for name in ("random", "move"))
         timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if baseline else 0)
         binaries = [kernel.binary for kernel in kernels]
         follower = epilogue_apart(case.problem, self.arch) if baseline else None
         apart = None if follower is None else (follower, compile_kernel(follower, self.arch, self.store).cubin)
         comparison: InterleavedTimings = self._request(
-            timeout, "measure", binaries, case, protocol, baseline, uniform, move, apart
+            timeout, "measure", binaries, case, protocol, baseline, random, move, apart
         )
         return comparison
 

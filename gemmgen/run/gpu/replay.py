@@ -47,19 +47,24 @@ def allocate(size: int) -> Any:
 class InputSets:
     """Operands of `case` as often as it takes to hold twice the L2 cache, `most` times at most.
 
-    They are filled with uniform [-1, 1], or integers.
+    `fill` fills them: (memory, count, type). `data` says with what: see gemmgen.run.gpu.timing.Protocol.
 
     The matrices of a batch of pointers lie close, in no order; each set has arrays of its own.
     """
 
     def __init__(
-        self, case: Case, l2_bytes: int, fill: Callable[[Any, int, DType], None], most: int = MOST_SETS
+        self,
+        case: Case,
+        l2_bytes: int,
+        fill: Callable[[Any, int, DType], None],
+        most: int = MOST_SETS,
+        data: str = "uniform",
     ) -> None:
         scattered = scatter(case, 0, WIDEST_ACCESS, 0) if case.problem.pointers else ()
         matrices = {**case.tensors, **dict(zip(OPERANDS, (one.matrix for one in scattered), strict=False))}
         names = sorted(matrices, key=lambda name: name in case.written)  # C is the first of what is written
         sizes = {name: -(-matrices[name].bytes // ALIGN) * ALIGN for name in names}
-        self.case, self.most = case, most
+        self.case, self.most, self.data = case, most, data
         self.set_bytes = sum(sizes.values())
         self.written_bytes = sum(sizes[name] for name in case.written)
         self.read_bytes = self.set_bytes - self.written_bytes
@@ -191,6 +196,13 @@ def _sampling(graph_us: float, protocol: Protocol) -> Sampling:
     return Sampling(replays=max(1, round(protocol.sample_us / graph_us)), lead_in=graph_us < LONG_US)
 
 
+def _data_words(sets: InputSets) -> str:
+    """ "uniform [-1, 1]", "normal integers"."""
+    if sets.case.problem.types.accumulator.is_integer:
+        return f"{sets.data} integers"
+    return {"uniform": "uniform [-1, 1]", "normal": "normal, variance 1"}[sets.data]
+
+
 def _notes(
     protocol: Protocol, warmup_s: float, plan: Sampling, sets: InputSets, contestants: int
 ) -> dict[str, str | int | float]:
@@ -204,6 +216,6 @@ def _notes(
         "interleaved_with": contestants - 1,
         "input_sets": len(sets.pointers),
         "set_bytes": sets.set_bytes,
-        "data": "uniform [-1, 1]" if not sets.case.problem.types.accumulator.is_integer else "uniform integers",
+        "data": _data_words(sets),
         "date": now(),
     }

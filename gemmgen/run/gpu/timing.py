@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median, quantiles
+from typing import Literal
 
 from gemmgen.problem.case import Case
 from gemmgen.support.brief import brief
@@ -16,13 +17,14 @@ MOST_SETS = 4096  # graph nodes; problems under 100^3 then rotate over less than
 class Protocol:
     """How long and how often to measure.
 
-    Inputs are uniform in [-1, 1], in rotating sets that together hold at least twice the L2 cache. All
+    Inputs lie in rotating sets that together hold at least twice the L2 cache. All
     contestants warm up together until two rounds agree within `STABLE`; then each round takes one sample of each.
 
     samples      rounds
     sample_us    least device time of one sample, in microseconds: as many launches as that needs
     warmup_s     least duration of the warm-up, in seconds; four times that is its limit
     most_sets    input sets at most, whatever the cache holds: small problems would take thousands
+    data         of the inputs: "uniform" in [-1, 1], or "normal" with a variance of 1
     """
 
     name: str
@@ -30,6 +32,7 @@ class Protocol:
     sample_us: float
     warmup_s: float
     most_sets: int = MOST_SETS
+    data: Literal["uniform", "normal"] = "uniform"
 
 
 STABLE = 0.01  # relative change between two rounds of the warm-up
@@ -38,6 +41,7 @@ QUICK = Protocol("quick", samples=5, sample_us=1_000, warmup_s=0.05)  # finds th
 FINAL = Protocol("final", samples=15, sample_us=4_000, warmup_s=0.25)  # chooses among a search's fastest
 GEMM_BATCHED = "gemmBatched"  # of cuBLAS, the baseline of batches of pointers
 CAREFUL = Protocol("careful", samples=21, sample_us=10_000, warmup_s=1.0)  # supports a claim
+NORMAL = replace(CAREFUL, name="normal", warmup_s=0.25, data="normal")  # the same claim of other data
 
 
 @brief
