@@ -47,7 +47,7 @@ class BenchRow:
     limits    FMA rates and bandwidths that this card reaches when it does nothing else
     moving    the operands' bytes alone, timed behind both: what a kernel would take that computes nothing
     accuracy  of both, where ours multiplies pieces of its operands; else None
-    normal    both once more, on normally distributed operands: at the limit of its power a card is slower for them
+    normal    both once more, on normally distributed operands: how much power a product takes depends on its data
     """
 
     kernel: KernelFile
