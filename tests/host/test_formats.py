@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from gemmgen.benchmark.formats.results import Result, Results, read_results, res
 from gemmgen.benchmark.formats.sheet import csv_text
 from gemmgen.benchmark.formats.t1 import t1_document
 from gemmgen.benchmark.formats.t4 import t4_document
-from gemmgen.benchmark.study.times import TIMES, load_times
+from gemmgen.benchmark.study.times import TIMES, load_times, save_times
 from gemmgen.cli import main
 from gemmgen.kernel.families import family_named
 from gemmgen.problem.device import DEVICES
@@ -160,6 +161,28 @@ def test_commands_write_and_read_files(tmp_path: Path, capsys: pytest.CaptureFix
     assert len(json.loads(capsys.readouterr().out)["files"]) == len(load_times(TIMES["simt"]).problems)
     assert main(["space", "512x512x512", "--t1"]) == 0
     assert "ConfigurationSpace" in json.loads(capsys.readouterr().out)
+
+
+def test_times_of_batches_and_several_families_go_out_and_come_back(tmp_path: Path) -> None:
+    known = load_times(Path(__file__).parent / "data" / "groups" / "h100_bf16_batched.json")
+    some = known.measured[:6]
+    times, table, again = (tmp_path / name for name in ("times.json", "times.csv", "again.json"))
+    save_times(replace(known, measured=some), times)
+    assert main(["results", str(times), "--format", "csv", "--to", str(table)]) == 0
+    assert main(["import", str(table), "--to", str(again)]) == 0
+    found = {(part.problem, part.family): part for part in load_times(again).measured}
+    assert len({family for _, family in found}) > 1 and len(found) == len(some)
+    for part in some:
+        ours, theirs = ([row.us for row in one.rows] for one in (part, found[part.problem, part.family]))
+        assert sorted(ours) == sorted(theirs)
+
+
+def test_files_of_times_do_not_hold_every_problem(tmp_path: Path) -> None:
+    padded = Problem(64, 64, 64, ldc=80)
+    row = Result(SIMT.default(padded).values, 5.0, registers=99)
+    found = [results_of(row, problem=padded, family=SIMT, device="H100")]
+    with pytest.raises(InvalidInput, match="measured times hold shape, types, layout, batch, pointers, epilogue"):
+        times_of(found, None, "a test", Store(tmp_path))
 
 
 def test_a_folder_of_kernels_gives_their_measured_times() -> None:

@@ -13,7 +13,7 @@ from gemmgen.benchmark.formats.common import Meant
 from gemmgen.benchmark.formats.results import UNKNOWN, Result, Results
 from gemmgen.benchmark.formats.sheet import read_csv
 from gemmgen.benchmark.formats.t4 import read_t4
-from gemmgen.benchmark.study.times import CheckRow, Measured, Times
+from gemmgen.benchmark.study.times import OTHERS, CheckRow, Measured, Times
 from gemmgen.kernel.families.base import Family, first_rejection
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
@@ -63,8 +63,10 @@ def times_of(found: Sequence[Results], device: DeviceSpec | None, source: str, s
 
 def require_plain(problem: Problem) -> None:
     """Raise InvalidInput for a problem that files of measured times have no words for."""
-    plain = Problem(problem.m, problem.n, problem.k, dtype=problem.types.a, layout=str(problem.layout))
-    require(problem == plain, f"{problem}: files of measured times hold shape, one type and layout alone")
+    others = {name: getattr(problem, name) for name in OTHERS}
+    plain = Problem(problem.m, problem.n, problem.k, types=problem.types, layout=problem.layout, **others)
+    held = ", ".join(OTHERS)
+    require(problem == plain, f"{problem}: files of measured times hold shape, types, layout, {held}, and nothing else")
 
 
 def _of_json(document: Mapping[str, Any], meant: Meant | None) -> Results:
