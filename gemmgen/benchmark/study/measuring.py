@@ -53,11 +53,11 @@ def measure_times(
 ) -> Times:
     """Time `budget` configs of each problem of `known` on `target`'s GPU: some the model's first, the others drawn.
 
-    Of the families that are known of it, those first that the model says. And the fastest of them with other details.
-    A problem's times all come from one run. What does not compile, spills or fails to run is left out, and so is a
-    problem without times. A measurement that was interrupted resumes: kernels
-    and first timings are kept by content. Raises InvalidInput for a card that gemmgen.problem.device does not list, as
-    the check needs its figures, and GemmgenError where nothing could be timed.
+    Of all families that are known of it together; and the fastest of them with other details. A problem's times all
+    come from one run. What does not compile, spills or fails to run is left out, and so is a problem without times. A
+    measurement that was interrupted resumes: kernels and first timings are kept by content. Raises InvalidInput for a
+    card that gemmgen.problem.device does not list, as the check needs its figures, and GemmgenError where nothing could
+    be timed.
     """
     assert target.gpu is not None, "times are measured on a GPU"
     card = next((spec for spec in DEVICES.values() if spec.is_card(target.spec.name)), None)
