@@ -79,9 +79,9 @@ ${ sums_of_piece(view) }
 ${ staged_row_at() }
 ${ store_c(kernel, shared=true, staged=true, edges=none if kernel.epilogue else []) }
 //% if e.reads_c
-${ load_rows(kernel) }
+${ load_rows(kernel, view.rows_unroll) }
 //% endif
-${ store_rows(kernel, view.row_access) }
+${ store_rows(kernel, view.row_access, view.rows_unroll) }
 //% endif
 //% if e.sums
 ${ load_sums(kernel) | trim("\n") }

@@ -89,6 +89,7 @@ KERNELS = (
     warpgroups((None, 72, None), {"BK": 32, "STAGES": 3}, types=PROMOTED, ld_align=16),
     warpgroups(OPEN, {"BN": 64, "PDL": 0}),  # with copies, which overlap
     warpgroups((None, 72, None), {"BN": 64, "WHOLE": 1}, ld_align=8),
+    warpgroups((None, 71, None), {"BN": 64, "ROWS_UNROLL": 0}, epilogue="bias+residual"),
     warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2, "WHOLE": 1}, epilogue="bias+gelu", ld_align=8),
     warpgroups(
         (70, 72, None), {"BM": 48, "BN": 64, "SWAP": 1, "WHOLE": 1}, types="s8,s8,bf16", epilogue="scale_m+residual"

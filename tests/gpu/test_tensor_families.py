@@ -84,6 +84,15 @@ def test_whole_pieces_of_c(says: dict[str, object], axes: dict[str, int], gpu: G
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 
 
+BY_ROWS = [says for says in SAYS if not staged(product(says))]
+
+
+@pytest.mark.parametrize("says", BY_ROWS, ids=str)
+def test_rows_of_c_in_a_loop(says: dict[str, object], gpu: GpuExecutor) -> None:
+    verdict = verify(gpu, source(says, gpu.arch, WGMMA, {**WGMMA.small, "ROWS_UNROLL": 0}), examples=30)
+    assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
+
+
 @pytest.mark.parametrize("says", SAYS, ids=str)
 @pytest.mark.parametrize(("family", "axes"), AXES, ids=lambda one: getattr(one, "name", str(one)))
 def test_every_situation(says: dict[str, object], family: Family, axes: dict[str, int], gpu: GpuExecutor) -> None:

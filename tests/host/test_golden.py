@@ -253,6 +253,13 @@ SAMPLES = {
         dtype=DType.BF16,
         epilogue="bias+gelu",
     ),
+    "wgmma_rows_looped_rc": Sample(
+        WGMMA,
+        {"BM": 64, "BN": 96, "CONSUMERS": 1, "STAGES": 8, "COPY_ALIGN": 128, "ROWS_UNROLL": 0},
+        (1023, 1025, 1027),
+        "rc",
+        dtype=DType.BF16,
+    ),
     "wgmma_swap_rc": Sample(
         WGMMA,
         {"BM": 136, "BN": 64, "CONSUMERS": 1, "STAGES": 8, "SWAP": 1},

@@ -19,7 +19,7 @@ class WgmmaConfig(Config):
 
     PATTERN = (
         "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}[_o{PINGPONG}]"
-        "[_split{SPLIT}][_r{FROM_REGISTERS}][_x{SWAP}][_pdl{PDL}][_copy{COPY_ALIGN}][_whole{WHOLE}]"
+        "[_split{SPLIT}][_r{FROM_REGISTERS}][_x{SWAP}][_pdl{PDL}][_copy{COPY_ALIGN}][_whole{WHOLE}][_rows{ROWS_UNROLL}]"
     )
 
     BM: int = axis(
@@ -59,6 +59,9 @@ class WgmmaConfig(Config):
     PDL: int = pdl_axis(1)
     COPY_ALIGN: int = axis(UNIT, COPY_ALIGNS, "bytes of which lines of copied operands begin at multiples")
     WHOLE: int = axis(0, (0, 1), "1: threads stage whole pieces of C, and TMA drops what lies beyond an edge")
+    ROWS_UNROLL: int = axis(
+        1, (1, 0), "1: where warps store C by rows, eight that they have staged are unrolled, 0: they loop over them"
+    )
 
 
 # Seen on an H200 (2026-11-23, driver 580.159.04): a load of a box that lies outside as a whole ends in an illegal
@@ -118,7 +121,7 @@ CONSTRAINTS = (
     Constraint("CONSUMERS >= 1 and GROUP >= 1", "counts start at one", False),
     *(
         Constraint(f"{switch} <= 1", "a switch is 0 or 1", False)
-        for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP", "WHOLE")
+        for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP", "WHOLE", "ROWS_UNROLL")
     ),
     *PDL_CONSTRAINTS,
     Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
@@ -130,6 +133,7 @@ CONSTRAINTS = (
     Constraint(f"COPY_ALIGN == {UNIT} or CUT_LINES == 1", "no copy has lines that begin inside of L2's", False),
     Constraint(f"WHOLE == 0 or {CUT}", "no tile ends beyond C", False),
     Constraint("WHOLE == 0 or C_BY_TMA == 1", "TMA alone drops what lies beyond C's edges", False),
+    Constraint("ROWS_UNROLL == 1 or C_BY_TMA == 0", "no warp stores C by rows", False),
     Constraint("WHOLE == 0 or OUTPUTS == 0", "threads store what an epilogue writes beside C, within its edges", False),
     # Tiles: of a block, a warpgroup, an instruction
     Constraint(
@@ -226,6 +230,7 @@ PRUNING = (
         f"C_BY_TMA == 0 or OUTPUTS > 0 or WHOLE == ({CUT})",
         "where an edge cuts tiles, code for it takes twice as long to compile: tried last, of the fastest",
     ),
+    Constraint("ROWS_UNROLL == C_BY_TMA", "unrolled it compiles up to twice as long: tried last, of the fastest"),
     Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
     *(
         Constraint(

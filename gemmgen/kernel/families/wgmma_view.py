@@ -40,6 +40,7 @@ class WgmmaView:
     piece_rows   of C that leave at once, in
     c_boxes      boxes of TMA, side by side
     row_access   elements of C that a lane of these stores at once
+    rows_unroll  the pragma of the loop over eight of these rows
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"; "" of a block alone
     loops        which tiles of C a block computes, and over which k tiles
@@ -82,6 +83,7 @@ class WgmmaView:
     piece_rows: int
     c_boxes: int
     row_access: int
+    rows_unroll: str
     cluster: int
     along: str
     loops: Loops
@@ -219,6 +221,7 @@ def view_of(plan: Plan) -> WgmmaView:
         piece_rows=rows,
         c_boxes=M // columns if swaps(one) else 1,
         row_access=row_access(problem),
+        rows_unroll="unroll" if one.ROWS_UNROLL else "unroll 1",
         cluster=one.CLUSTER,
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
         loops=loops,
