@@ -25,7 +25,8 @@ struct { unsigned x; } constexpr blockIdx{0}, threadIdx{0}, blockDim{1}, gridDim
 static unsigned __float_as_uint(float x) { unsigned y; std::memcpy(&y, &x, sizeof y); return y; }
 static float cospif(float x) { return (float)std::cos(x * 3.14159265358979323846); }
 """
-F16 = 'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));'  # which the host has, too
+# PTX, and the same conversion in the host's C++.
+F16 = 'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));'
 HOST_F16 = "_Float16 half = (_Float16)value; std::memcpy(&bits, &half, sizeof bits);"
 TYPES = [dtype for dtype in DType if dtype.storage_bits >= 8]  # no kernel takes others
 
