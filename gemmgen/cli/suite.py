@@ -108,8 +108,8 @@ def command(
     machines copy the files into the folder of their card and run `gemmgen gallery`.
 
     Each card has a folder: <arch> is that of the card which stands for its architecture (the H200 for sm_90), others
-    have <arch>_<card>. Where a card has nothing on file for a shape, measure starts with what others of its
-    architecture have: with --budget 0 it verifies and times these.
+    have <arch>_<card>. What other cards of the architecture have on file for a shape runs beside this card's own:
+    with --budget 0 that is all that measure verifies and times.
 
     With --arch nothing is measured: records and README.md say "predicted", and a winner that was measured stays. The
     shapes are bf16 and s8 at 512x512x512 and 4096x4096x4096, where neither --group nor --shapes says others. What a

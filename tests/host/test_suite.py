@@ -327,8 +327,18 @@ def test_a_search_on_a_new_card_starts_with_winners_of_others_and_retires_none(s
     assert second.start == [8] and second.tiles == {16}, "4 us beat 8"
     second.tile = 32
     second.run(again=True)
-    assert second.start == [16], "once it has winners of its own, it starts with these"
-    assert second.tiles == {16} and contents(second.plan.folder.with_name("sm_90")) == theirs
+    assert second.start == [16, 8] and second.tiles == {16}, "its own first"
+    assert contents(second.plan.folder.with_name("sm_90")) == theirs
+
+
+def test_a_winner_of_another_card_takes_the_place_of_a_slower_one(second: Card) -> None:
+    theirs = contents(second.plan.folder.with_name("sm_90"))
+    second.tile = 16
+    second.run()
+    second.times[8] = 3.0
+    assert second.run(budget=0)[0].state == "on file" and second.tiles == {16}
+    assert second.run(budget=0, again=True)[0].ratio == 10 / 3 and second.tiles == {8}
+    assert contents(second.plan.folder.with_name("sm_90")) == theirs
 
 
 def test_what_is_wrong_on_a_new_card_is_no_row_of_it(second: Card, monkeypatch: pytest.MonkeyPatch) -> None:

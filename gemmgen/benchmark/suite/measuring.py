@@ -73,11 +73,12 @@ def _winner(
 ) -> KernelFile:
     """Search from those on file, hold its finalists against them in one run, and keep the fastest that is right.
 
-    Where this card has measured none, those of other cards of its architecture are what it starts with.
+    On file are this card's winners and those of other cards of its architecture, which have to pass here.
     """
-    borrowed = [] if any(kernel.measured_time for kernel in on_file) else plan.borrowed(problem)
     rivals = [rival for kernel in on_file if (rival := _rival(kernel, target)) is not None]
-    rivals += [KernelFile(rival.source) for kernel in borrowed if (rival := _rival(kernel, target)) is not None]
+    borrowed = [rival for kernel in plan.borrowed(problem) if (rival := _rival(kernel, target)) is not None]
+    known = {rival.source.name for rival in rivals}
+    rivals += [KernelFile(rival.source) for rival in borrowed if rival.source.name not in known]
     new, close = _searched(problem, rivals, plan, target, store) if plan.budget else ([], [])
     contenders = list({kernel.source.name: kernel for kernel in (*close, *rivals, *new)}.values())
     if not contenders:
@@ -93,8 +94,7 @@ def _winner(
         record = row.kernel.record or _record(row, plan, target, store)
         if record is not None:
             searched = {"code": search_digest(), "budget": max([plan.budget, *map(searched_with, on_file)])}
-            entry = {"suite": searched} if new or borrowed else {}
-            kernel = keep(row.kernel, {**benched(record, row), **entry}, plan)
+            kernel = keep(row.kernel, {**benched(record, row), "suite": searched}, plan)
             for loser in on_file:
                 if loser.source.name != kernel.source.name:
                     retire(loser)
