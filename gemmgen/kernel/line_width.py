@@ -15,7 +15,7 @@ COMMENT = re.compile(r"( *)// (?=\S)")
 # Labels of seven letters have one space behind them.
 LABEL = re.compile(r"(// +(?:(?:Cluster|Expects|Split-K|Weights)(?= )|\S.*?(?= {2}))) +(?=\S)")
 BRANCH = re.compile(r" *(?:for|if|while) \(")
-STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+UNBROKEN_CODE = re.compile(r'"(?:[^"\\]|\\.)*"|(?<=\w)<[^<>()]*>(?= \w+\()')  # strings, and a returned type's arguments
 OPERATOR = re.compile(r" (?:\+|\?|:|\|\||&&|\|) ")
 OPEN, CLOSE = "([{", ")]}"
 FUNCTION = re.compile(r"\)\n *\{\n")  # where the body of one begins
@@ -84,7 +84,7 @@ def _hanging(line: str) -> str:
 def _broken_code(line: str, width: int) -> list[str]:
     """Two lines or more in place of one of code; [line] where it cannot be broken."""
     indent = " " * (len(line) - len(line.lstrip()))
-    masked = STRING.sub(lambda found: "s" * len(found[0]), line)
+    masked = UNBROKEN_CODE.sub(lambda found: "s" * len(found[0]), line)
     comment = masked.find("  // ")
     if comment >= 0:
         return [indent + line[comment + 2 :], line[:comment].rstrip()]

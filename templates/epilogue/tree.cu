@@ -213,17 +213,8 @@ ${ ", Magnitude& row_amax" if "row_amax" in kernel.outputs }${ ", Magnitude* col
 //% for x in kernel.problem.epilogue.written_matrices
 Vec<${ of.scalar }${ kernel.output_vectors(x).width }> ${ x.name }${ kernel.output_vectors(x).count };
 //% endfor
-//% if kernel.problem.epilogue.reads_c
-Vec<${ of.C }N> old = {};
-if (e.beta != ${ types.scalar.arithmetic.zero }) old = load<N>(to);
-//% endif
 //% set into = "value" if types.uniform else "stored"
-//% if not types.uniform
-Vec<${ of.C }N> stored;
-//% endif
-#pragma unroll
-for (int i = 0; i < N; ++i) ${ into }.at[i] = ${ narrowed(applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]", ".at[i]", vector_outputs(kernel))) };
-store<N>(to, ${ into });
+${ new_elements(kernel, "to", into) }store<N>(to, ${ into });
 //% for x in kernel.problem.epilogue.written_matrices
 //% set to, vectors = "e.%s + Offset(m) * s.%s + n" | format(x.name, x.ld), kernel.output_vectors(x)
 //% if vectors.count
@@ -234,9 +225,44 @@ store<N>(${ to }, ${ x.name });
 //% endif
 //% endfor
 //% endmacro
+/*# They, in the vector `into`; the old ones are `at` a pointer. #*/
+//% macro new_elements(kernel, at, into)
+//% if kernel.problem.epilogue.reads_c
+Vec<${ of.C }N> old = {};
+if (e.beta != ${ types.scalar.arithmetic.zero }) old = load<N>(${ at });
+//% endif
+//% if not types.uniform
+Vec<${ of.C }N> stored;
+//% endif
+#pragma unroll
+for (int i = 0; i < N; ++i) ${ into }.at[i] = ${ narrowed(applied(kernel, "m", "n + i", "value.at[i]", "old.at[i]", ".at[i]", vector_outputs(kernel))) };
+//% endmacro
 /*# Of a store of a thread's row: the other sums that it takes. #*/
 //% macro row_sums(e)
 ${ ", const %s (&sums2)[TN]" | format(T) if e.products > 1 }${ ", %s row_sum" | format(T) if "row_sum" in e.sums }${ ", const %s (&column_sums)[TN]" | format(T) if "column_sum" in e.sums }
+//%- endmacro
+/*# The sums of VC columns from j on, and the others beside them; `row` leads to those of a row. #*/
+//% macro vectors_of_sums(e, row="")
+Vec<${ of.sums }VC> value;
+#pragma unroll
+for (int v = 0; v < VC; ++v) value.at[v] = sums${ row }[j + v];
+//% if e.products > 1
+Vec<${ of.sums }VC> acc2;
+#pragma unroll
+for (int v = 0; v < VC; ++v) acc2.at[v] = sums2${ row }[j + v];
+//% endif
+//% if "column_sum" in e.sums
+Vec<${ of.sums }VC> column_sum;
+#pragma unroll
+for (int v = 0; v < VC; ++v) column_sum.at[v] = column_sums[j + v];
+//% endif
+//% endmacro
+/*# As arguments: row and column, or the last ones of C where they lie beyond it. #*/
+//% macro at_last(stores, m_last, n_last)
+${ at_position(stores, "min(m, rows - 1)" if m_last else "m", "min(n, columns - VC)" if n_last else "n") }
+//%- endmacro
+//% macro beyond(m_last, n_last)
+${ ". TMA drops what lies beyond it, where the epilogue reads what it does for the last " ~ (["row"] * m_last + ["columns"] * n_last) | join(" and ") if m_last or n_last }
 //%- endmacro
 /*# registers -> global, row by row of a thread's. `whole`: where it stores to, a tile has room beyond the edges of C; what the
     epilogue reads has none at `edges`, of M and N. #*/
@@ -283,7 +309,7 @@ ${ store_vector(kernel) | indent(4, true) | trim("\n") }
 }
 /*% endif %*/
 
-// The i-th of this thread's ${ "ROWS" if sliced else "TM" } rows of C${ extent(m_edge, n_edge, moves_m, moves_n) }${ ". TMA drops what lies beyond it, where the epilogue reads what it does for the last " ~ (["row"] * m_last + ["columns"] * n_last) | join(" and ") if m_last or n_last }.
+// The i-th of this thread's ${ "ROWS" if sliced else "TM" } rows of C${ extent(m_edge, n_edge, moves_m, moves_n) }${ beyond(m_last, n_last) }.
 //% set rows, columns = "skip_rows" if moves_m else "rows", "skip_columns" if moves_n else "columns"
 //% set parameters = (", int " ~ rows if "M" in edges) ~ (", int " ~ columns if "N" in edges)
 //% if moves_m or moves_n
@@ -307,23 +333,11 @@ __device__ __forceinline__ void store_row(${ TC }* tile, Shape s${ parameters },
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
-        Vec<${ of.sums }VC> value;
-        #pragma unroll
-        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
-//% if e.products > 1
-        Vec<${ of.sums }VC> acc2;
-        #pragma unroll
-        for (int v = 0; v < VC; ++v) acc2.at[v] = sums2[j + v];
-//% endif
-//% if "column_sum" in e.sums
-        Vec<${ of.sums }VC> column_sum;
-        #pragma unroll
-        for (int v = 0; v < VC; ++v) column_sum.at[v] = column_sums[j + v];
-//% endif
+${ vectors_of_sums(e) | indent(8, true) | trim("\n") }
 //% if n_edge
         store_edge<VC>(${ element_of_c(staged) }, e${ at_position(stores) }, value${ sums_of(e) }${ given }, ${ "n < skip_columns ? 0 : VC" if moves_n else "columns - n" });
 //% else
-        store_results<VC>(${ element_of_c(staged) }, e${ at_position(stores, "min(m, rows - 1)" if m_last else "m", "min(n, columns - VC)" if n_last else "n") }, value${ sums_of(e) }${ given });
+        store_results<VC>(${ element_of_c(staged) }, e${ at_last(stores, m_last, n_last) }, value${ sums_of(e) }${ given });
 //% endif
     }
 //% if row_amax
@@ -358,4 +372,44 @@ __device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ parameters }, T
 //% endif
 }
 //% endif
+//% endmacro
+/*# registers -> shared, all of a thread's elements of a piece of which TMA stores what lies in C. #*/
+//% macro store_c_at_once(kernel, edges)
+//% set e, stores = kernel.problem.epilogue, kernel.epilogue.stores
+//% set m_last, n_last = "M" in edges, "N" in edges
+//% set into = "value" if types.uniform else "stored"
+${ epilogue(kernel) }
+// N new elements of C${ " from " ~ stores.words | join(", ") if stores.words }${ " on" if stores.column }${ ". beta = 0 leaves the old ones unread: what stands there may be NaN" if e.reads_c }.
+template <int N>
+__device__ __forceinline__ Vec<${ of.C }N> results(${ "const %s* from, " | format(TC) if e.reads_c }const Epilogue& e${ told(stores) }, Vec<${ of.sums }N> value${ vector_sums(e) })
+{
+${ new_elements(kernel, "from", into) | indent(4, true) | trim("\n") }
+    return ${ into };
+}
+
+// This thread's elements of a piece${ beyond(m_last, n_last) | replace("it, where", "C, where") }. All are computed before the first is stored: with stores between them the compiler has one pair of elements wait for the other.
+__device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ ", int rows" if m_last }${ ", int columns" if n_last }, ThreadOrigin thread,
+                                        const ${ T } (&sums)[TM][TN]${ ", const %s (&sums2)[TM][TN]" | format(T) if e.products > 1 }${ sum_parameters(kernel, "const ") }, const Epilogue& e)
+{
+    Vec<${ of.C }VC> stored[TM][TN / VC];
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        const int m = thread.m + i / FM * STEP_M + i % FM;
+        #pragma unroll
+        for (int j = 0; j < TN; j += VC) {
+            const int n = thread.n + j / FN * STEP_N + j % FN;
+${ vectors_of_sums(e, "[i]") | indent(12, true) | trim("\n") }
+            stored[i][j / VC] = results<VC>(${ element_of_c(true) ~ ", " if e.reads_c }e${ at_last(stores, m_last, n_last) }, value${ sums_of(e) | replace("row_sum", "row_sums[i]") });
+        }
+    }
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        const int m = thread.m + i / FM * STEP_M + i % FM;
+        #pragma unroll
+        for (int j = 0; j < TN; j += VC) {
+            const int n = thread.n + j / FN * STEP_N + j % FN;
+            store<VC>(${ element_of_c(true) }, stored[i][j / VC]);
+        }
+    }
+}
 //% endmacro

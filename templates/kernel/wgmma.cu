@@ -21,7 +21,7 @@
 //% from "wgmma/consumer.cu" import consume
 //% from "epilogue/linear.cu" import store_c as store_linear
 //% from "epilogue/sums.cu" import load_sums
-//% from "epilogue/tree.cu" import store_c as store_tree
+//% from "epilogue/tree.cu" import store_c as store_tree, store_c_at_once
 //% set store_c = store_tree if kernel.epilogue else store_linear
 //% set e = kernel.problem.epilogue
 //% filter opened
@@ -73,7 +73,11 @@ ${ ldmatrix([(view.matrices, true)], [(view.matrices, true)]) ~ "\n" ~ stage_tra
 //% elif view.staged
 ${ sums_of_piece(view) }
 ${ staged_at(view) }
+//% if kernel.epilogue and not e.outputs and (view.whole or not view.edges)
+${ store_c_at_once(kernel, view.edges) }
+//% else
 ${ store_c(kernel, staged=true, edges=view.edges, whole=view.whole) }
+//% endif
 //% else
 ${ sums_of_piece(view) }
 ${ staged_row_at() }

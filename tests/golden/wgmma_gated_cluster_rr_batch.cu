@@ -1,4 +1,4 @@
-// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_6d00714a
+// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_4124c052
 //
 //     C = gelu(acc) * acc2 + residual      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16;
 //                                          sums in f32 on tensor cores
@@ -386,38 +386,45 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     return fmaf(gelu(acc), acc2, residual);
 }
 
-// N new elements from row m, column n on to C.
+// N new elements of C from row m, column n on.
 template <int N>
-__device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, Shape s, int m, int n, Vec<float, N> value,
-                                              Vec<float, N> acc2) {
+__device__ __forceinline__ Vec<BF16, N> results(const Epilogue& e, Shape s, int m, int n, Vec<float, N> value,
+                                                Vec<float, N> acc2) {
     Vec<BF16, N> stored;
     #pragma unroll
     for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, s, m, n + i, value.at[i], acc2.at[i]));
-    store<N>(to, stored);
+    return stored;
 }
 
-// The i-th of this thread's TM rows of C.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], const float (&sums2)[TN], const Epilogue& e) {
-    const int m = thread.m + i / FM * STEP_M + i % FM;
-    #pragma unroll
-    for (int j = 0; j < TN; j += VC) {
-        const int n = thread.n + j / FN * STEP_N + j % FN;
-        Vec<float, VC> value;
-        #pragma unroll
-        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
-        Vec<float, VC> acc2;
-        #pragma unroll
-        for (int v = 0; v < VC; ++v) acc2.at[v] = sums2[j + v];
-        store_results<VC>(tile + staged_at(m, n), e, s, m, n, value, acc2);
-    }
-}
-
-// The same for all of this thread's rows.
+// This thread's elements of a piece. All are computed before the first is stored: with stores between them the compiler
+// has one pair of elements wait for the other.
 __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], const float (&sums2)[TM][TN], const Epilogue& e) {
+    Vec<BF16, VC> stored[TM][TN / VC];
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], sums2[i], e);
+    for (int i = 0; i < TM; ++i) {
+        const int m = thread.m + i / FM * STEP_M + i % FM;
+        #pragma unroll
+        for (int j = 0; j < TN; j += VC) {
+            const int n = thread.n + j / FN * STEP_N + j % FN;
+            Vec<float, VC> value;
+            #pragma unroll
+            for (int v = 0; v < VC; ++v) value.at[v] = sums[i][j + v];
+            Vec<float, VC> acc2;
+            #pragma unroll
+            for (int v = 0; v < VC; ++v) acc2.at[v] = sums2[i][j + v];
+            stored[i][j / VC] = results<VC>(e, s, m, n, value, acc2);
+        }
+    }
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        const int m = thread.m + i / FM * STEP_M + i % FM;
+        #pragma unroll
+        for (int j = 0; j < TN; j += VC) {
+            const int n = thread.n + j / FN * STEP_N + j % FN;
+            store<VC>(tile + staged_at(m, n), stored[i][j / VC]);
+        }
+    }
 }
 
 }  // namespace
@@ -429,7 +436,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_6d00714a(
+gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_4124c052(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ residual) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

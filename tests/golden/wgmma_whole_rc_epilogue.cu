@@ -1,4 +1,4 @@
-// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_e982889b
+// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_f5f510cf
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -385,37 +385,44 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
     return gelu(x);
 }
 
-// N new elements from column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N new elements of C from column n on. beta = 0 leaves the old ones unread: what stands there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, int n, Vec<float, N> value) {
+__device__ __forceinline__ Vec<BF16, N> results(const BF16* from, const Epilogue& e, int n, Vec<float, N> value) {
     Vec<BF16, N> old = {};
-    if (e.beta != 0.0f) old = load<N>(to);
+    if (e.beta != 0.0f) old = load<N>(from);
     Vec<BF16, N> stored;
     #pragma unroll
     for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, n + i, value.at[i], old.at[i]));
-    store<N>(to, stored);
+    return stored;
 }
 
-// The i-th of this thread's TM rows of C. TMA drops what lies beyond it, where the epilogue reads what it does for the
-// last columns.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], const Epilogue& e) {
-    const int m = thread.m + i / FM * STEP_M + i % FM;
-    #pragma unroll
-    for (int j = 0; j < TN; j += VC) {
-        const int n = thread.n + j / FN * STEP_N + j % FN;
-        Vec<float, VC> value;
-        #pragma unroll
-        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
-        store_results<VC>(tile + staged_at(m, n), e, min(n, columns - VC), value);
-    }
-}
-
-// The same for all of this thread's rows.
+// This thread's elements of a piece. TMA drops what lies beyond C, where the epilogue reads what it does for the last
+// columns. All are computed before the first is stored: with stores between them the compiler has one pair of elements
+// wait for the other.
 __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], const Epilogue& e) {
+    Vec<BF16, VC> stored[TM][TN / VC];
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, columns, thread, i, sums[i], e);
+    for (int i = 0; i < TM; ++i) {
+        const int m = thread.m + i / FM * STEP_M + i % FM;
+        #pragma unroll
+        for (int j = 0; j < TN; j += VC) {
+            const int n = thread.n + j / FN * STEP_N + j % FN;
+            Vec<float, VC> value;
+            #pragma unroll
+            for (int v = 0; v < VC; ++v) value.at[v] = sums[i][j + v];
+            stored[i][j / VC] = results<VC>(tile + staged_at(m, n), e, min(n, columns - VC), value);
+        }
+    }
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        const int m = thread.m + i / FM * STEP_M + i % FM;
+        #pragma unroll
+        for (int j = 0; j < TN; j += VC) {
+            const int n = thread.n + j / FN * STEP_N + j % FN;
+            store<VC>(tile + staged_at(m, n), stored[i][j / VC]);
+        }
+    }
 }
 
 }  // namespace
@@ -427,7 +434,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_e982889b(
+gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_f5f510cf(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

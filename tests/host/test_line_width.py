@@ -58,6 +58,10 @@ ROOM = 60
             "// Split-K 2 blocks compute a tile, each over its own part of K\n// a sentence of its own",
             "// Split-K 2 blocks compute a tile, each over its own part\n//         of K\n// a sentence of its own",
         ),
+        (
+            "inline Vec<F16, N> results(const Epilogue& e, int n, Vec<F16, N> value) {",
+            "inline Vec<F16, N> results(const Epilogue& e, int n,\n                           Vec<F16, N> value) {",
+        ),
         ("// Made by gemmgen generate 512x512x512 --family wgmma --set BM=64", None),
         ('    "no place in which this line of text could ever be broken;"', None),
     ],
