@@ -122,6 +122,7 @@ class Summary:
 
     geomean, minimum  of the ratios to cuBLASLt; None where none is measured
     normal            the geometric mean of those on normal data; None where none is measured
+    normals           how many rows that is of
     lowest            the problem of the minimum
     below             rows whose ratio is below 1
     missed            rows that miss the goal of their own
@@ -135,6 +136,7 @@ class Summary:
     geomean: float | None
     geomean_goal: float | None
     normal: float | None
+    normals: int
     minimum: float | None
     lowest: str
     below: int
@@ -142,6 +144,11 @@ class Summary:
     out_of_reach: int
     failed: int
     missing: tuple[str, ...]
+
+    @property
+    def on_normal_data(self) -> str:
+        """`normal` as tables show it; with the number of rows where it is not of all."""
+        return number(self.normal, "{:.3f}x") + f" of {self.normals}" * (0 < self.normals < self.rows)
 
 
 def scores_in(folder: Path) -> list[Score]:
@@ -221,6 +228,7 @@ def _summary(group: Group, scores: Sequence[Score]) -> Summary:
         geomean=geometric_mean(ratios) if ratios else None,
         geomean_goal=group.geomean,
         normal=geometric_mean(normal) if normal else None,
+        normals=len(normal),
         minimum=minimum,
         lowest=lowest,
         below=sum(ratio < 1 for ratio in ratios),
@@ -242,7 +250,7 @@ def _summary_table(made: Iterable[Summary]) -> Iterator[str]:
             one.group,
             str(one.rows),
             _against(one.geomean, one.geomean_goal, "{:.3f}x"),
-            number(one.normal, "{:.3f}x"),
+            one.on_normal_data,
             number(one.minimum, "{:.3f}x"),
             one.lowest,
             *(str(count) for count in (one.below, one.missed, one.out_of_reach, one.failed, len(one.missing))),

@@ -450,6 +450,15 @@ def test_a_row_beside_another_baseline_than_todays_has_no_ratio(card: Card) -> N
     assert (fused.rows, fused.geomean) == (0, None) and str(problem) in fused.missing
 
 
+def test_a_mean_on_normal_data_says_of_how_many_rows_it_is(card: Card) -> None:
+    card.run(problems=(PROBLEM, Problem(512, 512, 512)))
+    paths = sorted(card.plan.folder.glob("*.json"))
+    for path, ratio, shown in zip(paths, (1.5, 3.0), ("1.500x of 1", "2.121x"), strict=True):
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({**record, "bench": {**record["bench"], "normal": {"speedup": ratio}}}))
+        assert f"| large | 2 | 2.000x | {shown} |" in readme(card.plan.folder)
+
+
 def test_errors_stand_beside_the_rows_that_have_them(card: Card) -> None:
     card.run()
     assert "error" not in readme(card.plan.folder)

@@ -29,7 +29,7 @@ def show_suite(
     made = table(*columns, "out of reach", "failed", "unmeasured", title="cuBLASLt's time over ours, of all on file")
     for one in groups:
         counts = one.below, one.missed, one.out_of_reach, one.failed, len(one.missing)
-        ratios = _ratio(one.geomean), _ratio(one.normal), _ratio(one.minimum)
+        ratios = _ratio(one.geomean), one.on_normal_data, _ratio(one.minimum)
         made.add_row(one.group, str(one.rows), *ratios, one.lowest, *(f"{n:,}" for n in counts))
     if groups:
         show_table(console, made)
