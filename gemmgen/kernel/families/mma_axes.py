@@ -110,6 +110,10 @@ PRUNING = (
     Constraint("K == 0 or STAGES == 2 or K / SPLIT > BK * (STAGES - 2)", "K has fewer tiles than there are stages"),
     Constraint("STAGES * BK * A_BYTES <= 512", "further ahead than global memory takes"),
     Constraint("BK * A_BYTES >= 64 and BK * A_BYTES <= 128", "a line of a sector or two, or of more than 128 bytes"),
+    Constraint(
+        "A_ITERATIONS <= 32 and B_ITERATIONS <= 32",
+        "so many copies a thread: unrolled they spill, and compile for seconds",
+    ),
     PDL_LAST,
     Constraint("GROUP == 8", "a detail, tried last, of the fastest"),
     Constraint(
