@@ -1,4 +1,4 @@
-/*# Sums to C, by pieces: 64 rows x CN columns, or CM rows x 64 columns, that a warpgroup stores at once. #*/
+/*# Sums to C, by pieces: 64 rows x CN or PN columns, or CM rows x 64 columns, that a warpgroup stores at once. #*/
 //% from "wgmma/staged.cu" import store_staged, take_stage
 //% from "wgmma/rows.cu" import store_by_rows
 //% from "epilogue/tree.cu" import inputs
@@ -11,9 +11,9 @@ __device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc
         #pragma unroll
         for (int j = 0; j < TN; ++j)
 //% if view.halves
-            sums[i][j] = float_from_f16(static_cast<unsigned short>(acc[piece * CN / 4 + j / 2 * 2 + i] >> 16 * (j % 2)));
+            sums[i][j] = float_from_f16(static_cast<unsigned short>(acc[piece * ${ view.piece } / 4 + j / 2 * 2 + i] >> 16 * (j % 2)));
 //% else
-            sums[i][j] = acc[${ "piece * CM / 2 + i / 2 * 4 + j * 2 + i % 2" if view.swapped else "piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2" }];
+            sums[i][j] = acc[${ "piece * CM / 2 + i / 2 * 4 + j * 2 + i % 2" if view.swapped else "piece * %s / 2 + j / 2 * 4 + i * 2 + j %% 2" | format(view.piece) }];
 //% endif
     }
 }
@@ -36,8 +36,8 @@ ${ store_pieces_of_mma(kernel, view) | trim("\n") }
 for (int piece = 0; piece < ${ view.stored } / CM; ++piece) {
     const int m = tile.m + ${ "rank * PART_M + " if view.split }piece * CM, n = tile.n${ from };
 //% else
-for (int piece = 0; piece < ${ view.stored } / CN; ++piece) {
-    const int m = tile.m${ from }, n = tile.n + ${ "rank * PART_N + " if view.split }piece * CN;
+for (int piece = 0; piece < ${ view.stored } / ${ view.piece }; ++piece) {
+    const int m = tile.m${ from }, n = tile.n + ${ "rank * PART_N + " if view.split }piece * ${ view.piece };
 //% endif
 //% if not view.direct
     ${ T } sums[TM][TN];
@@ -45,7 +45,7 @@ for (int piece = 0; piece < ${ view.stored } / CN; ++piece) {
 //% endif
 //% if view.gated
     ${ T } sums2[TM][TN];
-    sums_of_piece(${ view.kept }${ view.of_mma }, ${ view.stored } / CN + piece, sums2);
+    sums_of_piece(${ view.kept }${ view.of_mma }, ${ view.stored } / ${ view.piece } + piece, sums2);
 //% endif
 //% if view.staged
 ${ take_stage(view) | indent(4, true) | trim("\n") }

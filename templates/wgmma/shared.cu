@@ -17,7 +17,7 @@ struct Shared {
     alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ boxes_of(view.a) }
     alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if view.gated }BN * BK];  // ${ "of each of two matrices " if view.gated }${ boxes_of(view.b) }
 //% if view.staged
-    alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * ${ "CM" if view.swapped else "CN" }];  // pieces of C
+    alignas(1024) ${ TC } c[CONSUMERS][C_STAGES][64 * ${ view.piece }];  // pieces of C
 //% else
     alignas(16) ${ TC } c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
 //% endif

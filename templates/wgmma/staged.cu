@@ -1,10 +1,17 @@
 /*# Pieces of C that TMA stores from shared memory. #*/
 //% from "epilogue/result.cu" import narrowed, scaled
 //% from "epilogue/sums.cu" import sums as sums_taken
+/*# Lines of a box of C, and columns of a piece of several boxes. #*/
+//% macro box_lines(view)
+${ "CM" if view.swapped else "64" }
+//%- endmacro
+//% macro box_columns(view)
+${ "64" if view.swapped else "PN" }
+//%- endmacro
 //% macro staged_at(view)
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
-// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.${ " Boxes of\n// CM lines lie one behind the other." if view.c_boxes > 1 }
-//% set line, column = ("(n / CN * CM + m)", "n % CN") if view.c_boxes > 1 else ("m", "n")
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.${ " Boxes of\n// %s lines lie one behind the other." | format(box_lines(view)) if view.c_boxes > 1 }
+//% set line, column = ("(n / CN * %s + m)" | format(box_lines(view)), "n % CN") if view.c_boxes > 1 else ("m", "n")
 //% if view.full_lines and view.c_boxes == 1
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / ${ view.chunk }) ^ (m % 8)) * ${ view.chunk } + n % ${ view.chunk }; }
 //% else
@@ -29,8 +36,8 @@ __device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int s
     struct alignas(2 * sizeof(${ TC })) PairOfC { ${ TC } at[2]; };  // two neighbouring elements
     const int m = row + second * 8;
     #pragma unroll
-    for (int j = 0; j < CN / 8; ++j) {
-        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + second * 2;
+    for (int j = 0; j < ${ view.piece } / 8; ++j) {
+        const int n = column + j * 8, r = piece * ${ view.piece } / 2 + j * 4 + second * 2;
         ${ S } value[2] = {${ scaled("acc[r]") }, ${ scaled("acc[r + 1]") }};
         PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
         if (beta != ${ types.scalar.arithmetic.zero }) {
@@ -70,15 +77,15 @@ __device__ __forceinline__ void stage_transposed(${ TC }* c, int row, int column
 //% endmacro
 /*# Room for a piece in shared memory, and the old C in it. #*/
 //% macro take_stage(view)
-${ TC }* const c = shared.c[consumer][${ "(i * %s / %s + piece)" | format(view.stored, "CM" if view.swapped else "CN") if view.mmas else "piece" } % C_STAGES];
+${ TC }* const c = shared.c[consumer][${ "(i * %s / %s + piece)" | format(view.stored, view.piece) if view.mmas else "piece" } % C_STAGES];
 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
 named_barrier_sync(1 + consumer, 128);
 //% if view.loads_c
 if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what stands there may be NaN
     if (leads) {
-        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * ${ "CM" if view.swapped else "CN" } * sizeof(${ TC }));
+        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * ${ view.piece } * sizeof(${ TC }));
 //% if view.c_boxes > 1
-        for (int at = 0; at < 64; at += CN) tma_load_${ view.c_rank }d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m${ view.of_matrix });
+        for (int at = 0; at < ${ box_columns(view) }; at += CN) tma_load_${ view.c_rank }d(c + at * ${ box_lines(view) }, &map_c, &shared.c_loaded[consumer], n + at, m${ view.of_matrix });
 //% else
         tma_load_${ view.c_rank }d(c, &map_c, &shared.c_loaded[consumer], n, m${ view.of_matrix });
 //% endif
@@ -101,7 +108,7 @@ fence_proxy_async();
 named_barrier_sync(1 + consumer, 128);
 if (leads) {
 //% if view.c_boxes > 1
-    for (int at = 0; at < 64; at += CN) tma_store_${ view.c_rank }d(&map_c, c + at * CM, n + at, m${ view.of_matrix });
+    for (int at = 0; at < ${ box_columns(view) }; at += CN) tma_store_${ view.c_rank }d(&map_c, c + at * ${ box_lines(view) }, n + at, m${ view.of_matrix });
 //% else
     tma_store_${ view.c_rank }d(&map_c, c, n, m${ view.of_matrix });
 //% endif

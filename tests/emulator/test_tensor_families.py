@@ -90,6 +90,12 @@ KERNELS = (
     warpgroups(OPEN, {"BN": 64, "PDL": 0}),  # with copies, which overlap
     warpgroups((None, 72, None), {"BN": 64, "WHOLE": 1}, ld_align=8),
     warpgroups((None, 71, None), {"BN": 64, "ROWS_UNROLL": 0}, epilogue="bias+residual"),
+    warpgroups((70, 48, None), {"BN": 48, "C_BOXES": 3}, ld_align=8),
+    warpgroups(
+        (None, 136, None),
+        {"BM": 128, "BN": 128, "CONSUMERS": 2, "PINGPONG": 1, "C_BOXES": 2, "WHOLE": 1},
+        epilogue="bias+gelu",
+    ),
     warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2, "WHOLE": 1}, epilogue="bias+gelu", ld_align=8),
     warpgroups(
         (70, 72, None), {"BM": 48, "BN": 64, "SWAP": 1, "WHOLE": 1}, types="s8,s8,bf16", epilogue="scale_m+residual"
@@ -198,6 +204,11 @@ MORE = (
     warpgroups((100, 72, 300), {"BM": 32, "BN": 64, "WHOLE": 1}, types=TF32, layout="rr", epilogue="bias+gelu"),
     warpgroups((128, 48, 200), {"WHOLE": 1}, batch=5, pointers=True, epilogue="bias+gelu", layout="cr"),
     warpgroups((100, 72, None), {"BN": 48, "WHOLE": 1}, types=Types.parse("f16", Compute.F16), epilogue="silu"),
+    warpgroups((100, 72, None), {"BN": 48, "C_BOXES": 3}, types=Types.parse("f16", Compute.F16), epilogue="silu"),
+    warpgroups((100, 96, None), {"BN": 96, "CLUSTER": 2, "C_BOXES": 3}, layout="rr", epilogue="swiglu", batch=3),
+    warpgroups((128, 128, 200), {"BN": 128, "C_BOXES": 2}, batch=5, pointers=True, layout="cr"),
+    warpgroups((None, 72, None), {"BN": 64, "C_BOXES": 2, "WHOLE": 1}, types=TF32, ld_align=4),
+    warpgroups((None, 160, None), {"BN": 160, "C_BOXES": 5}, types="s8,s8,s32", ld_align=16),
     warpgroups((40, 72, 300), {"BM": 40, "BN": 64, "SWAP": 1, "WHOLE": 1}, types="f32_bf16x6", layout="rr"),
     warpgroups((None, 72, None), {"BK": 32, "STAGES": 3, "WHOLE": 1}, types=PROMOTED, ld_align=16, epilogue="bias"),
     warpgroups(

@@ -253,6 +253,14 @@ SAMPLES = {
         dtype=DType.BF16,
         epilogue="bias+gelu",
     ),
+    "wgmma_boxes_rc_epilogue": Sample(
+        WGMMA,
+        {"BN": 128, "STAGES": 5, "PINGPONG": 1, "C_BOXES": 2},
+        (4096, 4096, 1024),
+        "rc",
+        dtype=DType.BF16,
+        epilogue="bias+gelu",
+    ),
     "wgmma_rows_looped_rc": Sample(
         WGMMA,
         {"BM": 64, "BN": 96, "CONSUMERS": 1, "STAGES": 8, "COPY_ALIGN": 128, "ROWS_UNROLL": 0},

@@ -186,6 +186,8 @@ class WgmmaFamily(Family):
             names |= {mmas(one)}
         if one.CLUSTER == 1:
             names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
+        if one.C_BOXES == 1:
+            names |= {"C_BOXES"}
         if direct(plan.problem, one):
             names |= {"TM", "TN", "FM", "FN", "STEP_M", "STEP_N", "VC"}
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}

@@ -20,6 +20,7 @@ class WgmmaConfig(Config):
     PATTERN = (
         "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}[_o{PINGPONG}]"
         "[_split{SPLIT}][_r{FROM_REGISTERS}][_x{SWAP}][_pdl{PDL}][_copy{COPY_ALIGN}][_whole{WHOLE}][_rows{ROWS_UNROLL}]"
+        "[_boxes{C_BOXES}]"
     )
 
     BM: int = axis(
@@ -61,6 +62,9 @@ class WgmmaConfig(Config):
     WHOLE: int = axis(0, (0, 1), "1: threads stage whole pieces of C, and TMA drops what lies beyond an edge")
     ROWS_UNROLL: int = axis(
         1, (1, 0), "1: where warps store C by rows, eight that they have staged are unrolled, 0: they loop over them"
+    )
+    C_BOXES: int = axis(
+        1, (1, 2, 4, 3, *range(5, 12)), "boxes of TMA, side by side, of a piece of C, which is staged at once"
     )
 
 
@@ -118,7 +122,7 @@ CONSTRAINTS = (
     Constraint("SUMMED == 0 or INTEGER == 1", "zero points are of s8 and u8", False),
     Constraint("SUMMED == 0 or PRODUCTS == 1", "lines of one matrix B are summed", False),
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
-    Constraint("CONSUMERS >= 1 and GROUP >= 1", "counts start at one", False),
+    Constraint("CONSUMERS >= 1 and GROUP >= 1 and C_BOXES >= 1", "counts start at one", False),
     *(
         Constraint(f"{switch} <= 1", "a switch is 0 or 1", False)
         for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP", "WHOLE", "ROWS_UNROLL")
@@ -134,6 +138,10 @@ CONSTRAINTS = (
     Constraint(f"WHOLE == 0 or {CUT}", "no tile ends beyond C", False),
     Constraint("WHOLE == 0 or C_BY_TMA == 1", "TMA alone drops what lies beyond C's edges", False),
     Constraint("ROWS_UNROLL == 1 or C_BY_TMA == 0", "no warp stores C by rows", False),
+    Constraint("C_BOXES == 1 or C_BY_TMA == 1", "TMA stores no box of C", False),
+    Constraint(f"C_BOXES == 1 or {KEPT}", "pieces of C's transpose have as many boxes as are 64 columns", False),
+    Constraint("C_BOXES == 1 or SPLIT == 1", "a block stores few columns of a tile that several add up", False),
+    Constraint("C_BOXES == 1 or BN % (CN * C_BOXES) == 0", "pieces of C have as many boxes each", False),
     Constraint("WHOLE == 0 or OUTPUTS == 0", "threads store what an epilogue writes beside C, within its edges", False),
     # Tiles: of a block, a warpgroup, an instruction
     Constraint(
@@ -257,6 +265,7 @@ PRUNING = (
     Constraint("PIECES == 0 or IN_FLIGHT == 0", "likewise"),
     Constraint("GROUP == 8", "likewise"),
     Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
+    Constraint("C_BOXES == 1", "no card has timed others"),
     Constraint(f"PDL == 1 or {ALONE} == 1 and {TILE} < {WIDE} and {WORK} > {LONG}", "likewise, but where L2 decides"),
     Constraint(f"PDL == 0 or {ALONE} > 1 or {TILE} >= {WIDE} or {WORK} <= {LONG}", "blocks in order share lines"),
     Constraint(

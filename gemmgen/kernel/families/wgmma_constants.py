@@ -22,7 +22,7 @@ BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its
 BESIDE_OWN = 40  # likewise where it stores a tile of its own as it is, beside another's products: nothing spills
 STAGED = "Shared memory"  # the heading of constants that say what lies there
 SUMS = "How C leaves registers"
-OF_PIECES = frozenset({"CM", "CN", "C_STAGES", "PITCH_C"})
+OF_PIECES = frozenset({"CM", "CN", "PN", "C_STAGES", "PITCH_C"})
 MATRIX_BYTES = 2  # of an element of the matrices that stmatrix moves
 BESIDE_TOTALS = 40  # likewise where half of the sums are touched once in many k tiles, and nothing spills
 
@@ -46,6 +46,7 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
             problem.products,
             _across(problem, config),
             bool(config.SWAP),
+            piece_columns(config),
         ),
     )
 
@@ -227,11 +228,11 @@ def _across(problem: Problem, config: WgmmaConfig) -> str:
 
 @cache
 def _results(
-    box: tuple[int, int], feed: str, by_tma: bool, products: int, across: str, swap: bool
+    box: tuple[int, int], feed: str, by_tma: bool, products: int, across: str, swap: bool, columns: str
 ) -> tuple[Derived, ...]:
     """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
     swapped = swap or feed == "b"
-    own = f"{M} * {'CM' if swapped else 'CN'}"
+    own = f"{M} * {'CM' if swapped else columns}"
     staged = f"C_STAGES * CONSUMERS * {own} * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
     b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
     b = f"({b} + 1023) / 1024 * 1024" if by_tma else b  # C's pieces begin at a pattern of a swizzle
@@ -239,7 +240,7 @@ def _results(
     a = f"({a} + 1023) / 1024 * 1024" if swap else a  # B's tiles begin at one, too, whatever BM is
     total = f"{a} + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
     neighbours = 2 if feed else 1  # that lie side by side along the rows of an instruction
-    lines = _swapped_piece(box, neighbours, across) if swapped else _piece(box, neighbours, across)
+    lines = _swapped_piece(box, neighbours, across) if swapped else _piece(box, neighbours, across, columns)
     access = ("VC", "1" if swap else "2", "elements of an access to C")
     return (
         *(Derived(*line, group=STAGED if line[0] in OF_PIECES else SUMS) for line in (*lines, access)),
@@ -250,14 +251,22 @@ def _results(
 Line = tuple[str, str, str]
 
 
-def _piece(box: tuple[int, int], neighbours: int, across: str) -> tuple[Line, ...]:
+def piece_columns(config: WgmmaConfig) -> str:
+    """What the columns of a piece are called, where its rows are those of an instruction."""
+    return "CN" if config.C_BOXES == 1 else "PN"
+
+
+def _piece(box: tuple[int, int], neighbours: int, across: str, piece: str) -> tuple[Line, ...]:
     columns, rows = box
+    meaning = f"columns of a piece: C leaves by pieces of a consumer's {rows} rows"
+    one = ("CN", str(columns), meaning)
+    several = ("CN", str(columns), "columns of a box of TMA"), ("PN", "CN * C_BOXES", meaning)
     return (
-        ("CN", str(columns), f"columns of a piece: C leaves by pieces of a consumer's {rows} rows"),
-        _stages(f"{across} / CN"),
+        *(several if piece == "PN" else (one,)),
+        _stages(f"{across} / {piece}"),
         ("PITCH_C", "CN + 8", "elements from one of a warp's rows in shared memory to the next"),
         ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
-        ("TN", "CN / 4", "columns of C that a thread has sums of, of a piece"),
+        ("TN", f"{piece} / 4", "columns of C that a thread has sums of, of a piece"),
         ("FM", str(neighbours), "adjacent rows in a run"),
         ("FN", "2", "adjacent columns in a run"),
         ("STEP_M", "8", "rows from a run to the next"),

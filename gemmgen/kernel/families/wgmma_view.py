@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from typing import cast
 
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
-from gemmgen.kernel.families.wgmma_constants import alternates, direct, donates, even, mmas, single, stored, sums_of_mma
+from gemmgen.kernel.families.wgmma_constants import (
+    alternates,
+    direct,
+    donates,
+    even,
+    mmas,
+    piece_columns,
+    single,
+    stored,
+    sums_of_mma,
+)
 from gemmgen.kernel.families.wgmma_loops import Loops, loops_of
 from gemmgen.kernel.families.wgmma_operands import Operand, mapped, operands, piece_box, row_access, staged, swaps
 from gemmgen.kernel.families.wgmma_stage import Copy, Tile, copies_of, tile_of
@@ -39,6 +49,7 @@ class WgmmaView:
     chunks       how many of these a line has in shared memory
     piece_rows   of C that leave at once, in
     c_boxes      boxes of TMA, side by side
+    piece        rows of these where products are those of C's transpose, else columns, as the kernel calls them
     row_access   elements of C that a lane of these stores at once
     rows_unroll  the pragma of the loop over eight of these rows
     cluster      blocks of a cluster, which share A or B
@@ -82,6 +93,7 @@ class WgmmaView:
     chunks: int
     piece_rows: int
     c_boxes: int
+    piece: str
     row_access: int
     rows_unroll: str
     cluster: int
@@ -219,7 +231,8 @@ def view_of(plan: Plan) -> WgmmaView:
         chunk=UNIT // problem.types.c.size,
         chunks=plan.constants["CN"] * problem.types.c.size // UNIT,
         piece_rows=rows,
-        c_boxes=M // columns if swaps(one) else 1,
+        c_boxes=M // columns if swaps(one) else one.C_BOXES,
+        piece="CM" if swaps(one) else piece_columns(one),
         row_access=row_access(problem),
         rows_unroll="unroll" if one.ROWS_UNROLL else "unroll 1",
         cluster=one.CLUSTER,
