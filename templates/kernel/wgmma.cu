@@ -73,7 +73,7 @@ ${ ldmatrix([(view.matrices, true)], [(view.matrices, true)]) ~ "\n" ~ stage_tra
 //% elif view.staged
 ${ sums_of_piece(view) }
 ${ staged_at(view) }
-//% if kernel.epilogue and not e.outputs and (view.whole or not view.edges)
+//% if view.at_once
 ${ store_c_at_once(kernel, view.edges) }
 //% else
 ${ store_c(kernel, staged=true, edges=view.edges, whole=view.whole) }

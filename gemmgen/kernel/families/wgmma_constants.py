@@ -24,6 +24,7 @@ STAGED = "Shared memory"  # the heading of constants that say what lies there
 SUMS = "How C leaves registers"
 OF_PIECES = frozenset({"CM", "CN", "PN", "C_STAGES", "PITCH_C"})
 MATRIX_BYTES = 2  # of an element of the matrices that stmatrix moves
+BESIDE_TURN = 48  # likewise where such a tile's epilogue computes all of a piece at once: wider ones spill
 BESIDE_TOTALS = 40  # likewise where half of the sums are touched once in many k tiles, and nothing spills
 
 
@@ -92,6 +93,16 @@ def direct(problem: Problem, config: WgmmaConfig) -> bool:
     return usual and staged(problem) and problem.epilogue.is_linear and whole
 
 
+def at_once(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether a thread computes all that it has of a piece of C before it stores the first of it.
+
+    Not where its epilogue writes more than C, nor where it looks at an edge before each store.
+    """
+    epilogue = problem.epilogue
+    simple = staged(problem) and not epilogue.is_linear and not epilogue.outputs
+    return simple and (config.WHOLE == 1 or not _edges(problem, config))
+
+
 def _edges(problem: Problem, config: WgmmaConfig) -> bool:
     """Whether C may end inside a tile, of a block or of a cluster."""
     below, beside = (1, config.CLUSTER) if config.ACROSS else (config.CLUSTER, 1)
@@ -125,8 +136,12 @@ def alternates(problem: Problem, config: WgmmaConfig) -> bool:
 def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
     """(sets of sums that a consumer has, registers of a thread that it needs beside them)."""
     compute, two = problem.types.compute, alternates(problem, config)
-    own = (config.PINGPONG == 1 or config.SWAP == 1) and direct(problem, config)
-    beside = BESIDE_TOTALS if compute.pieces or two else BESIDE_OWN if own else BESIDE_SUMS
+    if compute.pieces or two:
+        beside = BESIDE_TOTALS
+    elif (config.PINGPONG == 1 or config.SWAP == 1) and direct(problem, config):
+        beside = BESIDE_OWN
+    else:
+        beside = BESIDE_TURN if config.PINGPONG == 1 and at_once(problem, config) else BESIDE_SUMS
     return 1 + compute.promotes + two, beside
 
 

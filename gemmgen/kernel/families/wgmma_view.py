@@ -8,6 +8,7 @@ from typing import cast
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.families.wgmma_constants import (
     alternates,
+    at_once,
     direct,
     donates,
     even,
@@ -42,6 +43,7 @@ class WgmmaView:
     staged       TMA stores C from shared memory, else warps do
     loads_c      and brings what stood there before
     direct       C is alpha * acc + beta * C, and no thread asks where it ends: sums go to shared memory as they are
+    at_once      a thread computes all that it has of a piece before it stores the first of it
     whole        threads stage whole pieces of C, and TMA drops what lies beyond an edge
     edges        those of M and N whose edges they look at nevertheless, as the epilogue reads along them
     reaches      threads compute where elements of a matrix lie in global memory: TMA does not move all of them
@@ -86,6 +88,7 @@ class WgmmaView:
     staged: bool
     loads_c: bool
     direct: bool
+    at_once: bool
     whole: bool
     edges: frozenset[str]
     reaches: bool
@@ -225,6 +228,7 @@ def view_of(plan: Plan) -> WgmmaView:
         staged=staged(problem),
         loads_c=staged(problem) and problem.epilogue.reads_c,
         direct=direct(problem, one),
+        at_once=at_once(problem, one),
         whole=bool(one.WHOLE),
         edges=_edges(plan, one),
         reaches=not staged(problem) or any(one.is_matrix for one in problem.epilogue.operands),
