@@ -84,6 +84,11 @@ class Score:
         return None if self.outdated or not found else float(found["speedup"])
 
     @property
+    def complete(self) -> bool:
+        """Whether it has all that a row shows: times beside today's baseline, on both kinds of data."""
+        return not self.outdated and bool(self.bench.get("normal"))
+
+    @property
     def roof(self) -> Roof | None:
         """What the card's limits allow, as they were measured with it."""
         return _limits(self.bench).roof(representative(self.problem)) if self.bench else None

@@ -100,8 +100,9 @@ def command(
     emulate   the kernels on file verified in the emulator, which counts what ran of them; with or without a GPU
 
     Without --step, those that this machine can do. A winner found on the same card by the same templates, families and
-    search is kept; so is a verdict. Each result is written at once: the same command resumes after an interruption.
-    A shape that fails is a row with its reason, and the exit code is then 1.
+    search is kept; so are verdicts, and with --budget 0 times of the same text beside today's baseline. Each result is
+    written at once: the same command resumes after an interruption. A shape that fails is a row with its reason, and
+    the exit code is then 1.
 
     On several cards run a process for each, with its own --part and CUDA_VISIBLE_DEVICES. On one card, too, several
     are faster than one: they take turns on it, and one compiles and verifies while another measures. From several

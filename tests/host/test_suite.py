@@ -116,7 +116,8 @@ class Card:
         def row(kernel: KernelFile) -> BenchRow:
             ours = Timing((self.times[kernel.source.config["BM"]],), {})
             case, moving = representative(kernel.source.problem), Timing((4.5,), {})
-            return BenchRow(kernel, case, self.limits.card, ours, baseline, self.limits, moving, self.accuracy)
+            normal = (ours, theirs) if self.serves else None
+            return BenchRow(kernel, case, self.limits.card, ours, baseline, self.limits, moving, self.accuracy, normal)
 
         return [row(kernel) for kernel in kernels]
 
@@ -203,6 +204,28 @@ def test_a_budget_of_0_benches_what_is_on_file(card: Card) -> None:
     assert found.ratio == 4.0 and missing.reason is not None and "no winner" in missing.reason
     (again,) = (kernel.record or {} for kernel in kernels_in(card.plan.folder))
     assert again["suite"] == searched["suite"] and again["time"]["us"] == 2.5 and card.searches == 1
+
+
+@pytest.mark.parametrize("lacks", ["normal", "its text", "today's baseline", "nothing"])
+def test_a_budget_of_0_times_what_lacks_a_time(card: Card, lacks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "verify", lambda *_, **__: Verdict("gpu", 7, 0, 0.2))
+    monkeypatch.setattr(measuring, "compile_kernel", lambda source, *_: trial_of(source.problem, 8).compiled)
+    problem = Problem(1024, 4096, 1024, epilogue="bias+gelu")
+    card.run(problems=(problem,))
+    (kernel,) = kernels_in(card.plan.folder)
+    assert kernel.path is not None and kernel.record is not None
+    record = json.loads(json.dumps(kernel.record))
+    if lacks == "normal":
+        record["bench"]["normal"] = None
+    elif lacks == "its text":
+        text = kernel.source.text + "// rendered by an older template\n"
+        kernel.path.write_text(text)
+        record["sha256"] = replace(kernel.source, text=text).digest
+    elif lacks == "today's baseline":
+        record["bench"]["cublaslt"]["epilogue"] = "a kernel behind it"
+    kernel.path.with_suffix(".json").write_text(json.dumps(record))
+    (outcome,) = card.run(problems=(problem,), budget=0)
+    assert outcome.state == ("on file" if lacks == "nothing" else "done") and card.searches == 1
 
 
 def test_a_rival_of_another_text_must_pass_again(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,9 +476,10 @@ def test_a_row_beside_another_baseline_than_todays_has_no_ratio(card: Card) -> N
 def test_a_mean_on_normal_data_says_of_how_many_rows_it_is(card: Card) -> None:
     card.run(problems=(PROBLEM, Problem(512, 512, 512)))
     paths = sorted(card.plan.folder.glob("*.json"))
-    for path, ratio, shown in zip(paths, (1.5, 3.0), ("1.500x of 1", "2.121x"), strict=True):
+    for path, ratio, shown in zip(paths, (4.5, None), ("3.000x", "4.500x of 1"), strict=True):
         record = json.loads(path.read_text())
-        path.write_text(json.dumps({**record, "bench": {**record["bench"], "normal": {"speedup": ratio}}}))
+        normal = None if ratio is None else {"speedup": ratio}
+        path.write_text(json.dumps({**record, "bench": {**record["bench"], "normal": normal}}))
         assert f"| large | 2 | 2.000x | {shown} |" in readme(card.plan.folder)
 
 
