@@ -195,6 +195,10 @@ WGMMA_WHOLE = Subject(
     replace(_typed("bf16", "rc"), n=72, ld_align=8, epilogue=parse_epilogue("scale_m+bias+silu")),
     (("BN", 64), ("STAGES", 3), ("WHOLE", 1)), WGMMA,
 )  # fmt: skip
+WGMMA_BOXES = Subject(
+    "wgmma bf16 rc, pieces of C of several boxes", replace(_typed("bf16", "rc"), n=48, ld_align=8),
+    (("BN", 48), ("STAGES", 3), ("C_BOXES", 3)), WGMMA,
+)  # fmt: skip
 WGMMA_TWO_SUMS = Subject(
     "wgmma e4m3 rc, promoted beside products",
     replace(_runtime("rc", 16), n=72, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED)),

@@ -15,6 +15,7 @@ from gemmgen.verification.bugs.base import (
     Diagnosis,
 )
 from gemmgen.verification.bugs.subjects import (
+    WGMMA_BOXES,
     WGMMA_COLUMNS,
     WGMMA_CR,
     WGMMA_CUT,
@@ -233,6 +234,11 @@ WGMMA_BUGS = (
         "min(n + VC, columns - VC)", (VALUE,)),
     Bug("pieces are staged where the last row is", "swapped index", WGMMA_WHOLE, "staged_at(m, n), e",
         "staged_at(min(m, rows - 1), n), e", (VALUE, UNDER_WAY, STALE_STORE)),
+    # Pieces of C of several boxes
+    Bug("the last box of a piece stays", "loop bound", WGMMA_BOXES, "at < PN; at += CN) tma_store",
+        "at + CN < PN; at += CN) tma_store", (POISON,)),
+    Bug("boxes of C as if they lay side by side", "swapped index", WGMMA_BOXES, "(n / CN * 64 + m) * CN +",
+        "m * PN + n / CN * CN +", (VALUE, STALE_STORE)),
     # C by rows
     Bug("rows beyond the edge of C, by rows", "guard", WGMMA_PROMOTED, "m < rows ? max(0, min(CN, columns)) : 0;",
         "max(0, min(CN, columns));", (Diagnosis("crash", "writes|reads"), Diagnosis("race", "data race on C"), VALUE),
