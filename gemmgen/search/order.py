@@ -103,14 +103,24 @@ class Search:
 
     def moved(self, axis: str, count: int | None, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
         """Up to `count` untried configs (None: all) that differ from the fastest of `timed` in `axis` alone, one of
-        `details`."""
+        `details`; or in a stage, too, which makes room for it."""
         fastest = [self._known[config] for config in _fastest(timed)]
         others = ((entry.family, config) for entry in fastest for config in _others(entry.config, axis))
-        return self._note(islice(self._sound(others), count))
+        return self._note(islice(self._sound(self._roomy(others)), count))
 
     def given(self, configs: Sequence[tuple[Family, Config]]) -> list[Ranked]:
         """Those of `configs` that hold here, whether or not the search would come to them."""
         return self._note(self._sound(configs))
+
+    def _roomy(self, configs: Iterable[tuple[Family, Config]]) -> Iterator[tuple[Family, Config]]:
+        """They, with a stage fewer where they do not hold as they are: shared memory may have no room for both."""
+        problem, limits = self.spaces[0].problem, self.device.arch.limits
+        for family, config in configs:
+            stages = config.values.get("STAGES", 0)
+            if stages > 1 and first_rejection(family, problem, config, limits) is not None:
+                yield family, config.with_values(STAGES=stages - 1)
+            else:
+                yield family, config
 
     def _sound(self, configs: Iterable[tuple[Family, Config]]) -> Iterator[Ranked]:
         """Those that hold and were not tried yet, whatever the space leaves out."""

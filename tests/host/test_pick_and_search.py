@@ -212,6 +212,15 @@ def test_the_fastest_is_tried_with_its_instructions_in_other_places_last(space: 
     assert Search([flat], CARD).moved("FMA_ORDER", 9, [(flat.accepted[0], 1.0)]) == [], "a family without orders"
 
 
+@pytest.mark.parametrize(("stages", "left"), [(6, 5), (5, 5)])
+def test_a_detail_takes_its_shared_memory_from_stages(stages: int, left: int) -> None:
+    problem = Problem(4096, 4096, 1024, types=Types.parse("bf16"), layout=Layout.parse("rc"), epilogue="bias+gelu")
+    config = WGMMA.default(problem).with_values(BN=128, PINGPONG=1, STAGES=stages)
+    search = Search([Space(WGMMA, problem, 1, (config,), ())], CARD)
+    [boxes] = search.moved("C_BOXES", None, [(config, 1.0)])
+    assert boxes.config == config.with_values(C_BOXES=2, STAGES=left)
+
+
 def test_what_was_best_before_comes_first_and_once(space: Space) -> None:
     search = Search([space], CARD)
     known, moved = space.accepted[-1], space.accepted[-1].with_values(FMA_ORDER=3)

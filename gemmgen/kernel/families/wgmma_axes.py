@@ -265,7 +265,7 @@ PRUNING = (
     Constraint("PIECES == 0 or IN_FLIGHT == 0", "likewise"),
     Constraint("GROUP == 8", "likewise"),
     Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
-    Constraint("C_BOXES == 1", "no card has timed others"),
+    Constraint("C_BOXES == 1", "likewise"),
     Constraint(f"PDL == 1 or {ALONE} == 1 and {TILE} < {WIDE} and {WORK} > {LONG}", "likewise, but where L2 decides"),
     Constraint(f"PDL == 0 or {ALONE} > 1 or {TILE} >= {WIDE} or {WORK} <= {LONG}", "blocks in order share lines"),
     Constraint(
