@@ -53,7 +53,8 @@ class Gpu:
         self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, *, baseline: bool
     ) -> InterleavedTimings:
         theirs = Timing((12.0 if protocol.data == "normal" else 10.0,), {})
-        timings = [WRONG if kernel.source.config["BM"] == 32 else Timing((5.0,), {}) for kernel in kernels]
+        tiles = [kernel.source.config["BM"] for kernel in kernels]
+        timings = [WRONG if tile == 32 else Timing((5.0 if tile == 8 else 6.0,), {}) for tile in tiles]
         best = Baseline(0, 8, theirs, theirs, "cuBLASLt 13.1") if self.served else None
         return InterleavedTimings(tuple(timings), best, Timing((4.0,), {}))
 
@@ -68,14 +69,15 @@ def test_kernels_that_fail_to_load_or_run_leave_the_others_their_places(
     monkeypatch: pytest.MonkeyPatch, store: Store
 ) -> None:
     monkeypatch.setattr(bench, "compile_kernel", lambda *_: None)
-    kernels = [KernelFile(naive(tile)) for tile in (16, 32, 8)]
+    kernels = [KernelFile(naive(tile)) for tile in (16, 32, 8, 4)]
     gpu = Gpu()
-    unloaded, wrong, row = bench.compare(kernels, cast(GpuExecutor, gpu), store)
+    unloaded, wrong, row, slower = bench.compare(kernels, cast(GpuExecutor, gpu), store)
     assert isinstance(unloaded, Failure) and unloaded.kind == "launch" and wrong == WRONG
     assert isinstance(row, BenchRow) and row.kernel is kernels[2] and row.speedup == 2.0
     assert row.document()["moving_us"] == 4.0
     assert row.document()["normal"] == {"ours_us": 5.0, "cublaslt_us": 12.0, "speedup": row.normal_speedup}
     assert row.normal_speedup == 2.4, "of a run of its own, on other data"
+    assert isinstance(slower, BenchRow) and slower.timing.median_us == 6.0 and slower.normal is None
     assert gpu.closed == [kernel.source.name for kernel in kernels[1:]]
     assert bench.compare(kernels[:1], cast(GpuExecutor, gpu), store) == [unloaded]
 
