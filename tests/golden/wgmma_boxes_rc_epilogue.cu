@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_f05dbda6
+// gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_6395fc44
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -16,8 +16,8 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_bf16_rc_4096x4096x1024_bias_gelu_wgmma_128x128x64_c2_k1x0_s5_f1_g8_p1_o1_boxes2
-// Made by gemmgen generate 4096x4096x1024 --dtype bf16 --layout rc --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=128 --set STAGES=5 --set PINGPONG=1 --set C_BOXES=2
+// Config  gemm_bf16_rc_4096x4096x1024_bias_gelu_wgmma_128x128x64_c2_k1x0_s5_f1_g8_p1_o1_boxes2_b1
+// Made by gemmgen generate 4096x4096x1024 --dtype bf16 --layout rc --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=128 --set STAGES=5 --set PINGPONG=1 --set C_BOXES=2 --set BROADCAST=1
 
 namespace {
 
@@ -399,7 +399,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_f05dbda6(
+gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_6395fc44(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -437,7 +437,9 @@ gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_f05dbda6(
     }
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128;
+    // All lanes have the first one's, so that the compiler knows it for the warp's: descriptors then lie in uniform
+    // registers.
+    const int consumer = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 128, 0);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded

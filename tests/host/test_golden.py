@@ -255,7 +255,7 @@ SAMPLES = {
     ),
     "wgmma_boxes_rc_epilogue": Sample(
         WGMMA,
-        {"BN": 128, "STAGES": 5, "PINGPONG": 1, "C_BOXES": 2},
+        {"BN": 128, "STAGES": 5, "PINGPONG": 1, "C_BOXES": 2, "BROADCAST": 1},
         (4096, 4096, 1024),
         "rc",
         dtype=DType.BF16,

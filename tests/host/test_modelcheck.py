@@ -302,11 +302,12 @@ def test_the_fastest_are_measured_with_other_details() -> None:
     ]
     found = [entry.config for entry in detailed(search, [*trials[::-1], replace(trials[0], timing=None)])]
     fastest = [trial.config for trial in trials[:BEST_KEPT]]
-    per_config = 1 + 2 + 1 + 1  # other values of PDL, GROUP, IN_FLIGHT and PERSISTENT
+    per_config = 1 + 2 + 1 + 1 + 1  # other values of PDL, GROUP, IN_FLIGHT, PERSISTENT and BROADCAST
     boxes = [one for one in found if one.values["C_BOXES"] > 1]  # which may take a stage
     assert len(found) == len(set(found)) == BEST_KEPT * per_config + len(boxes) and boxes
     others = set(found) - set(boxes)
-    assert {one.with_values(PDL=1, GROUP=8, IN_FLIGHT=1, PERSISTENT=1) for one in others} == set(fastest)
+    usual = {"PDL": 1, "GROUP": 8, "IN_FLIGHT": 1, "PERSISTENT": 1, "BROADCAST": 1}
+    assert {one.with_values(**usual) for one in others} == set(fastest)
     assert not set(found) & set(fastest)
 
 

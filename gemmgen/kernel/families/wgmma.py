@@ -75,7 +75,7 @@ class WgmmaFamily(Family):
     pruning = PRUNING
     secondary = frozenset({"CLUSTER", "ACROSS", "STAGES", "SPLIT"})
     kinds = ("SWAP", "PINGPONG", "SPLIT")
-    details = ("PDL", "GROUP", "IN_FLIGHT", "PERSISTENT", "WHOLE", "ROWS_UNROLL", "C_BOXES")
+    details = ("PDL", "GROUP", "IN_FLIGHT", "PERSISTENT", "WHOLE", "ROWS_UNROLL", "C_BOXES", "BROADCAST")
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),
@@ -174,7 +174,7 @@ class WgmmaFamily(Family):
 
     def unused(self, plan: Plan) -> frozenset[str]:
         names = {"ACROSS", "COPY_ALIGN", "FROM_REGISTERS", "IN_FLIGHT", "PDL", "PERSISTENT", "PINGPONG", "SWAP"}
-        names |= {"WHOLE", "ROWS_UNROLL", "SUM_REGISTERS", "BESIDE_SUMS", "SHARED_BYTES"}
+        names |= {"WHOLE", "ROWS_UNROLL", "BROADCAST", "SUM_REGISTERS", "BESIDE_SUMS", "SHARED_BYTES"}
         one = cast(WgmmaConfig, plan.config)
         if not donates(one):
             names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}

@@ -20,7 +20,7 @@ class WgmmaConfig(Config):
     PATTERN = (
         "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}[_o{PINGPONG}]"
         "[_split{SPLIT}][_r{FROM_REGISTERS}][_x{SWAP}][_pdl{PDL}][_copy{COPY_ALIGN}][_whole{WHOLE}][_rows{ROWS_UNROLL}]"
-        "[_boxes{C_BOXES}]"
+        "[_boxes{C_BOXES}][_b{BROADCAST}]"
     )
 
     BM: int = axis(
@@ -65,6 +65,12 @@ class WgmmaConfig(Config):
     )
     C_BOXES: int = axis(
         1, (1, 2, 4, 3, *range(5, 12)), "boxes of TMA, side by side, of a piece of C, which is staged at once"
+    )
+    BROADCAST: int = axis(
+        0,
+        (0, 1),
+        "1: a warp's lanes have the consumer's number from the first, and the compiler keeps what follows from it in "
+        "uniform registers, 0: each computes it",
     )
 
 
@@ -125,7 +131,7 @@ CONSTRAINTS = (
     Constraint("CONSUMERS >= 1 and GROUP >= 1 and C_BOXES >= 1", "counts start at one", False),
     *(
         Constraint(f"{switch} <= 1", "a switch is 0 or 1", False)
-        for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP", "WHOLE", "ROWS_UNROLL")
+        for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP", "WHOLE", "ROWS_UNROLL", "BROADCAST")
     ),
     *PDL_CONSTRAINTS,
     Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
@@ -266,6 +272,7 @@ PRUNING = (
     Constraint("GROUP == 8", "likewise"),
     Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
     Constraint("C_BOXES == 1", "likewise"),
+    Constraint("BROADCAST == 1", "half of a k tile's instructions move its descriptors to uniform registers"),
     Constraint(f"PDL == 1 or {ALONE} == 1 and {TILE} < {WIDE} and {WORK} > {LONG}", "likewise, but where L2 decides"),
     Constraint(f"PDL == 0 or {ALONE} > 1 or {TILE} >= {WIDE} or {WORK} <= {LONG}", "blocks in order share lines"),
     Constraint(

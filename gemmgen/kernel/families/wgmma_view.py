@@ -54,6 +54,7 @@ class WgmmaView:
     piece        rows of these where products are those of C's transpose, else columns, as the kernel calls them
     row_access   elements of C that a lane of these stores at once
     rows_unroll  the pragma of the loop over eight of these rows
+    uniform      the compiler is told that a warp's lanes are of one consumer
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"; "" of a block alone
     loops        which tiles of C a block computes, and over which k tiles
@@ -99,6 +100,7 @@ class WgmmaView:
     piece: str
     row_access: int
     rows_unroll: str
+    uniform: bool
     cluster: int
     along: str
     loops: Loops
@@ -239,6 +241,7 @@ def view_of(plan: Plan) -> WgmmaView:
         piece="CM" if swaps(one) else piece_columns(one),
         row_access=row_access(problem),
         rows_unroll="unroll" if one.ROWS_UNROLL else "unroll 1",
+        uniform=bool(one.BROADCAST),
         cluster=one.CLUSTER,
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
         loops=loops,
