@@ -97,7 +97,10 @@ PRUNING = (
         "WM * WN * ELEMENT_BYTES * (1 + PROMOTED) <= 16384 and WM * WN >= 512",
         "accumulators fill the registers, and reuse what is read",
     ),
-    Constraint("A_BYTES < 8 or WM * WN <= 1024", "fragments of f64 leave no registers for more sums: they spill"),
+    Constraint(
+        "A_BYTES < 8 or WM * WN <= 1024 or WM == 64 and WN == 32 and BM == 128 and BN == 128",
+        "fragments of f64 leave no registers for more sums: they spill, but 64 x 32 in blocks of 128 x 128",
+    ),
     Constraint("WM <= 2 * WN or BN <= WN", "a square warp tile reads less"),
     Constraint("WN <= 2 * WM or BM <= WM", "a square warp tile reads less"),
     Constraint(
