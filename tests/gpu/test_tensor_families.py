@@ -41,7 +41,7 @@ SAYS = (
 )
 SMALL: tuple[tuple[Family, dict[str, int]], ...] = ((MMA, {**MMA.small, "SPLIT": 3}), (WGMMA, {**WGMMA.small}))
 CLUSTERED = (WGMMA, {**WGMMA.small, "BN": 64, "SPLIT": 4, "PERSISTENT": 0})
-AXES = (*SMALL, CLUSTERED, (MMA, {}), (WGMMA, {}), (WGMMA, {"PDL": 0}), (MMA, {"PDL": 1}))
+AXES = (*SMALL, CLUSTERED, (MMA, {}), (WGMMA, {}), (WGMMA, {"PDL": 0, "BROADCAST": 1}), (MMA, {"PDL": 1}))
 
 
 def product(says: dict[str, object]) -> Problem:
@@ -77,7 +77,9 @@ def test_c_transposed(says: dict[str, object], axes: dict[str, int], gpu: GpuExe
 
 
 @pytest.mark.parametrize("says", BY_TMA, ids=str)
-@pytest.mark.parametrize("axes", [{}, {"BM": 48, "BN": 64, "SWAP": 1, "FROM_REGISTERS": 0}], ids=str)
+@pytest.mark.parametrize(
+    "axes", [{}, {"BM": 48, "BN": 64, "SWAP": 1, "FROM_REGISTERS": 0}, {"BN": 128, "C_BOXES": 2}], ids=str
+)
 def test_whole_pieces_of_c(says: dict[str, object], axes: dict[str, int], gpu: GpuExecutor) -> None:
     kernel = source(says, gpu.arch, WGMMA, {**WGMMA.small, **axes, "WHOLE": 1})
     verdict = verify(gpu, kernel, examples=30)
