@@ -17,6 +17,14 @@ __device__ __forceinline__ void named_barrier_arrive(int number, int threads)
 #endif  // __CUDACC__
 //% endmacro
 
+//% macro first_lane()
+// The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it once, in
+// uniform registers, where wgmma and TMA take their operands from.
+__device__ __forceinline__ int first_lane(int value)
+{
+    return __shfl_sync(0xffffffffu, value, 0);
+}
+//% endmacro
 //% macro elect_one()
 #ifdef __CUDACC__
 // Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.

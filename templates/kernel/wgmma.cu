@@ -7,6 +7,7 @@
 //% from "device/ldmatrix.cu" import ldmatrix
 //% from "device/raster.cu" import raster
 //% from "device/tma.cu" import map_origin, tensor_map
+//% from "device/warpgroup.cu" import first_lane
 //% from "prepare/prepare.cu" import prepare
 //% from "prepare/split.cu" import pieces, pair_of
 //% from "wgmma/shared.cu" import ring, shared, thread_origin
@@ -48,6 +49,9 @@ ${ thread_origin(view) }
 ${ raster(view.group, view.along) }
 //% if view.pointers
 ${ map_origin() }
+//% endif
+//% if view.uniform
+${ first_lane() }
 //% endif
 ${ instructions(kernel, view) }
 //% if view.limited

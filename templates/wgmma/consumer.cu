@@ -6,12 +6,7 @@
 //% if view.donates
 setmaxnreg_inc<CONSUMER_REGISTERS>();
 //% endif
-//% if view.uniform
-// All lanes have the first one's, so that the compiler knows it for the warp's: descriptors then lie in uniform registers.
-const int consumer = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 128, 0);
-//% else
-const int consumer = threadIdx.x / 128;
-//% endif
+const int consumer = ${ "first_lane(threadIdx.x / 128)" if view.uniform else "threadIdx.x / 128" };
 //% if view.cluster > 1 and not view.in_flight
 const unsigned peer = threadIdx.x % 128;  // thread p < CLUSTER of a warpgroup releases stages to block p
 //% endif

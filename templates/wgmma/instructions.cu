@@ -4,7 +4,7 @@
 //% from "device/cluster.cu" import cluster, load_shared_cluster, mbarrier_arrive_cluster, tma_multicast
 //% from "device/dependent_launch.cu" import dependent_launch
 //% from "device/tma.cu" import tma, fence_proxy_async
-//% from "device/warpgroup.cu" import named_barriers, setmaxnreg
+//% from "device/warpgroup.cu" import elect_one, named_barriers, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
 //% macro instructions(kernel, view)
 ${ shared_address() }
@@ -31,6 +31,9 @@ ${ named_barriers(arrive=view.pingpong) }
 //% endif
 //% if view.donates
 ${ setmaxnreg() }
+//% endif
+//% if view.uniform
+${ elect_one() }
 //% endif
 ${ wgmma([view.wgmma], always=view.direct and not view.promoted) | trim("\n") }
 //% endmacro

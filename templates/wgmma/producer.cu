@@ -5,7 +5,7 @@ if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads start
 //% if view.donates
     setmaxnreg_dec<PRODUCER_REGISTERS>();
 //% endif
-    if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+    if (${ "first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()" if view.uniform else "threadIdx.x > CONSUMERS * 128" }) return;  // no __syncthreads follows
 //% if view.ragged
     int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
 //% endif

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_6395fc44
+// gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_cafaa065
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -155,6 +155,12 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     return {(first + within % height) * BM, within / height * BN};
 }
 
+// The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
+// once, in uniform registers, where wgmma and TMA take their operands from.
+__device__ __forceinline__ int first_lane(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
+}
+
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
@@ -234,6 +240,19 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+
+// Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
+__device__ __forceinline__ bool elect_one() {
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "elect.sync _|p, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(elected));
+    return elected != 0;
+}
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
@@ -399,7 +418,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_6395fc44(
+gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_cafaa065(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -422,7 +441,7 @@ gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_6395fc44(
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -437,9 +456,7 @@ gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_6395fc44(
     }
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
-    // All lanes have the first one's, so that the compiler knows it for the warp's: descriptors then lie in uniform
-    // registers.
-    const int consumer = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 128, 0);
+    const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded

@@ -69,8 +69,8 @@ class WgmmaConfig(Config):
     BROADCAST: int = axis(
         0,
         (0, 1),
-        "1: a warp's lanes have the consumer's number from the first, and the compiler keeps what follows from it in "
-        "uniform registers, 0: each computes it",
+        "1: a warp's lanes have its number from the first, and the compiler keeps what follows from it in uniform "
+        "registers, 0: each computes it",
     )
 
 
