@@ -18,7 +18,7 @@ for (${ view.loops.loop }, ring.advance()) {
 //% if view.feeds
     #pragma unroll
     for (int step = 0; step < BK; step += K_STEP) {
-        multiply_step(shared, ring.stage, ${ view.loops.arguments }step, fragments[step / K_STEP % 2], acc);
+        multiply_step(shared, ${ view.stage }, ${ view.loops.arguments }step, fragments[step / K_STEP % 2], acc);
         wgmma_wait<1>();  // for the step before, which reads the other fragments
 //% if view.in_flight
         if (step == 0 && ${ view.loops.later }) release_stage(shared, previous);
@@ -26,7 +26,7 @@ for (${ view.loops.loop }, ring.advance()) {
     }
 //% else
     wgmma_fence();
-    multiply_stage(shared, ring.stage, ${ view.loops.arguments }acc);
+    multiply_stage(shared, ${ view.stage }, ${ view.loops.arguments }acc);
     wgmma_commit();
 //% endif
 //% if view.feeds and view.in_flight
@@ -52,7 +52,7 @@ int k = ${ view.loops.begin }, previous = -1;  // the stage that products under 
 if ((${ view.loops.extent } + BK - 1) / BK % 2 == 1) {  // an odd number of k tiles: the first alone
     mbarrier_wait(&shared.full[ring.stage], ring.parity);
     wgmma_fence();
-    multiply_stage(shared, ring.stage, ${ view.loops.arguments }acc[0]);
+    multiply_stage(shared, ${ view.stage }, ${ view.loops.arguments }acc[0]);
     wgmma_commit();
     wgmma_wait<0>();
     ${ release_now(view) }
@@ -69,7 +69,7 @@ for (; k < ${ view.loops.end }; k += 2 * BK) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_wait<0>();  // for the k tile before
         wgmma_fence();
-        multiply_stage(shared, ring.stage, ${ view.loops.arguments }acc[i]);
+        multiply_stage(shared, ${ view.stage }, ${ view.loops.arguments }acc[i]);
         wgmma_commit();
         if (previous >= 0) release_stage(shared, previous);
         promote(acc[1 - i], totals);  // zeros, before the first pair

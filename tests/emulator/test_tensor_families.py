@@ -92,6 +92,7 @@ KERNELS = (
     warpgroups((None, 71, None), {"BN": 64, "ROWS_UNROLL": 0}, epilogue="bias+residual"),
     warpgroups((70, 48, None), {"BN": 48, "C_BOXES": 3}, ld_align=8),
     warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2, "BROADCAST": 1}, layout="cr", types="f16"),
+    warpgroups((None, 72, None), {"BROADCAST": 1}, ld_align=8),
     warpgroups(
         (None, 136, None),
         {"BM": 128, "BN": 128, "CONSUMERS": 2, "PINGPONG": 1, "C_BOXES": 2, "WHOLE": 1},

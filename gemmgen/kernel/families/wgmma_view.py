@@ -55,6 +55,7 @@ class WgmmaView:
     row_access   elements of C that a lane of these stores at once
     rows_unroll  the pragma of the loop over eight of these rows
     uniform      the compiler is told that a warp's lanes are of one consumer
+    stage        what a consumer multiplies: of one alone the compiler is told that this is the same in all lanes, too
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"; "" of a block alone
     loops        which tiles of C a block computes, and over which k tiles
@@ -101,6 +102,7 @@ class WgmmaView:
     row_access: int
     rows_unroll: str
     uniform: bool
+    stage: str
     cluster: int
     along: str
     loops: Loops
@@ -242,6 +244,7 @@ def view_of(plan: Plan) -> WgmmaView:
         row_access=row_access(problem),
         rows_unroll="unroll" if one.ROWS_UNROLL else "unroll 1",
         uniform=bool(one.BROADCAST),
+        stage="first_lane(ring.stage)" if one.BROADCAST and one.CONSUMERS == 1 else "ring.stage",
         cluster=one.CLUSTER,
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
         loops=loops,
