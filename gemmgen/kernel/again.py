@@ -36,5 +36,10 @@ def never_of(source: KernelSource) -> tuple[Never, ...]:
         stated = plan_of(source).never
     except (InvalidInput, ZeroDivisionError):
         return ()
-    again = rendered_or_none(source, source.arch) if stated else None
-    return stated if again is not None and again.text == source.text else ()
+    return stated if stated and is_rendered(source, source.arch) else ()
+
+
+def is_rendered(source: KernelSource, arch: str = DEFAULT_ARCH) -> bool:
+    """Whether today's templates make this text of its config."""
+    again = rendered_or_none(source, arch)
+    return again is not None and again.text == source.text

@@ -113,14 +113,13 @@ class Search:
         return self._note(self._sound(configs))
 
     def _roomy(self, configs: Iterable[tuple[Family, Config]]) -> Iterator[tuple[Family, Config]]:
-        """They, with a stage fewer where they do not hold as they are: shared memory may have no room for both."""
+        """They, with a stage fewer where shared memory has no room for them as they are."""
         problem, limits = self.spaces[0].problem, self.device.arch.limits
         for family, config in configs:
-            stages = config.values.get("STAGES", 0)
-            if stages > 1 and first_rejection(family, problem, config, limits) is not None:
-                yield family, config.with_values(STAGES=stages - 1)
-            else:
-                yield family, config
+            rejection = first_rejection(family, problem, config, limits)
+            full = rejection is not None and "SHARED_BYTES" in rejection.constraint.expression
+            stages = config.values.get("STAGES", 1) - full
+            yield family, config.with_values(STAGES=stages) if full and stages else config
 
     def _sound(self, configs: Iterable[tuple[Family, Config]]) -> Iterator[Ranked]:
         """Those that hold and were not tried yet, whatever the space leaves out."""

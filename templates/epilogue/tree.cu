@@ -261,8 +261,8 @@ for (int v = 0; v < VC; ++v) column_sum.at[v] = column_sums[j + v];
 //% macro at_last(stores, m_last, n_last)
 ${ at_position(stores, "min(m, rows - 1)" if m_last else "m", "min(n, columns - VC)" if n_last else "n") }
 //%- endmacro
-//% macro beyond(m_last, n_last)
-${ ". TMA drops what lies beyond it, where the epilogue reads what it does for the last " ~ (["row"] * m_last + ["columns"] * n_last) | join(" and ") if m_last or n_last }
+//% macro beyond(m_last, n_last, c="it")
+${ ". TMA drops what lies beyond " ~ c ~ ", where the epilogue reads what it does for the last " ~ (["row"] * m_last + ["columns"] * n_last) | join(" and ") if m_last or n_last }
 //%- endmacro
 /*# registers -> global, row by row of a thread's. `whole`: where it stores to, a tile has room beyond the edges of C; what the
     epilogue reads has none at `edges`, of M and N. #*/
@@ -387,7 +387,7 @@ ${ new_elements(kernel, "from", into) | indent(4, true) | trim("\n") }
     return ${ into };
 }
 
-// This thread's elements of a piece${ beyond(m_last, n_last) | replace("it, where", "C, where") }. All are computed before the first is stored: with stores between them the compiler has one pair of elements wait for the other.
+// This thread's elements of a piece${ beyond(m_last, n_last, "C") }. All are computed before the first is stored${ ": loads of the old ones stay behind the stores before them" if e.reads_c }.
 __device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ ", int rows" if m_last }${ ", int columns" if n_last }, ThreadOrigin thread,
                                         const ${ T } (&sums)[TM][TN]${ ", const %s (&sums2)[TM][TN]" | format(T) if e.products > 1 }${ sum_parameters(kernel, "const ") }, const Epilogue& e)
 {

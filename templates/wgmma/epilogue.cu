@@ -13,7 +13,7 @@ __device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc
 //% if view.halves
             sums[i][j] = float_from_f16(static_cast<unsigned short>(acc[piece * ${ view.piece } / 4 + j / 2 * 2 + i] >> 16 * (j % 2)));
 //% else
-            sums[i][j] = acc[${ "piece * CM / 2 + i / 2 * 4 + j * 2 + i % 2" if view.swapped else "piece * %s / 2 + j / 2 * 4 + i * 2 + j %% 2" | format(view.piece) }];
+            sums[i][j] = acc[piece * ${ view.piece } / 2 + ${ "i / 2 * 4 + j * 2 + i % 2" if view.swapped else "j / 2 * 4 + i * 2 + j % 2" }];
 //% endif
     }
 }

@@ -1,17 +1,10 @@
 /*# Pieces of C that TMA stores from shared memory. #*/
 //% from "epilogue/result.cu" import narrowed, scaled
 //% from "epilogue/sums.cu" import sums as sums_taken
-/*# Lines of a box of C, and columns of a piece of several boxes. #*/
-//% macro box_lines(view)
-${ "CM" if view.swapped else "64" }
-//%- endmacro
-//% macro box_columns(view)
-${ "64" if view.swapped else "PN" }
-//%- endmacro
 //% macro staged_at(view)
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
-// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.${ " Boxes of\n// %s lines lie one behind the other." | format(box_lines(view)) if view.c_boxes > 1 }
-//% set line, column = ("(n / CN * %s + m)" | format(box_lines(view)), "n % CN") if view.c_boxes > 1 else ("m", "n")
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.${ " Boxes of\n// %s lines lie one behind the other." | format(view.box_lines) if view.c_boxes > 1 }
+//% set line, column = ("(n / CN * %s + m)" | format(view.box_lines), "n % CN") if view.c_boxes > 1 else ("m", "n")
 //% if view.full_lines and view.c_boxes == 1
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / ${ view.chunk }) ^ (m % 8)) * ${ view.chunk } + n % ${ view.chunk }; }
 //% else
@@ -85,7 +78,7 @@ if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what st
     if (leads) {
         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * ${ view.piece } * sizeof(${ TC }));
 //% if view.c_boxes > 1
-        for (int at = 0; at < ${ box_columns(view) }; at += CN) tma_load_${ view.c_rank }d(c + at * ${ box_lines(view) }, &map_c, &shared.c_loaded[consumer], n + at, m${ view.of_matrix });
+        for (int at = 0; at < ${ view.boxes_columns }; at += CN) tma_load_${ view.c_rank }d(c + at * ${ view.box_lines }, &map_c, &shared.c_loaded[consumer], n + at, m${ view.of_matrix });
 //% else
         tma_load_${ view.c_rank }d(c, &map_c, &shared.c_loaded[consumer], n, m${ view.of_matrix });
 //% endif
@@ -108,7 +101,7 @@ fence_proxy_async();
 named_barrier_sync(1 + consumer, 128);
 if (leads) {
 //% if view.c_boxes > 1
-    for (int at = 0; at < ${ box_columns(view) }; at += CN) tma_store_${ view.c_rank }d(&map_c, c + at * ${ box_lines(view) }, n + at, m${ view.of_matrix });
+    for (int at = 0; at < ${ view.boxes_columns }; at += CN) tma_store_${ view.c_rank }d(&map_c, c + at * ${ view.box_lines }, n + at, m${ view.of_matrix });
 //% else
     tma_store_${ view.c_rank }d(&map_c, c, n, m${ view.of_matrix });
 //% endif

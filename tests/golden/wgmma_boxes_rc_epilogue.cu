@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_cafaa065
+// gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_da25659f
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -381,8 +381,8 @@ __device__ __forceinline__ Vec<BF16, N> results(const BF16* from, const Epilogue
     return stored;
 }
 
-// This thread's elements of a piece. All are computed before the first is stored: with stores between them the compiler
-// has one pair of elements wait for the other.
+// This thread's elements of a piece. All are computed before the first is stored: loads of the old ones stay behind the
+// stores before them.
 __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], const Epilogue& e) {
     Vec<BF16, VC> stored[TM][TN / VC];
@@ -418,7 +418,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_cafaa065(
+gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_da25659f(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

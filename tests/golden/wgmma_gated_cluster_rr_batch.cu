@@ -1,4 +1,4 @@
-// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_4124c052
+// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_d468c43b
 //
 //     C = gelu(acc) * acc2 + residual      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16;
 //                                          sums in f32 on tensor cores
@@ -396,8 +396,7 @@ __device__ __forceinline__ Vec<BF16, N> results(const Epilogue& e, Shape s, int 
     return stored;
 }
 
-// This thread's elements of a piece. All are computed before the first is stored: with stores between them the compiler
-// has one pair of elements wait for the other.
+// This thread's elements of a piece. All are computed before the first is stored.
 __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], const float (&sums2)[TM][TN], const Epilogue& e) {
     Vec<BF16, VC> stored[TM][TN / VC];
@@ -436,7 +435,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_4124c052(
+gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_d468c43b(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ residual) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_f5f510cf
+// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_57bf02a4
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -397,8 +397,7 @@ __device__ __forceinline__ Vec<BF16, N> results(const BF16* from, const Epilogue
 }
 
 // This thread's elements of a piece. TMA drops what lies beyond C, where the epilogue reads what it does for the last
-// columns. All are computed before the first is stored: with stores between them the compiler has one pair of elements
-// wait for the other.
+// columns. All are computed before the first is stored: loads of the old ones stay behind the stores before them.
 __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], const Epilogue& e) {
     Vec<BF16, VC> stored[TM][TN / VC];
@@ -434,7 +433,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_f5f510cf(
+gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_57bf02a4(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

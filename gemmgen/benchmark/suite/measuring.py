@@ -21,7 +21,7 @@ from gemmgen.benchmark.suite.plan import (
     search_digest,
     searched_with,
 )
-from gemmgen.kernel.again import rendered_again, rendered_or_none
+from gemmgen.kernel.again import is_rendered, rendered_again
 from gemmgen.kernel.families import config_of, plan_of
 from gemmgen.kernel.model import predict
 from gemmgen.problem.gemm import Problem
@@ -71,8 +71,7 @@ def _stands(on_file: Sequence[KernelFile], plan: SuitePlan, target: Target) -> K
 
 
 def _is_timed(kernel: KernelFile) -> bool:
-    again = rendered_or_none(kernel.source, kernel.arch)
-    return Score(kernel.source.problem, kernel).complete and again is not None and again.text == kernel.source.text
+    return Score(kernel.source.problem, kernel).complete and is_rendered(kernel.source, kernel.arch)
 
 
 def _winner(

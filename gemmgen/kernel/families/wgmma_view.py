@@ -148,6 +148,16 @@ class WgmmaView:
         return self.chunks == PATTERN_LINES
 
     @property
+    def box_lines(self) -> str:
+        """Lines of a box of C, as the kernel calls their number."""
+        return "CM" if self.swapped else str(M)
+
+    @property
+    def boxes_columns(self) -> str:
+        """Columns of a piece of several boxes, likewise."""
+        return str(M) if self.swapped else self.piece
+
+    @property
     def box_rank(self) -> int:
         """Dimensions of the tensor maps of A and B."""
         return 3 if self.pieces else self.c_rank
