@@ -8,7 +8,8 @@ Each value comes with a bound of its error. An operation on values that are off 
     rounding   u |value| + half the smallest denormal; nothing where exact operands have a result that the type holds
 
 A kernel may add three terms or more in any order, as it may sum over K. Whatever it adds first is no larger than all
-terms of one sign together, (sum of |t| + |sum of t|) / 2: all sums but the last may round such a number as well.
+terms of one sign together, (sum of |t| + |sum of t|) / 2: all sums but the last may round such a number as well. Where
+no sum rounds in the order in which the terms stand, one may in another, unless all are few multiples of one number.
 
 Infinity times what may be 0, or of either sign, is in doubt: NaN or infinite, and right whatever it is. Such is
 silu(acc) * acc2 where acc is so far below 0 that sigmoid(acc) vanishes in a kernel and not in float64; and gelu(x)
@@ -221,9 +222,19 @@ class Arithmetic(Walk[Bounded]):
             return total
         size = reduce(np.add, (np.abs(term.value) + term.bound for term in terms))
         most = (size + np.abs(total.value)) / 2
-        others = total.bound + (len(terms) - 2) * self.reordering * most
+        times, least = self.rounding
+        last = np.where(total.bound > 0, total.bound, times * np.abs(total.value) + least)
+        others = last + (len(terms) - 2) * self.reordering * most
         others = np.where(np.abs(total.value) + others > self.dtype.largest, np.inf, others)
-        return Bounded(total.value, np.where(np.isfinite(total.value) & (total.bound > 0), others, total.bound))
+        rounds = np.isfinite(total.value) & ((total.bound > 0) | ~self._exact_in_any_order(total, terms, size))
+        return Bounded(total.value, np.where(rounds, others, total.bound))
+
+    def _exact_in_any_order(self, total: Bounded, terms: list[Bounded], size: Doubles) -> Mask:
+        """Whether the type holds all partial sums of terms that are exact: few multiples of one unit."""
+        if (self.exact and self.dtype == DType.F64) or (total.bound > 0).all():
+            return np.ones((), bool)
+        unit = reduce(np.minimum, (_lowest_bit(term.value) for term in terms))
+        return np.asarray(size * self.dtype.unit_roundoff <= unit)
 
     def of_two(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
         return _doubting(self._binary(operator, a, b), [a, b], lambda: _opposed(operator, a, b))
@@ -304,6 +315,13 @@ class Arithmetic(Walk[Bounded]):
     def _roundings(self) -> int:
         """Of an operation: in f64 the reference rounds as the kernel does."""
         return 2 if self.dtype == DType.F64 else 1
+
+
+def _lowest_bit(x: Doubles) -> Doubles:
+    """The largest power of two that x is a multiple of: infinite of 0."""
+    mantissa, exponent = np.frexp(np.where(np.isfinite(x), x, 0.0))
+    bits = np.ldexp(mantissa, 53).astype(np.int64)
+    return np.where(bits == 0, np.inf, np.ldexp((bits & -bits).astype(np.float64), exponent - 53))
 
 
 def _opposed(operator: str, a: Bounded, b: Bounded) -> Mask:

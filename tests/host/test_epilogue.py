@@ -292,6 +292,19 @@ def test_a_kernel_that_rounds_each_operation_stays_within_the_bound(epilogue, se
 TERMS = ("alpha * acc", "-(beta * C)", "bias_n", "residual")
 
 
+def test_what_is_exact_in_one_order_may_round_in_another():
+    epilogue = parse_epilogue("acc + alpha + bias_n")
+
+    def summed(*terms):
+        inputs = {name: Bounded.exact(term) for name, term in zip(("acc", "alpha", "bias_n"), terms, strict=True)}
+        return apply_epilogue(epilogue, inputs, DType.F32).c
+
+    small, one = np.float32(2.0**-40), np.float32(1)
+    want = summed(one, -one, small)
+    assert want.value == (one - one) + small and abs(want.value - (one + (small - one))) <= want.bound < 2.0**-22
+    assert summed(3.0, -1.0, 2.0).bound == 0
+
+
 @given(st.permutations(TERMS), st.integers(0, 2**32), st.sampled_from([1e-3, 1.0, 30.0]), st.sampled_from(SUMS))
 def test_a_kernel_may_sum_in_any_order(terms, seed, spread, dtype):
     """Terms that nearly cancel are those whose partial sums round more than all of them together."""

@@ -213,16 +213,28 @@ __device__ Bounded call(const Step& step, const Bounded (&arguments)[3], const R
     return doubting(finite(value, limit ? 0.0 : inherited + own, rule), doubt);
 }
 
-// Of three terms and more in any order: a partial sum is no larger than all terms of one sign together.
+// The largest power of two that x is a multiple of: infinite of 0.
+__device__ double lowest_bit(double x) {
+    int exponent;
+    const long long bits = (long long)ldexp(frexp(x, &exponent), 53);
+    return bits == 0 ? infinity() : ldexp((double)(bits & -bits), exponent - 53);
+}
+
+// Of three terms and more in any order: a partial sum is no larger than all terms of one sign together. Where none rounds
+// in this order one may in another, unless all are few multiples of one number.
 __device__ Bounded sum_of(const Step& step, const long long* of, const Bounded* results, const Rule& rule) {
     Bounded sum = results[of[0]];
-    double size = fabs(sum.value) + sum.bound;
+    double size = fabs(sum.value) + sum.bound, unit = lowest_bit(sum.value);
     for (int i = 1; i < step.count; ++i) {
-        sum = plus(sum, results[of[i]], rule);
-        size += fabs(results[of[i]].value) + results[of[i]].bound;
+        const Bounded term = results[of[i]];
+        sum = plus(sum, term, rule);
+        size += fabs(term.value) + term.bound;
+        unit = fmin(unit, lowest_bit(term.value));
     }
-    if (step.count < 3 || !isfinite(sum.value) || !(sum.bound > 0.0)) return sum;
-    const double bound = sum.bound + (step.count - 2) * rule.reordering * ((size + fabs(sum.value)) / 2.0);
+    const bool exact = !(sum.bound > 0.0);
+    if (step.count < 3 || !isfinite(sum.value) || (exact && size * rule.reordering <= unit)) return sum;
+    const double last = exact ? fabs(sum.value) * rule.rounding + rule.tiny : sum.bound;
+    const double bound = last + (step.count - 2) * rule.reordering * ((size + fabs(sum.value)) / 2.0);
     return {sum.value, fabs(sum.value) + bound > rule.most ? infinity() : bound};
 }
 
