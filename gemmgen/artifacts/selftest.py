@@ -111,7 +111,8 @@ class SelfTest:
 
     @cached_property
     def reference(self) -> ReferenceText:
-        return reference_text(self.epilogue, self.sums.is_integer, self.scalar.is_integer)
+        short = self.out.problem.short_results
+        return reference_text(self.epilogue, self.sums.is_integer, self.scalar.is_integer, short)
 
     @property
     def linear(self) -> bool:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import Epilogue
-from gemmgen.problem.functions import FUNCTIONS, Function
+from gemmgen.problem.epilogue import Epilogue, is_old
+from gemmgen.problem.functions import FUNCTIONS, Function, function_named
 from gemmgen.problem.nodes import (
     Binary,
     Call,
@@ -33,7 +34,14 @@ from gemmgen.problem.parser import parse
 
 _LIBRARY = re.compile(r"(\w+\{f\})\([\w, ]+\)")  # a call of CUDA's math library and nothing else
 _NAMED = re.compile(r"[\w.]+")  # a name, of a member maybe, or a number
-_ADDED, _MULTIPLIED, _ATOM = 1, 2, 3  # how strongly a text's operator binds
+_CHOSEN, _ADDED, _MULTIPLIED, _ATOM = range(4)  # how strongly a text's operator binds: ?:, + and -, * and /, none
+
+
+class _Term(NamedTuple):
+    """Of a sum."""
+
+    node: Node
+    negative: bool
 
 
 @dataclass(frozen=True)
@@ -97,15 +105,17 @@ class EpilogueText:
     stores: Position
 
 
-def epilogue_text(epilogue: Epilogue, dtype: DType, names: dict[str, str], integer_sums: bool = False) -> EpilogueText:
+def epilogue_text(
+    epilogue: Epilogue, dtype: DType, names: dict[str, str], integer_sums: bool = False, short: bool = False
+) -> EpilogueText:
     """CUDA's text of `epilogue`, computed in `dtype`. `names` gives acc, alpha, beta, C and K other names.
 
-    `integer_sums`: acc is an integer, whatever `dtype`.
+    `integer_sums`: acc is an integer, whatever `dtype`. `short`: by functions that are.
     """
     writer = _Writer(dtype, names, split=True, integer_sums=integer_sums)
     result, _ = writer.write(epilogue.tree)
     called = dict.fromkeys(name for root in _calls(epilogue.tree) for name in _needed(root))
-    functions = tuple(_device_function(FUNCTIONS[name], dtype) for name in called)
+    functions = tuple(_device_function(function_named(name, short), dtype) for name in called)
     texts = (result, *(statement.text for statement in writer.statements))
     adds, subtracts = (any(name in text for text in texts) for name in ("multiply_add", "multiply_subtract"))
     rows, columns, writes = epilogue.reads_rows, epilogue.reads_columns, bool(epilogue.written_matrices)
@@ -155,11 +165,14 @@ class ReferenceText:
     numbers: bool
 
 
-def reference_text(epilogue: Epilogue, integer_sums: bool = False, integers: bool = False) -> ReferenceText:
+def reference_text(
+    epilogue: Epilogue, integer_sums: bool = False, integers: bool = False, short: bool = False
+) -> ReferenceText:
     """`epilogue` for a C++ program that has classes Bounded and Integer, and their operators.
 
     number(x) is a Bounded as the kernel's float type holds it, Integer(x) one of 32 bits that wraps around; an Integer
-    becomes a Bounded where it meets one. With `integer_sums` acc and its like are Integers, with `integers` everything.
+    becomes a Bounded where it meets one. With `integer_sums` acc and its like are Integers, with `integers` everything;
+    with `short` functions are those of results of at most 16 bits.
     """
     called = dict.fromkeys(name for root in _calls(epilogue.tree) for name in _closure(root))
     trees = (epilogue.tree, *(_defined(FUNCTIONS[name]) for name in called if FUNCTIONS[name].definition))
@@ -168,7 +181,7 @@ def reference_text(epilogue: Epilogue, integer_sums: bool = False, integers: boo
         node.operator if isinstance(node, Binary) else "~" for node in nodes if isinstance(node, Binary | Negation)
     }
     return ReferenceText(
-        functions=tuple(_reference_function(FUNCTIONS[name]) for name in called),
+        functions=tuple(_reference_function(function_named(name, short)) for name in called),
         result=unparse(_typed(epilogue.tree, integer_sums, integers)),
         operators=frozenset(operators),
         numbers=any(isinstance(node, Number) for node in nodes),
@@ -240,9 +253,10 @@ class _Writer:
     statements: list[Statement] = field(default_factory=list)
 
     def write(self, node: Node) -> tuple[str, int]:
-        if self.dtype.is_integer or (self.integer_sums and is_integer(node)):
-            return self._integer(node), _ATOM
-        return self._rounding(node)
+        return (self._integer(node), _ATOM) if self._in_integers(node) else self._rounding(node)
+
+    def _in_integers(self, node: Node) -> bool:
+        return self.dtype.is_integer or (self.integer_sums and is_integer(node))
 
     def _rounding(self, node: Node) -> tuple[str, int]:
         match node:
@@ -290,18 +304,49 @@ class _Writer:
         return f"{self._integer(product.left)}, {self._integer(product.right)}"
 
     def _sum(self, node: Binary) -> tuple[str, int]:
-        """As fma where a term is a product: of two, the second one."""
-        left, right, negative = node.left, node.right, node.operator == "-"
-        if isinstance(right, Binary) and right.operator == "*":
-            factor = self._at_least(_ATOM if negative else 0, right.left)
-            texts = f"-{factor}" if negative else factor, self._at_least(0, right.right), self._at_least(0, left)
-            return f"{self.dtype.arithmetic.fma}({', '.join(texts)})", _ATOM
-        if isinstance(left, Binary) and left.operator == "*":
-            term = self._at_least(_ATOM if negative else 0, right)
-            texts = self._at_least(0, left.left), self._at_least(0, left.right), f"-{term}" if negative else term
-            return f"{self.dtype.arithmetic.fma}({', '.join(texts)})", _ATOM
-        term = self._at_least(_ADDED, left)
-        return f"{term} {node.operator} {self._at_least(_MULTIPLIED, right)}", _ADDED
+        """What is no product, then what C held, then products, each by an fma.
+
+        What C held is left out where beta = 0, for which compilers make code of its own: they would not drop a zero.
+        """
+        terms = sorted(self._terms(node), key=lambda term: term.negative)
+        plain = [term for term in terms if not self._is_product(term.node)]
+        old = [term for term in terms if is_old(term.node)]
+        products = [term for term in terms if self._is_product(term.node) and not is_old(term.node)]
+        text, strength = self._plain_sum(plain or [(products or old).pop(0)])
+        for term in old:
+            rest = text if _NAMED.fullmatch(text) else self._variable(text)
+            beta, zero = self.names.get("beta", "beta"), self.dtype.arithmetic.zero
+            text, strength = f"{beta} == {zero} ? {rest} : {self._added(term, rest)}", _CHOSEN
+        for term in products:
+            text, strength = self._added(term, text), _ATOM
+        return text, strength
+
+    def _terms(self, node: Node, negative: bool = False) -> Iterator[_Term]:
+        """Of a sum, whatever its parentheses; what is computed in integers is one."""
+        if isinstance(node, Binary) and node.operator in "+-" and not self._in_integers(node):
+            yield from self._terms(node.left, negative)
+            yield from self._terms(node.right, negative ^ (node.operator == "-"))
+        else:
+            yield _Term(node, negative)
+
+    def _is_product(self, node: Node) -> bool:
+        return isinstance(node, Binary) and node.operator == "*" and not self._in_integers(node)
+
+    def _plain_sum(self, terms: list[_Term]) -> tuple[str, int]:
+        first, *others = terms
+        text, strength = self.write(first.node)
+        if first.negative:
+            text, strength = f"-{text if strength >= _MULTIPLIED else f'({text})'}", _MULTIPLIED
+        for term in others:
+            text = f"{text} {'-' if term.negative else '+'} {self._at_least(_MULTIPLIED, term.node)}"
+        return text, _ADDED if others else strength
+
+    def _added(self, term: _Term, rest: str) -> str:
+        """The sum of a product and the text `rest`."""
+        assert isinstance(term.node, Binary)
+        factor = self._at_least(_ATOM if term.negative else _CHOSEN, term.node.left)
+        factors = f"-{factor}" if term.negative else factor, self._at_least(_CHOSEN, term.node.right)
+        return f"{self.dtype.arithmetic.fma}({', '.join(factors)}, {rest})"
 
     def _call(self, name: str, arguments: tuple[Node, ...]) -> str:
         if name not in FUNCTIONS:

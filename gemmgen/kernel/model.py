@@ -248,7 +248,7 @@ def _between_cycles(plan: Plan, resident: int, tile: float) -> float:
         passes = 1 + plan.problem.epilogue.reads_c  # C leaves, and arrives before where it is read
         stores = rows * columns * plan.problem.types.c.size * passes / L2_BYTES_PER_CYCLE
         elements = plan.work.outputs / plan.problem.products * plan.consumers / WARP / SCHEDULERS
-        stores += plan.problem.epilogue.instructions * elements  # its functions, before C leaves
+        stores += plan.problem.function_instructions * elements  # its functions, before C leaves
         start = 0.0 if plan.launch.persistent else (BLOCK_START + TMA_LATENCY) / resident
         return start + max(0.0, (tile + stores) / plan.work.turns - tile)
     if plan.work.line_bytes:  # blocks of an SM end together: none streams while the next ones' first bytes are awaited
@@ -256,7 +256,7 @@ def _between_cycles(plan: Plan, resident: int, tile: float) -> float:
     if plan.work.row_bytes == 0:
         return 0.0
     warps_per_scheduler = plan.consumers * resident / WARP / SCHEDULERS
-    instructions = EPILOGUE_INSTRUCTIONS + plan.problem.epilogue.instructions
+    instructions = EPILOGUE_INSTRUCTIONS + plan.problem.function_instructions
     epilogue = instructions * plan.work.outputs * (warps_per_scheduler + STALLS)
     return epilogue + GLOBAL_LATENCY / resident
 

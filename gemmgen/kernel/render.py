@@ -167,7 +167,8 @@ class Kernel:
         names = {"alpha": "e.alpha", "beta": "e.beta", "C": "c", "K": "s.K"}
         if epilogue.is_linear:
             return None
-        return epilogue_text(epilogue, self.types.scalar, names, self.types.accumulator.is_integer)
+        integer_sums, short = self.types.accumulator.is_integer, self.problem.short_results
+        return epilogue_text(epilogue, self.types.scalar, names, integer_sums, short)
 
     @property
     def adds_integers(self) -> bool:
@@ -369,7 +370,7 @@ def environment(types: Types, arch: str = DEFAULT_ARCH) -> jinja2.Environment:
     Every template and macro knows the types: `TA`, `TB`, `TC` of the operands' elements, `T` of the sums with its bytes
     `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, of `bytes["A"]` bytes each, and
     `Vec<${ of["A"] }N>` N of them; `factor["A"]` is what instructions multiply: `TA`, or the type of its pieces.
-    `computed` are labels of those types that `arch` has no instructions to convert.
+    `sm` is the number of `arch`; `computed` are labels of those types that it has no instructions to convert.
     """
     options: dict[str, Any] = {
         "block_start_string": "/*%",
@@ -392,7 +393,7 @@ def environment(types: Types, arch: str = DEFAULT_ARCH) -> jinja2.Environment:
     named = (*types.operands, types.scalar)
     made.globals.update(zip(("TA", "TB", "TC", "TS"), (dtype.ctype for dtype in named), strict=True))
     number = parse_arch(arch).number
-    made.globals.update(computed={dtype.label for dtype in types.operands if dtype.converted_since > number})
+    made.globals.update(sm=number, computed={dtype.label for dtype in types.operands if dtype.converted_since > number})
     element = dict(zip("ABC", (dtype.ctype for dtype in types.operands), strict=True))
     made.globals.update(factor=dict(zip("AB", (dtype.ctype for dtype in types.factors), strict=True)))
     # The first template argument of Vec, which holds one type only where all are the same.

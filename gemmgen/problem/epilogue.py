@@ -46,7 +46,7 @@ class Epilogue:
             self.products == 1 or not self.sums,
             f"the epilogue {self} takes {summed}, which go with one product, and acc2",
         )
-        scaled = sum(_is_old(node) for node in self.nodes)
+        scaled = sum(is_old(node) for node in self.nodes)
         require(
             self.names.count(C) == scaled,
             f"C stands apart from beta in {str(self)!r}: write beta * C, or residual for another matrix",
@@ -76,10 +76,9 @@ class Epilogue:
         return tuple(operand for name, operand in OPERANDS.items() if name in used)
 
     @cached_property
-    def instructions(self) -> float:
-        """Of a thread for each element, of the functions that it calls."""
-        called = (node.name for node in self.nodes if isinstance(node, Call))
-        return sum(FUNCTIONS[name].instructions for name in called if name in FUNCTIONS)
+    def functions(self) -> tuple[str, ...]:
+        """The names of those that it calls, each as often as it does."""
+        return tuple(node.name for node in self.nodes if isinstance(node, Call) and node.name in FUNCTIONS)
 
     @property
     def outputs(self) -> tuple[Operand, ...]:
@@ -174,7 +173,8 @@ class Epilogue:
         return unparse(self.tree)
 
 
-def _is_old(node: Node) -> bool:
+def is_old(node: Node) -> bool:
+    """Whether it is beta * C."""
     return isinstance(node, Binary) and node.operator == "*" and {node.left, node.right} == {Name("beta"), Name(C)}
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ class Function:
     constants   how many of the last arguments have to be numbers
     integers    CUDA's text serves integers as well
     instructions  of a thread for each element, in f32 as compiled for sm_90: what the model counts
+    short       its record where results are rounded to 16 bits or fewer, if fewer instructions serve those
     """
 
     name: str
@@ -55,6 +56,7 @@ class Function:
     constants: int = 0
     integers: bool = False
     instructions: float = 2.0
+    short: Function | None = None
 
     def __post_init__(self) -> None:
         require(bool(self.definition) != bool(self.cuda), f"{self.name} has either a definition or CUDA's text")
@@ -119,8 +121,9 @@ def _erf(x: Doubles) -> Doubles:
 
 
 def _gelu(x: Doubles) -> Doubles:
+    """Of -infinity 0, its limit."""
     value: Doubles = 0.5 * x * (1 + _erf(math.sqrt(0.5) * x))
-    return value
+    return np.where(np.isneginf(x), 0.0, value)
 
 
 def _slope_of_gelu(low: Doubles, high: Doubles) -> Doubles:
@@ -133,6 +136,17 @@ def _slope_of_silu(low: Doubles, high: Doubles) -> Doubles:
     return np.subtract(1.1, high < -1.2785, dtype=np.float64)
 
 
+_GELU = Function(
+    "gelu",
+    ("x",),
+    cuda="x < -40 ? 0 : 0.5 * x * erfc(-0.7071067811865476 * x)",
+    f32="device/gelu.cu",
+    reference=_gelu,
+    slope=_slope_of_gelu,
+    ulps=2,
+    of_x=True,
+    instructions=12,
+)
 _ALL = (
     Function(
         "relu",
@@ -142,17 +156,7 @@ _ALL = (
         slope=lambda low, high: high > 0,
         integers=True,
     ),
-    Function(
-        "gelu",
-        ("x",),
-        cuda="0.5 * x * erfc(-0.7071067811865476 * x)",
-        f32="device/gelu.cu",
-        reference=_gelu,
-        slope=_slope_of_gelu,
-        ulps=2,
-        of_x=True,
-        instructions=13,
-    ),
+    replace(_GELU, short=replace(_GELU, f32="device/gelu_short.cu", ulps=64, instructions=8)),
     Function(
         "gelu_tanh",
         ("x",),
@@ -205,3 +209,9 @@ _ALL = (
     ),
 )
 FUNCTIONS = {function.name: function for function in _ALL}
+
+
+def function_named(name: str, short: bool) -> Function:
+    """The record of one of FUNCTIONS; with `short` that for results of at most 16 bits."""
+    function = FUNCTIONS[name]
+    return function.short if short and function.short is not None else function

@@ -22,6 +22,7 @@ import numpy as np
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue, require_integers
+from gemmgen.problem.functions import function_named
 from gemmgen.problem.matrix import ROW_MAJOR, Layout
 from gemmgen.problem.operands import OPERANDS
 from gemmgen.problem.sizes import (
@@ -219,6 +220,16 @@ class Problem:
     def products(self) -> int:
         """Of A with a matrix of B, for one C: 2 where the epilogue is gated."""
         return self.epilogue.products
+
+    @cached_property  # a search asks for each of its configs
+    def function_instructions(self) -> float:
+        """Of a thread for each element, of the functions that the epilogue calls."""
+        return sum(function_named(name, self.short_results).instructions for name in self.epilogue.functions)
+
+    @property
+    def short_results(self) -> bool:
+        """Whether all that the epilogue computes is rounded to 16 bits or fewer, so that shorter functions serve."""
+        return self.types.c.storage_bits <= 16 and not self.epilogue.written_matrices
 
     @property
     def line_sizes(self) -> dict[str, str]:

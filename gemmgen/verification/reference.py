@@ -292,7 +292,7 @@ def _through_epilogue(
     accumulators = dict(zip((ACC, ACC2), sums, strict=False))
     inputs = {**accumulators, **epilogue_inputs(situation, partial(_in_window, window=window))}
     inputs |= {name: _sum(situation, window, name) for name in case.problem.epilogue.sums}
-    results = apply_epilogue(case.problem.epilogue, inputs, scalar, exact, dtype.is_integer)
+    results = apply_epilogue(case.problem.epilogue, inputs, scalar, exact, dtype.is_integer, case.problem.short_results)
     result = results.c if output == "C" else results.outputs[output]
     shape = of[0][0].shape
     return np.broadcast_to(result.value, shape).copy(), np.broadcast_to(result.bound, shape).copy()
@@ -318,7 +318,8 @@ def expected_at(situation: Situation, at: Index, found: Sequence[Products]) -> t
     types = case.problem.types
     inputs = epilogue_inputs(situation, partial(elements_at, at=at))
     inputs |= {name: _accumulator(situation, exact, True, *of) for name, of in zip((ACC, ACC2), found, strict=False)}
-    c = apply_epilogue(case.problem.epilogue, inputs, types.scalar, exact, types.accumulator.is_integer).c
+    integer_sums, short = types.accumulator.is_integer, case.problem.short_results
+    c = apply_epilogue(case.problem.epilogue, inputs, types.scalar, exact, integer_sums, short).c
     value, bound = (np.broadcast_to(one, at[-1].shape) for one in (c.value, c.bound))
     return value, bound
 

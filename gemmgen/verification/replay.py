@@ -258,9 +258,10 @@ def _of_bits(dtype: DType, stored: Floats) -> Planned:
 
 
 def _of_range(situation: Situation, sums: dict[str, Bounded], at: Index) -> Planned:
-    types, epilogue = situation.case.problem.types, situation.case.problem.epilogue
+    problem = situation.case.problem
+    types, integer_sums = problem.types, problem.types.accumulator.is_integer
     inputs = {**epilogue_inputs(situation, partial(elements_at, at=at)), **sums}
-    c = apply_epilogue(epilogue, inputs, types.scalar, integer_sums=types.accumulator.is_integer).c
+    c = apply_epilogue(problem.epilogue, inputs, types.scalar, False, integer_sums, problem.short_results).c
     value, bound = (np.broadcast_to(x, at[-1].shape) for x in (c.value, c.bound))
 
     def agrees(got: Codes) -> Mask:

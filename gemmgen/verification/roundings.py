@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
-from gemmgen.problem.functions import FUNCTIONS, Function
+from gemmgen.problem.functions import FUNCTIONS, Function, function_named
 from gemmgen.problem.nodes import Binary, Call, Name, Negation, Node, Number, is_integer
 from gemmgen.problem.parser import parse
 
@@ -90,21 +90,23 @@ def apply_epilogue(
     dtype: DType,
     exact: bool = False,
     integer_sums: bool = False,
+    short: bool = False,
 ) -> Results:
-    """`epilogue` of its inputs by name, as a kernel computes it in `dtype`.
+    """`epilogue` of its inputs by name, as a kernel computes it in `dtype`; with `short` by functions that are.
 
     `exact` says of f64 that sums and products of exact inputs have no error, which float64 cannot tell. With
     `integer_sums` acc, and what else is of its type, are integers, and so is what `is_integer` says.
     """
     outputs: dict[str, Bounded] = {}
     with np.errstate(all="ignore"):
-        return Results(Arithmetic(dtype, exact, integer_sums, outputs).value(epilogue.tree, inputs), outputs)
+        return Results(Arithmetic(dtype, exact, integer_sums, outputs, short).value(epilogue.tree, inputs), outputs)
 
 
 class Walk(ABC, Generic[Value]):
     """Through an epilogue's tree, whatever its values are: arrays and bounds, or the steps of an executor."""
 
     integer_sums: bool
+    short: bool
 
     def value(self, node: Node, names: Mapping[str, Value]) -> Value:
         """What `node` makes of values by name."""
@@ -131,7 +133,7 @@ class Walk(ABC, Generic[Value]):
     def _called(self, name: str, arguments: list[Value]) -> Value:
         if name not in FUNCTIONS:
             return self.output(name, arguments[0])
-        function = FUNCTIONS[name]
+        function = function_named(name, self.short)
         if not function.definition:
             return self.function(function, arguments)
         return self.value(_definition(name), dict(zip(function.parameters, arguments, strict=True)))
@@ -179,6 +181,7 @@ class Arithmetic(Walk[Bounded]):
     exact: bool = False
     integer_sums: bool = False
     outputs: dict[str, Bounded] = field(default_factory=dict)
+    short: bool = False
 
     def value(self, node: Node, names: Mapping[str, Bounded]) -> Bounded:
         return Bounded.exact(self._integer(node, names)) if self.dtype.is_integer else super().value(node, names)
@@ -265,8 +268,10 @@ class Arithmetic(Walk[Bounded]):
         if times == 0:
             return self._finite(value, inherited)
         unit = np.abs(x.value) + x.bound if function.of_x else np.abs(value) + inherited
-        bound, limit = inherited + times * unit + least, np.isinf(x.value)  # which libraries return exactly
-        return self._finite(value, np.where(limit, 0.0, bound) if limit.any() else bound)
+        bound, limit = inherited + times * unit + least, np.isinf(x.value)
+        if limit.any():  # libraries return it exactly; what is off by so much of x is off here as of 1
+            bound = np.where(limit, times + least if function.of_x else 0.0, bound)
+        return self._finite(value, bound)
 
     def own_error(self, function: Function) -> tuple[float, float]:
         """What its value may be off by of itself: so many times its result, or argument, and this besides."""

@@ -69,6 +69,7 @@ class Steps(Walk[int]):
     def __init__(self, case: Case, arithmetic: Arithmetic) -> None:
         self.case, self.arithmetic = case, arithmetic
         self.integer_sums = case.problem.types.accumulator.is_integer
+        self.short = case.problem.short_results
         self.numbers: dict[Step, int] = {}
 
     def of_epilogue(self) -> tuple[Step, ...]:

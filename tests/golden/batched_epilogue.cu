@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_09b02392
+// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_3cf22864
 //
 //     C = clamp(acc + beta * C, -1, 1) * scale_m + residual      acc = A * B; f32 on CUDA cores;
 //                                                                C is read unless beta = 0
@@ -219,7 +219,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 {
     const float scale_m = e.scale_m[m];
     const float residual = e.residual[Offset(m) * s.ld_residual + n];
-    const float x = fmaf(e.beta, c, acc);
+    const float x = e.beta == 0.0f ? acc : fmaf(e.beta, c, acc);
     return fmaf(clamp(x, -1.0f, 1.0f), scale_m, residual);
 }
 
@@ -260,7 +260,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_09b02392(
+gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_3cf22864(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

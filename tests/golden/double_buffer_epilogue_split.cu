@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_Mx300xK_sm90_47ffcc9c
+// gemm_f32_rr_bB_Mx300xK_sm90_d2caa84b
 //
 //     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B;
 //                                                                                        f32 on CUDA cores;
@@ -456,7 +456,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     const float scale_m = e.scale_m[m];
     const float scale_n = e.scale_n[n];
     const float residual = e.residual[Offset(m) * s.ld_residual + n];
-    aux = fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n) + bias_n;
+    aux = fmaf(e.alpha * acc * scale_m, scale_n, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
     return silu(aux) + residual;
 }
 
@@ -505,7 +505,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int sk
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_sm90_47ffcc9c(
+gemm_f32_rr_bB_Mx300xK_sm90_d2caa84b(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

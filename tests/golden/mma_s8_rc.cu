@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_7c6ce1fe
+// gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_271e4752
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16;
 //                                                                  sums in s32 on tensor cores;
@@ -319,7 +319,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int a
     const float bias_n = e.bias_n[n];
     const float scale_m = e.scale_m[m];
     const float scale_n = e.scale_n[n];
-    return fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n) + bias_n;
+    return fmaf(e.alpha * acc * scale_m, scale_n, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
 }
 
 // N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
@@ -361,7 +361,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_7c6ce1fe(
+gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_271e4752(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_51b76ad9
+// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_05185e0d
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on CUDA cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -186,13 +186,21 @@ __device__ __forceinline__ float exp2_approx(float x)
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
     return value;
 }
+
+// The lesser; NaN if one is.
+__device__ __forceinline__ float min_or_nan(float a, float b)
+{
+    float value;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
+    return value;
+}
 #endif  // __CUDACC__
 
 // x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at
 // most.
 __device__ __forceinline__ float gelu(float x)
 {
-    const float t = fminf(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
+    const float t = min_or_nan(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
     float p = -2.8349123e-06f;  // log2(Phi(-t)), fitted where Phi(-t) counts beside 1
     p = fmaf(p, t, 3.9377686e-05f);
     p = fmaf(p, t, -0.00018618022f);
@@ -202,8 +210,7 @@ __device__ __forceinline__ float gelu(float x)
     p = fmaf(p, t, -0.4592082f);
     p = fmaf(p, t, -1.1511052f);
     p = fmaf(p, t, -1.0f);
-    const float half = 0.5f * x;
-    return fmaf(-t, exp2_approx(p), half + fabsf(half));
+    return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
 }
 
 // What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
@@ -227,7 +234,7 @@ __device__ __forceinline__ EpilogueInputs load_inputs(const Epilogue& e, int n)
 __device__ __forceinline__ float epilogue(const Epilogue& e, const EpilogueInputs& inputs, float acc, float c)
 {
     const float bias_n = inputs.bias_n;
-    const float x = fmaf(e.beta, c, e.alpha * acc) + bias_n;
+    const float x = fmaf(e.alpha, acc, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
     return gelu(x);
 }
 
@@ -261,7 +268,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_4x4096x1024_bias_gelu_sm90_51b76ad9(
+gemm_f32_rr_4x4096x1024_bias_gelu_sm90_05185e0d(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_28f9bbf5
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_da30e7f9
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16;
 //                                                                  sums in s32 on tensor cores;
@@ -301,7 +301,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int a
     const float bias_n = e.bias_n[n];
     const float scale_m = e.scale_m[m];
     const float scale_n = e.scale_n[n];
-    return fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n) + bias_n;
+    return fmaf(e.alpha * acc * scale_m, scale_n, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
 }
 
 // The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may
@@ -369,7 +369,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const 
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_28f9bbf5(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_da30e7f9(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C,
     const float* __restrict__ bias_n, const float* __restrict__ scale_m, const float* __restrict__ scale_n, float alpha,
     float beta) {

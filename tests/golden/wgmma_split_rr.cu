@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0c1a1da
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -20,9 +20,9 @@
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 64 * ceil(K / 64) * 64 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0c1a1da_prepare_a_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa_prepare_a_kernel writes before,
 //         prepared_b: batch * K * 4096 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0c1a1da_prepare_b_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa_prepare_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4_copy128
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -423,7 +423,7 @@ struct Epilogue {
 // silu(alpha * acc + beta * C + bias_n)
 __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c) {
     const float bias_n = e.bias_n[n];
-    const float x = fmaf(e.beta, c, e.alpha * acc) + bias_n;
+    const float x = fmaf(e.alpha, acc, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
     return silu(x);
 }
 
@@ -477,7 +477,7 @@ struct alignas(16) Chunk {
 // prepared_a = A, with lines ceil(K / 64) * 64 elements apart: whole chunks of 16 bytes, with zeros behind a line's
 // end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0c1a1da_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -508,7 +508,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0c1a1da_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0c1a1da_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -541,7 +541,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0c1a1da_prepare_b_kernel(
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0c1a1da(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int K, int lda, int batch,
     long long stride_a, long long stride_b, float alpha, float beta) {

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_ae955649
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_10639029
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; A f16, B f16, C f32;
 //                                                              sums in f32 on tensor cores;
@@ -177,13 +177,21 @@ __device__ __forceinline__ float exp2_approx(float x)
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
     return value;
 }
+
+// The lesser; NaN if one is.
+__device__ __forceinline__ float min_or_nan(float a, float b)
+{
+    float value;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
+    return value;
+}
 #endif  // __CUDACC__
 
 // x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at
 // most.
 __device__ __forceinline__ float gelu(float x)
 {
-    const float t = fminf(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
+    const float t = min_or_nan(fabsf(x), 16.0f);  // of infinity, too, 2^p is a number
     float p = -2.8349123e-06f;  // log2(Phi(-t)), fitted where Phi(-t) counts beside 1
     p = fmaf(p, t, 3.9377686e-05f);
     p = fmaf(p, t, -0.00018618022f);
@@ -193,8 +201,7 @@ __device__ __forceinline__ float gelu(float x)
     p = fmaf(p, t, -0.4592082f);
     p = fmaf(p, t, -1.1511052f);
     p = fmaf(p, t, -1.0f);
-    const float half = 0.5f * x;
-    return fmaf(-t, exp2_approx(p), half + fabsf(half));
+    return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
 }
 
 // What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
@@ -210,7 +217,7 @@ struct Epilogue {
 __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c, Magnitude& row_amax)
 {
     const float bias_n = e.bias_n[n];
-    const float x = fmaf(e.beta, c, e.alpha * acc) + bias_n;
+    const float x = fmaf(e.alpha, acc, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
     const float x2 = gelu(x);
     row_amax = max(row_amax, magnitude(x2));
     return x2;
@@ -219,7 +226,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_ae955649(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_10639029(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     float* __restrict__ C,

@@ -22,7 +22,7 @@ from gemmgen.kernel.render import environment, render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.functions import FUNCTIONS
+from gemmgen.problem.functions import FUNCTIONS, function_named
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import Size
@@ -171,7 +171,8 @@ def test_braces_of_ptx_are_left_alone() -> None:
 
 def used_templates() -> set[str]:
     """Every template that a kernel can reach: those that families and functions name, and what they take in."""
-    found = {function.f32 for function in FUNCTIONS.values() if function.f32}
+    records = (function_named(name, short) for name in FUNCTIONS for short in (False, True))
+    found = {function.f32 for function in records if function.f32}
     tensor_cores = {"S": 8, "T": 16, "BK": 0, "MMA": 1}
     for layout, changes in (("rc", {}), ("rr", {"LANES": 8, "DEPTH": 4})):
         problem = Problem(8, 512, 512, layout=Layout.parse(layout), types="bf16")

@@ -75,7 +75,7 @@ class WgmmaFamily(Family):
     pruning = PRUNING
     secondary = frozenset({"CLUSTER", "ACROSS", "STAGES", "SPLIT"})
     kinds = ("SWAP", "PINGPONG", "SPLIT")
-    details = ("PDL", "GROUP", "IN_FLIGHT", "PERSISTENT", "WHOLE", "ROWS_UNROLL", "C_BOXES", "BROADCAST")
+    details = ("BROADCAST", "PDL", "C_BOXES", "GROUP", "IN_FLIGHT", "PERSISTENT", "WHOLE", "ROWS_UNROLL")
     small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),

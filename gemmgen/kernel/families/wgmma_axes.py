@@ -272,7 +272,7 @@ PRUNING = (
     Constraint("GROUP == 8", "likewise"),
     Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
     Constraint("C_BOXES == 1", "likewise"),
-    Constraint("BROADCAST == 1", "half of a k tile's instructions move its descriptors to uniform registers"),
+    Constraint("BROADCAST == 1", "fewer instructions beside products and epilogues; a detail, too, for not all gain"),
     Constraint(f"PDL == 1 or {ALONE} == 1 and {TILE} < {WIDE} and {WORK} > {LONG}", "likewise, but where L2 decides"),
     Constraint(f"PDL == 0 or {ALONE} > 1 or {TILE} >= {WIDE} or {WORK} <= {LONG}", "blocks in order share lines"),
     Constraint(

@@ -105,8 +105,8 @@ const unsigned tiles = static_cast<unsigned>(rows) * columns;
         ("acc = multiply_add(a, b, acc);", "acc += static_cast<unsigned>(a) * static_cast<unsigned>(b);"),
     )),
     Edit("gelu's last step as a sum and a product", NAIVE_EPILOGUE, (
-        ("return fmaf(-t, exp2_approx(p), half + fabsf(half));",
-         "const float tail = t * exp2_approx(p);\n    return half + fabsf(half) - tail;"),)),
+        ("return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));",
+         "const float tail = t * exp2_approx(p);\n    return fmaxf(x, 0.0f) - tail;"),)),
     Edit("epilogue vectors through the read-only cache", NAIVE_EPILOGUE, (
         ("= e.bias_n[n];", "= __ldg(e.bias_n + n);"),
         ("= e.residual[Offset(m) * s.ld_residual + n];", "= __ldcs(e.residual + Offset(m) * s.ld_residual + n);"),

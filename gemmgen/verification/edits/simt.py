@@ -165,7 +165,8 @@ __device__ __forceinline__ Vec<4> load<4>(const float* from)
         ("for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], e);",
          "for (int i = TM - 1; i >= 0; --i) store_row(tile, s, rows, columns, thread, i, sums[i], e);"),)),
     Edit("an epilogue's terms summed in another order", DOUBLE_EPILOGUE, (
-        ("fmaf(e.beta, c, e.alpha * acc) + bias_n", "fmaf(e.alpha, acc, fmaf(e.beta, c, bias_n))"),)),
+        ("fmaf(e.alpha, acc, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n))",
+         "fmaf(e.beta, c, e.alpha * acc) + bias_n"),)),
     Edit("clamped before it is rounded", DOUBLE_TO_S8, (
         ("max(-128, min(127, __float2int_rn(value)))", "rintf(fminf(fmaxf(value, -128.0f), 127.0f))"),)),
     Edit("a ticket that the last block puts back", SPLIT_EPILOGUE, (

@@ -169,7 +169,7 @@ __device__ double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 __device__ double applied(long long function, const double (&x)[3]) {
     switch (function) {
         case RELU: return x[0] < 0.0 ? 0.0 : x[0];
-        case GELU: return 0.5 * x[0] * (1.0 + erf(0.7071067811865476 * x[0]));
+        case GELU: return x[0] < -40.0 ? 0.0 : 0.5 * x[0] * (1.0 + erf(0.7071067811865476 * x[0]));
         case SILU: return x[0] * sigmoid(x[0]);
         case SIGMOID: return sigmoid(x[0]);
         case TANH: return tanh(x[0]);
@@ -208,9 +208,9 @@ __device__ Bounded call(const Step& step, const Bounded (&arguments)[3], const R
     }
     const double inherited = widest > 0.0 ? widest * slope(step.operation, x[0] - widest, x[0] + widest) : 0.0;
     const double unit = step.of_x ? fabs(x[0]) + arguments[0].bound : fabs(value) + inherited;
-    const bool limit = step.bound > 0.0 && isinf(x[0]);  // which libraries return exactly
+    const bool limit = step.bound > 0.0 && isinf(x[0]);  // which libraries return exactly; else off as of 1
     const double own = step.bound > 0.0 ? step.value * unit + step.bound : 0.0;
-    return doubting(finite(value, limit ? 0.0 : inherited + own, rule), doubt);
+    return doubting(finite(value, limit ? step.of_x * (step.value + step.bound) : inherited + own, rule), doubt);
 }
 
 // The largest power of two that x is a multiple of: infinite of 0.

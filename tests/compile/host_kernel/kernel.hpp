@@ -36,6 +36,7 @@ inline float __uint_as_float(unsigned bits) { return as<float>(bits); }
 inline unsigned __float_as_uint(float value) { return as<unsigned>(value); }
 inline long long __double_as_longlong(double value) { return as<long long>(value); }
 inline float exp2_approx(float x) { return std::exp2(x); }
+inline float min_or_nan(float a, float b) { return a < b || a != a ? a : b; }
 inline float logistic_approx(float x) { return 1.0f / (1.0f + std::exp2(x)); }
 
 inline void grid_dependency_wait() {}  // a kernel starts when the one before has ended
