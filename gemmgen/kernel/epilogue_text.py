@@ -306,18 +306,19 @@ class _Writer:
     def _sum(self, node: Binary) -> tuple[str, int]:
         """What is no product, then what C held, then products, each by an fma.
 
-        What C held is left out where beta = 0, for which compilers make code of its own: they would not drop a zero.
+        Beside what is no product, what C held is left out where beta = 0: compilers, which make code of its own for
+        that, would not drop a zero. Beside products alone it gains nothing (docs/wgmma-notes.md).
         """
         terms = sorted(self._terms(node), key=lambda term: term.negative)
         plain = [term for term in terms if not self._is_product(term.node)]
         old = [term for term in terms if is_old(term.node)]
         products = [term for term in terms if self._is_product(term.node) and not is_old(term.node)]
         text, strength = self._plain_sum(plain or [(products or old).pop(0)])
-        for term in old:
+        if plain and old:
             rest = text if _NAMED.fullmatch(text) else self._variable(text)
             beta, zero = self.names.get("beta", "beta"), self.dtype.arithmetic.zero
-            text, strength = f"{beta} == {zero} ? {rest} : {self._added(term, rest)}", _CHOSEN
-        for term in products:
+            text, strength = f"{beta} == {zero} ? {rest} : {self._added(old.pop(0), rest)}", _CHOSEN
+        for term in old + products:
             text, strength = self._added(term, text), _ATOM
         return text, strength
 

@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_75ed0f9c
+// gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_88af7480
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
@@ -383,10 +383,10 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 {
     const int zero_m = e.zero_m[m];
     const int zero_n = e.zero_n[n];
-    const float x = e.alpha * multiply_subtract(row_sum, zero_n,
-                                                multiply_subtract(zero_m, multiply_subtract(s.K, zero_n, column_sum),
-                                                                  acc));
-    return e.beta == 0.0f ? x : fmaf(e.beta, c, x);
+    return fmaf(e.beta, c,
+                e.alpha * multiply_subtract(row_sum, zero_n,
+                                            multiply_subtract(zero_m, multiply_subtract(s.K, zero_n, column_sum),
+                                                              acc)));
 }
 
 // The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may
@@ -444,7 +444,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_75ed0f9c(
+gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_88af7480(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

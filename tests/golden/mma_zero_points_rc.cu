@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rc_256x512x4096_sm90_3b68ead9
+// gemm_u8s8bf16_rc_256x512x4096_sm90_96603f03
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
@@ -438,10 +438,10 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     const float scale_m = e.scale_m[m];
     const int zero_m = e.zero_m[m];
     const int zero_n = e.zero_n[n];
-    const float x = e.alpha * multiply_subtract(row_sum, zero_n,
-                                                multiply_subtract(zero_m, multiply_subtract(s.K, zero_n, column_sum),
-                                                                  acc)) * scale_m;
-    return e.beta == 0.0f ? x : fmaf(e.beta, c, x);
+    return fmaf(e.beta, c,
+                e.alpha * multiply_subtract(row_sum, zero_n,
+                                            multiply_subtract(zero_m, multiply_subtract(s.K, zero_n, column_sum),
+                                                              acc)) * scale_m);
 }
 
 // N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
@@ -480,7 +480,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_256x512x4096_sm90_3b68ead9(
+gemm_u8s8bf16_rc_256x512x4096_sm90_96603f03(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

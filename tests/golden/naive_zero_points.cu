@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_e6ad3e83
+// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_e5f4a366
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on CUDA cores;
@@ -87,16 +87,16 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     const float scale_m = e.scale_m[m];
     const int zero_m = e.zero_m[m];
     const int zero_n = e.zero_n[n];
-    const float x = e.alpha * multiply_subtract(row_sum, zero_n,
-                                                multiply_subtract(zero_m, multiply_subtract(s.K, zero_n, column_sum),
-                                                                  acc)) * scale_m;
-    return e.beta == 0.0f ? x : fmaf(e.beta, c, x);
+    return fmaf(e.beta, c,
+                e.alpha * multiply_subtract(row_sum, zero_n,
+                                            multiply_subtract(zero_m, multiply_subtract(s.K, zero_n, column_sum),
+                                                              acc)) * scale_m);
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_e6ad3e83(
+gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_e5f4a366(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_54b268a8
+// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_1a37db75
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16;
 //                                                         sums in s32 on tensor cores;
@@ -328,8 +328,7 @@ struct Epilogue {
 __device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int acc, float c) {
     const float scale_m = e.scale_m[m];
     const float scale_n = e.scale_n[n];
-    const float x = e.alpha * acc * scale_m * scale_n;
-    return e.beta == 0.0f ? x : fmaf(e.beta, c, x);
+    return fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n);
 }
 
 // N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
@@ -374,7 +373,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_54b268a8(
+gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_1a37db75(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ scale_m, const float* __restrict__ scale_n,
     int M, float alpha, float beta) {

@@ -155,9 +155,10 @@ def test_text_is_what_a_person_would_write():
         ("acc - bias_n + residual", [], "acc + residual - bias_n"),
         ("-(acc + bias_n) - residual", [], "-(acc + bias_n) - residual"),
         ("bias_n - (alpha * acc - residual * 2)", [], "fmaf(-e.alpha, acc, fmaf(residual, 2.0f, bias_n))"),
-        ("alpha * acc * scale_m + beta * C", ["e.alpha * acc * scale_m"], "e.beta == 0.0f ? x : fmaf(e.beta, c, x)"),
+        ("alpha * acc * scale_m + beta * C", [], "fmaf(e.beta, c, e.alpha * acc * scale_m)"),
         ("alpha * acc - C * beta + K", [], "fmaf(e.alpha, acc, e.beta == 0.0f ? K : fmaf(-c, e.beta, K))"),
-        ("2 * (alpha * acc + beta * C)", ["e.alpha * acc"], "2.0f * (e.beta == 0.0f ? x : fmaf(e.beta, c, x))"),
+        ("2 * (acc + beta * C)", [], "2.0f * (e.beta == 0.0f ? acc : fmaf(e.beta, c, acc))"),
+        ("relu(acc) + beta * C + K", ["relu(acc) + K"], "e.beta == 0.0f ? x : fmaf(e.beta, c, x)"),
     ],
 )
 def test_sums_end_with_products(epilogue, statements, result):
