@@ -56,4 +56,5 @@ def select(
 
 
 def _has(problem: Problem, text: str) -> bool:
-    return re.search(rf"(?<!\d){re.escape(text)}(?!\d)", str(problem)) is not None
+    before, behind = r"(?<!\d)" * text[:1].isdigit(), r"(?!\d)" * text[-1:].isdigit()
+    return re.search(before + re.escape(text) + behind, str(problem)) is not None

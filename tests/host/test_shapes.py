@@ -90,6 +90,8 @@ def test_a_selection_holds_what_is_asked() -> None:
     assert {str(problem.layout) for problem in chosen} == {"rr", "rc", "cr", "cc"}
     chosen = select(all_shapes(), only=["2x4096x4096 f32 r", "2x8192x8192 f32 rc"])  # and not 32x4096x4096
     assert [str(problem) for problem in chosen] == ["2x4096x4096 f32 rr", "2x4096x4096 f32 rc", "2x8192x8192 f32 rc"]
+    of_rows = select(all_shapes(), ["f16"], ["x4096x4096 f16 rc"])
+    assert sorted(problem.m for problem in of_rows) == [1, 2, 4, 8, 16, 32, 64, 128]
     with pytest.raises(InvalidInput, match="no shape of f64 has '3x3' in it"):
         select(all_shapes(), ["f64"], ["3x3"])
     with pytest.raises(InvalidInput, match="part 5 of 4"):

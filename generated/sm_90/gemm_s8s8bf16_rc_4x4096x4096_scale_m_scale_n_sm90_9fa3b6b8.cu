@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_4x4096x4096_scale_m_scale_n_sm90_99881d28
+// gemm_s8s8bf16_rc_4x4096x4096_scale_m_scale_n_sm90_9fa3b6b8
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16; sums in s32 on CUDA cores;
 //                                                         C is read unless beta = 0, A and B always
@@ -9,18 +9,18 @@
 //     scale_m  4 elements, one a row of C
 //     scale_n  4096 elements, one a column of C
 //
-// Block   4 x 16 of C by 128 threads, 16704 bytes of shared memory
-// Thread  16 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
+// Block   2 x 32 of C by 256 threads, 33056 bytes of shared memory
+// Thread  8 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, through its thread's ring in shared memory, with 20480 bytes of a block in flight; 6.4 FLOP
-//         for a byte of global memory
+// Reads   each weight once, through its thread's ring in shared memory, with 34816 bytes of a block in flight; 3.76
+//         FLOP for a byte of global memory
 // Cached  A, which every warp reads again: L1 serves most of it
-// Bound   global memory on a card that can compute more than that for each byte, else FFMA issue
+// Bound   global memory: too few FLOP for each byte, on every known card
 //
-// Launch  ceil(M / 4) * ceil(N / 16) blocks of 128 threads
+// Launch  ceil(M / 2) * ceil(N / 32) blocks of 256 threads
 // Expects A, B, C, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_s8s8bf16_rc_4x4096x4096_scale_m_scale_n_skinny_s4_t4_w4_k0_u2_async1_v4_split1_pdl1
-// Made by gemmgen generate 4x4096x4096 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --arch sm_90 --family skinny --set ASYNC=1 --set PDL=1
+// Config  gemm_s8s8bf16_rc_4x4096x4096_scale_m_scale_n_skinny_s2_t4_w8_k0_u2_async1_v4_split1
+// Made by gemmgen generate 4x4096x4096 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --arch sm_90 --family skinny --set S=2 --set WARPS=8 --set ASYNC=1
 
 namespace {
 
@@ -60,9 +60,9 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 4;       // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int S = 2;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
-constexpr int WARPS = 4;   // warps of a block
+constexpr int WARPS = 8;   // warps of a block
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 
 // Work split
@@ -151,13 +151,6 @@ struct ThreadOrigin {
 };
 
 using Sums = int[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
-
-#ifdef __CUDACC__
-// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
-// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
-__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-#endif  // __CUDACC__
 
 // A's values that a step's weights are multiplied by, in registers: [m][k]
 using Chunk = Packed<signed char, XW>[S][VW / XW];
@@ -310,7 +303,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_4x4096x4096_scale_m_scale_n_sm90_99881d28(
+gemm_s8s8bf16_rc_4x4096x4096_scale_m_scale_n_sm90_9fa3b6b8(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,
@@ -319,8 +312,6 @@ gemm_s8s8bf16_rc_4x4096x4096_scale_m_scale_n_sm90_99881d28(
     float alpha,
     float beta)
 {
-    grid_dependency_wait();  // its blocks are there by then, each as soon as an SM has room
-    launch_dependents();
     __shared__ __align__(16) int shared[SHARED_FLOATS];
     Ring& ring = *reinterpret_cast<Ring*>(shared);
     Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_FLOATS);  // PARTIALS of each element

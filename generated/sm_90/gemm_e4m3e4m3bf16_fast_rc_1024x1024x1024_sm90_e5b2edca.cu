@@ -1,23 +1,21 @@
-// gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_35bcad89
+// gemm_e4m3e4m3bf16_fast_rc_1024x1024x1024_sm90_e5b2edca
 //
-//     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
-//                                       sums in f32 on tensor cores, as --compute promoted says;
+//     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on tensor cores, as --compute fast says;
 //                                       C is read unless beta = 0, A and B always
 //
-//     A  4096 x 4096, row-major, lda = 4096
-//     B  4096 x 4096, column-major, ldb = 4096
-//     C  4096 x 4096, row-major, ldc = 4096
+//     A  1024 x 1024, row-major, lda = 1024
+//     B  1024 x 1024, column-major, ldb = 1024
+//     C  1024 x 1024, row-major, ldc = 1024
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
-//         2 consumer warpgroups: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 32 a k tile
-// Sums    tensor cores add up 128 products, to 13 bits behind a sum's first; such sums are added in f32
+// Block   64 x 128 of C by 256 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 7 stages;
+//         1 consumer warpgroup: 64 x 128 of C by 4 wgmmas of 64 x 128 x 32 a k tile
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
-// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Launch  up to ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 189440 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_wgmma_128x128x128_c2_k1x0_s6_f1_g8_p1
-// Made by gemmgen generate 4096x4096x4096 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set STAGES=6
+// Config  gemm_e4m3e4m3bf16_fast_rc_1024x1024x1024_wgmma_64x128x128_c1_k1x0_s7_f1_g8_p1
+// Made by gemmgen generate 1024x1024x1024 --types e4m3,e4m3,bf16 --compute fast --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=7
 
 namespace {
 
@@ -46,22 +44,20 @@ struct E4M3 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-struct Shape { static constexpr int M = 4096, N = 4096, K = 4096; };  // constants, which fold into the code
+struct Shape { static constexpr int M = 1024, N = 1024, K = 1024; };  // constants, which fold into the code
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BM = 64;        // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 128;       // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 7;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
+constexpr int MINB = 1;                         // blocks an SM, at least
 constexpr int K_STEP = 32;                      // k of an instruction
-constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
-constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
 // Shared memory
 constexpr int LINE_A = 128;                       // elements of a line of A's boxes, the span of the swizzle
@@ -90,7 +86,7 @@ struct Shared {
     unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 189440, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -185,13 +181,6 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
-// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
@@ -213,13 +202,11 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 32, by a warpgroup.
-// In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
-// and -b (1: not negated).
-__device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned long long a, unsigned long long b,
-                                                      bool accumulate) {
+// d += a * b; 64 x 128 x 32, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
+// column 8 j + 2 t + c. After b: scale-d, imm-scale-a and -b (1: not negated).
+__device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned long long a, unsigned long long b) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -228,30 +215,24 @@ __device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned l
         "%64, %65, p, 1, 1; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
           SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
-        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+        : "l"(a), "l"(b));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc = A * B for a stage's k tiles and the 64 rows of A from `first` on: in flight until wgmma_wait.
+// acc += A * B for a stage's k tiles and the 64 rows of A from `first` on: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
     const unsigned long long a = make_descriptor<LINE_A * sizeof(E4M3)>(shared.a[stage] + first * LINE_A, 16,
                                                                         8 * LINE_A * sizeof(E4M3));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(E4M3)>(shared.b[stage], 16, 8 * LINE_B * sizeof(E4M3));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n128k32_e4m3(acc, a + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
+        wgmma_m64n128k32_e4m3(acc, a + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16);
 }
 
 // Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
-}
-
-// Add the sums of a k tile to totals, in f32: tensor cores keep fewer bits of sums of these types.
-__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals) {
-    #pragma unroll
-    for (int r = 0; r < BN / 2; ++r) totals[r] += acc[r];
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
@@ -285,7 +266,7 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int seco
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_35bcad89(
+gemm_e4m3e4m3bf16_fast_rc_1024x1024x1024_sm90_e5b2edca(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -306,7 +287,6 @@ gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_35bcad89(
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
@@ -321,7 +301,6 @@ gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_35bcad89(
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
@@ -329,26 +308,19 @@ gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_35bcad89(
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
-        Accumulators acc[2] = {}, totals = {};
-        int k = 0, previous = -1;  // the stage that products under way may still read, if any
-        // Two sets of accumulators by turns: while a k tile is multiplied, the sums of the one before are added up.
-        for (; k < s.K; k += 2 * BK) {
-            #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                mbarrier_wait(&shared.full[ring.stage], ring.parity);
-                wgmma_wait<0>();  // for the k tile before
-                wgmma_fence();
-                multiply_stage(shared, ring.stage, consumer * 64, acc[i]);
-                wgmma_commit();
-                if (previous >= 0) release_stage(shared, previous);
-                promote(acc[1 - i], totals);  // zeros, before the first pair
-                previous = ring.stage;
-                ring.advance();
-            }
+        Accumulators acc = {};
+        int previous = 0;  // the stage that products under way may still read
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * 64, acc);
+            wgmma_commit();
+            wgmma_wait<1>();  // for the products of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
         }
         wgmma_wait<0>();
-        if (previous >= 0) release_stage(shared, previous);
-        promote(acc[1], totals);
+        release_stage(shared, previous);
         #pragma unroll
         for (int piece = 0; piece < BN / CN; ++piece) {
             const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
@@ -364,7 +336,7 @@ gemm_e4m3e4m3bf16_promoted_rc_4096x4096x4096_sm90_35bcad89(
                 c_parity ^= 1;
             }
             #pragma unroll
-            for (int second = 0; second < 2; ++second) stage_row(c, row, column, second, totals, piece, alpha, beta);
+            for (int second = 0; second < 2; ++second) stage_row(c, row, column, second, acc, piece, alpha, beta);
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);
             if (leads) {

@@ -1,24 +1,24 @@
-// gemm_bf16_rc_4x8192x8192_bias_gelu_sm90_e98076ef
+// gemm_bf16_rc_4x4096x4096_bias_gelu_sm90_ec6bbce1
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
 //
-//     A  4 x 8192, row-major, lda = 8192
-//     B  8192 x 8192, column-major, ldb = 8192
-//     C  4 x 8192, row-major, ldc = 8192
-//     bias_n  8192 elements, one a column of C
+//     A  4 x 4096, row-major, lda = 4096
+//     B  4096 x 4096, column-major, ldb = 4096
+//     C  4 x 4096, row-major, ldc = 4096
+//     bias_n  4096 elements, one a column of C
 //
-// Block   8 x 64 of C by 256 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
+// Block   8 x 64 of C by 256 threads, in k tiles of 256
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
-//         1 consumer warpgroup: 8 x 64 of C by 8 wgmmas of 64 x 8 x 16 a k tile
+//         1 consumer warpgroup: 8 x 64 of C by 16 wgmmas of 64 x 8 x 16 a k tile
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         pieces of it are staged whole: TMA drops what lies beyond C
 //
-// Launch  up to ceil(M / 8) * ceil(N / 64) blocks of 256 threads, 112640 bytes of dynamic shared memory
+// Launch  ceil(M / 8) * ceil(N / 64) blocks of 256 threads, 223232 bytes of dynamic shared memory
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_bf16_rc_4x8192x8192_bias_gelu_wgmma_8x64x128_c1_k1x0_s6_f1_g8_p1_x1_whole1_b1
-// Made by gemmgen generate 4x8192x8192 --dtype bf16 --layout rc --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=8 --set BN=64 --set BK=128 --set SWAP=1 --set CONSUMERS=1 --set STAGES=6 --set WHOLE=1 --set BROADCAST=1
+// Config  gemm_bf16_rc_4x4096x4096_bias_gelu_wgmma_8x64x256_c1_k1x0_s6_f1_g16_p0_x1_whole1_b1
+// Made by gemmgen generate 4x4096x4096 --dtype bf16 --layout rc --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=8 --set BN=64 --set BK=256 --set SWAP=1 --set CONSUMERS=1 --set STAGES=6 --set GROUP=16 --set PERSISTENT=0 --set WHOLE=1 --set BROADCAST=1
 
 namespace {
 
@@ -42,15 +42,15 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-struct Shape { static constexpr int M = 4, N = 8192, K = 8192; };  // constants, which fold into the code
+struct Shape { static constexpr int M = 4, N = 4096, K = 4096; };  // constants, which fold into the code
 
 // Parameters
 constexpr int BM = 8;         // rows of C that a block computes
 constexpr int BN = 64;        // columns of C that a block computes
-constexpr int BK = 128;       // depth of a k tile
+constexpr int BK = 256;       // depth of a k tile
 constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its columns of the block tile
 constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -110,7 +110,7 @@ struct Shared {
     unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 112640, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 223232, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -393,10 +393,9 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
-// The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4x8192x8192_bias_gelu_sm90_e98076ef(
+gemm_bf16_rc_4x4096x4096_bias_gelu_sm90_ec6bbce1(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -414,23 +413,20 @@ gemm_bf16_rc_4x8192x8192_bias_gelu_sm90_e98076ef(
     launch_dependents();
 
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
-        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const TileOrigin tile = tile_of_block(s, number);
-            for (int k = 0; k < s.K; k += BK, ring.advance()) {
-                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
-                unsigned long long* const full = &shared.full[ring.stage];
-                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                #pragma unroll
-                for (int at = 0; at < BK; at += LINE_A)
-                    tma_load_2d(shared.a[ring.stage] + at * BM, &map_a, full, k + at, tile.m);
-                #pragma unroll
-                for (int at = 0; at < BK; at += LINE_B)
-                    tma_load_2d(shared.b[ring.stage] + at * BN, &map_b, full, k + at, tile.n);
-            }
+        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+            unsigned long long* const full = &shared.full[ring.stage];
+            mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+            #pragma unroll
+            for (int at = 0; at < BK; at += LINE_A)
+                tma_load_2d(shared.a[ring.stage] + at * BM, &map_a, full, k + at, tile.m);
+            #pragma unroll
+            for (int at = 0; at < BK; at += LINE_B)
+                tma_load_2d(shared.b[ring.stage] + at * BN, &map_b, full, k + at, tile.n);
         }
         return;
     }
@@ -439,47 +435,45 @@ gemm_bf16_rc_4x8192x8192_bias_gelu_sm90_e98076ef(
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const TileOrigin tile = tile_of_block(s, number);
-        Accumulators acc = {};
-        int previous = 0;  // the stage that products under way may still read
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.full[ring.stage], ring.parity);
-            wgmma_fence();
-            multiply_stage(shared, first_lane(ring.stage), consumer * MMAS_N * 64, acc);
-            wgmma_commit();
-            wgmma_wait<1>();  // for the products of the k tile before
-            if (k > 0) release_stage(shared, previous);
-            previous = ring.stage;
-        }
-        wgmma_wait<0>();
-        release_stage(shared, previous);
+    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
+    Accumulators acc = {};
+    int previous = 0;  // the stage that products under way may still read
+    for (int k = 0; k < s.K; k += BK, ring.advance()) {
+        mbarrier_wait(&shared.full[ring.stage], ring.parity);
+        wgmma_fence();
+        multiply_stage(shared, first_lane(ring.stage), consumer * MMAS_N * 64, acc);
+        wgmma_commit();
+        wgmma_wait<1>();  // for the products of the k tile before
+        if (k > 0) release_stage(shared, previous);
+        previous = ring.stage;
+    }
+    wgmma_wait<0>();
+    release_stage(shared, previous);
+    #pragma unroll
+    for (int i = 0; i < MMAS_N; ++i) {
         #pragma unroll
-        for (int i = 0; i < MMAS_N; ++i) {
-            #pragma unroll
-            for (int piece = 0; piece < BM / CM; ++piece) {
-                const int m = tile.m + piece * CM, n = tile.n + (consumer * MMAS_N + i) * 64;
-                float sums[TM][TN];
-                sums_of_piece(acc[i], piece, sums);
-                BF16* const c = shared.c[consumer][(i * BM / CM + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
-                named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                    if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(BF16));
-                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
-                    }
-                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                    c_parity ^= 1;
-                }
-                const Epilogue e = {alpha, beta, bias_n + n};
-                store_c(c, s, thread, sums, e);
-                fence_proxy_async();
-                named_barrier_sync(1 + consumer, 128);
+        for (int piece = 0; piece < BM / CM; ++piece) {
+            const int m = tile.m + piece * CM, n = tile.n + (consumer * MMAS_N + i) * 64;
+            float sums[TM][TN];
+            sums_of_piece(acc[i], piece, sums);
+            BF16* const c = shared.c[consumer][(i * BM / CM + piece) % C_STAGES];
+            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
+            named_barrier_sync(1 + consumer, 128);
+            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                 if (leads) {
-                    tma_store_2d(&map_c, c, n, m);
-                    tma_store_commit();
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(BF16));
+                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                 }
+                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                c_parity ^= 1;
+            }
+            const Epilogue e = {alpha, beta, bias_n + n};
+            store_c(c, s, thread, sums, e);
+            fence_proxy_async();
+            named_barrier_sync(1 + consumer, 128);
+            if (leads) {
+                tma_store_2d(&map_c, c, n, m);
+                tma_store_commit();
             }
         }
     }

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_2c98c566
+// gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_8488e1fa
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -16,8 +16,8 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_wgmma_128x128x128_c2_k1x0_s6_f1_g8_p1
-// Made by gemmgen generate 2048x2048x2048 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set STAGES=6
+// Config  gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_wgmma_128x128x128_c2_k1x0_s6_f1_g8_p1_boxes2_b1
+// Made by gemmgen generate 2048x2048x2048 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set STAGES=6 --set C_BOXES=2 --set BROADCAST=1
 
 namespace {
 
@@ -55,6 +55,7 @@ constexpr int BK = 128;       // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int C_BOXES = 2;    // boxes of TMA, side by side, of a piece of C, which is staged at once
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -66,8 +67,9 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 // Shared memory
 constexpr int LINE_A = 128;                       // elements of a line of A's boxes, the span of the swizzle
 constexpr int LINE_B = 128;                       // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 64;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int CN = 64;                            // columns of a box of TMA
+constexpr int PN = CN * C_BOXES;                  // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (BN / PN % 2 == 0);  // a consumer's buffers: 2, in turns, for an even number of pieces
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
@@ -85,7 +87,7 @@ static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
 struct Shared {
     alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * PN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
     unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
@@ -115,6 +117,12 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
+}
+
+// The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
+// once, in uniform registers, where wgmma and TMA take their operands from.
+__device__ __forceinline__ int first_lane(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
 }
 
 #ifdef __CUDACC__
@@ -192,6 +200,19 @@ __device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
+// Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
+__device__ __forceinline__ bool elect_one() {
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "elect.sync _|p, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(elected));
+    return elected != 0;
+}
+
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
@@ -255,8 +276,11 @@ __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& t
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
-// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
-__device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank. Boxes of
+// 64 lines lie one behind the other.
+__device__ __forceinline__ int staged_at(int m, int n) {
+    return (n / CN * 64 + m) * CN + ((n % CN / 8) ^ (m % 8)) * 8 + n % 8;
+}
 
 // Write alpha * acc + beta * C to the staged piece, of the first or `second` of this thread's two rows, 8 apart, in
 // pairs of columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be NaN.
@@ -265,8 +289,8 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int seco
     struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring elements
     const int m = row + second * 8;
     #pragma unroll
-    for (int j = 0; j < CN / 8; ++j) {
-        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + second * 2;
+    for (int j = 0; j < PN / 8; ++j) {
+        const int n = column + j * 8, r = piece * PN / 2 + j * 4 + second * 2;
         float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
         PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
         if (beta != 0.0f) {
@@ -285,7 +309,7 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int seco
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_2c98c566(
+gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_8488e1fa(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -307,7 +331,7 @@ gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_2c98c566(
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -322,7 +346,7 @@ gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_2c98c566(
     }
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128;
+    const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
@@ -350,15 +374,16 @@ gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_2c98c566(
         if (previous >= 0) release_stage(shared, previous);
         promote(acc[1], totals);
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
+        for (int piece = 0; piece < BN / PN; ++piece) {
+            const int m = tile.m + consumer * 64, n = tile.n + piece * PN;
             BF16* const c = shared.c[consumer][piece % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
             named_barrier_sync(1 + consumer, 128);
             if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                 if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * PN * sizeof(BF16));
+                    for (int at = 0; at < PN; at += CN)
+                        tma_load_2d(c + at * 64, &map_c, &shared.c_loaded[consumer], n + at, m);
                 }
                 mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                 c_parity ^= 1;
@@ -368,7 +393,7 @@ gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_2c98c566(
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);
             if (leads) {
-                tma_store_2d(&map_c, c, n, m);
+                for (int at = 0; at < PN; at += CN) tma_store_2d(&map_c, c + at * 64, n + at, m);
                 tma_store_commit();
             }
         }

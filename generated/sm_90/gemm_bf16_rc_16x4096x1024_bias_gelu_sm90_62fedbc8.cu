@@ -1,25 +1,23 @@
-// gemm_bf16_rc_16x28672x8192_bias_gelu_sm90_2e36b50d
+// gemm_bf16_rc_16x4096x1024_bias_gelu_sm90_62fedbc8
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
 //
-//     A  16 x 8192, row-major, lda = 8192
-//     B  8192 x 28672, column-major, ldb = 8192
-//     C  16 x 28672, row-major, ldc = 28672
-//     bias_n  28672 elements, one a column of C
+//     A  16 x 1024, row-major, lda = 1024
+//     B  1024 x 4096, column-major, ldb = 1024
+//     C  16 x 4096, row-major, ldc = 4096
+//     bias_n  4096 elements, one a column of C
 //
-// Block   16 x 128 of C by 384 threads, in k tiles of 256; persistent: block b computes tiles b, b + gridDim.x, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 3 stages;
-//         2 consumer warpgroups: 16 x 64 of C each by 16 wgmmas of 64 x 16 x 16 a k tile
+// Block   16 x 64 of C by 256 threads, in k tiles of 256; persistent: block b computes tiles b, b + gridDim.x, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
+//         1 consumer warpgroup: 16 x 64 of C by 16 wgmmas of 64 x 16 x 16 a k tile
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-// Start   once the kernel before has ended (no programmatic dependent launch): SMs get blocks in the grid's order,
-//         not as they become free, so that neighbours in the raster ask for lines together, which L2 reads once
 //
-// Launch  up to ceil(M / 16) * ceil(N / 128) blocks of 384 threads, 226304 bytes of dynamic shared memory
+// Launch  up to ceil(M / 16) * ceil(N / 64) blocks of 256 threads, 166912 bytes of dynamic shared memory
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_bf16_rc_16x28672x8192_bias_gelu_wgmma_16x128x256_c2_k1x0_s3_f1_g16_p1_x1_pdl0
-// Made by gemmgen generate 16x28672x8192 --dtype bf16 --layout rc --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=16 --set BN=128 --set BK=256 --set SWAP=1 --set STAGES=3 --set GROUP=16 --set PDL=0
+// Config  gemm_bf16_rc_16x4096x1024_bias_gelu_wgmma_16x64x256_c1_k1x0_s4_f1_g8_p1_x1_b1
+// Made by gemmgen generate 16x4096x1024 --dtype bf16 --layout rc --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=16 --set BN=64 --set BK=256 --set SWAP=1 --set CONSUMERS=1 --set BROADCAST=1
 
 namespace {
 
@@ -43,23 +41,21 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-struct Shape { static constexpr int M = 16, N = 28672, K = 8192; };  // constants, which fold into the code
+struct Shape { static constexpr int M = 16, N = 4096, K = 1024; };  // constants, which fold into the code
 
 // Parameters
 constexpr int BM = 16;        // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BN = 64;        // columns of C that a block computes
 constexpr int BK = 256;       // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its columns of the block tile
-constexpr int STAGES = 3;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its columns of the block tile
+constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
+constexpr int MINB = 1;                         // blocks an SM, at least
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_N = BN / (64 * CONSUMERS);   // instructions across a consumer's tile
-constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
-constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
 // Shared memory
 constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
@@ -114,7 +110,7 @@ struct Shared {
     unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 226304, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 166912, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -151,6 +147,12 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     return {(first + within % height) * BM, within / height * BN};
 }
 
+// The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
+// once, in uniform registers, where wgmma and TMA take their operands from.
+__device__ __forceinline__ int first_lane(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
+}
+
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
@@ -183,6 +185,11 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
 // Start loading the box at (x, y), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
 // also those outside of the tensor, which become zeros.
 __device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
@@ -214,12 +221,18 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
-// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+// Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
+__device__ __forceinline__ bool elect_one() {
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "elect.sync _|p, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(elected));
+    return elected != 0;
+}
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
@@ -383,7 +396,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_16x28672x8192_bias_gelu_sm90_2e36b50d(
+gemm_bf16_rc_16x4096x1024_bias_gelu_sm90_62fedbc8(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -397,13 +410,14 @@ gemm_bf16_rc_16x28672x8192_bias_gelu_sm90_2e36b50d(
         fence_mbarrier_init();
     }
     __syncthreads();
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
 
     const Shape s{};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -421,8 +435,7 @@ gemm_bf16_rc_16x28672x8192_bias_gelu_sm90_2e36b50d(
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128;
+    const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
@@ -433,7 +446,7 @@ gemm_bf16_rc_16x28672x8192_bias_gelu_sm90_2e36b50d(
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * MMAS_N * 64, acc);
+            multiply_stage(shared, first_lane(ring.stage), consumer * MMAS_N * 64, acc);
             wgmma_commit();
             wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
