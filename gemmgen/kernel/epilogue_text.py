@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import NamedTuple
 
 import numpy as np
@@ -115,7 +116,12 @@ def epilogue_text(
     writer = _Writer(dtype, names, split=True, integer_sums=integer_sums)
     result, _ = writer.write(epilogue.tree)
     called = dict.fromkeys(name for root in _calls(epilogue.tree) for name in _needed(root))
-    functions = tuple(_device_function(function_named(name, short), dtype) for name in called)
+    records = [function_named(name, short) for name in called]
+    helpers = dict.fromkeys(one.f32_helper for one in records if one.f32_helper and dtype == DType.F32)
+    functions = (
+        *(DeviceFunction(PurePath(template).stem, ("x",), "", template) for template in helpers),
+        *(_device_function(one, dtype) for one in records),
+    )
     texts = (result, *(statement.text for statement in writer.statements))
     adds, subtracts = (any(name in text for text in texts) for name in ("multiply_add", "multiply_subtract"))
     rows, columns, writes = epilogue.reads_rows, epilogue.reads_columns, bool(epilogue.written_matrices)

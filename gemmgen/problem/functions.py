@@ -33,6 +33,7 @@ class Function:
     definition  its value as an epilogue's expression over `parameters`; empty of a primitive
     cuda        of a primitive: CUDA's expression over `parameters`, with {f} where names of f32 functions end in f
     f32         template whose macro `definition` is its function in f32, where `cuda` is not the fastest
+    f32_helper  such a template of what that function calls, as others may in the same kernel
     reference   the primitive in float64
     slope       the largest derivative, up to sign, on an interval, from its two ends (of several arguments: how much
                 the value changes at most where each changes by 1)
@@ -49,6 +50,7 @@ class Function:
     definition: str = ""
     cuda: str = ""
     f32: str = ""
+    f32_helper: str = ""
     reference: Callable[..., Any] = np.positive
     slope: Slope = lambda low, high: 1.0
     ulps: float = 0.0
@@ -131,6 +133,16 @@ def _slope_of_gelu(low: Doubles, high: Doubles) -> Doubles:
     return np.subtract(1.13, high < -0.7518, dtype=np.float64)  # np.where of two numbers mispredicts branches
 
 
+def _gelu_tanh(x: Doubles) -> Doubles:
+    value: Doubles = x * _sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * (x * x * x)))
+    return value
+
+
+def _slope_of_gelu_tanh(low: Doubles, high: Doubles) -> Doubles:
+    """It falls at first, by 0.129 at most, and rises from -0.7525 on, by 1.129 at most."""
+    return np.subtract(1.13, high < -0.7525, dtype=np.float64)
+
+
 def _slope_of_silu(low: Doubles, high: Doubles) -> Doubles:
     """It falls at first, by 0.0999 at most, and rises from -1.2784 on, by 1.0999 at most."""
     return np.subtract(1.1, high < -1.2785, dtype=np.float64)
@@ -157,17 +169,24 @@ _ALL = (
         integers=True,
     ),
     replace(_GELU, short=replace(_GELU, f32="device/gelu_short.cu", ulps=64, instructions=8)),
-    Function(
+    Function(  # 0.5 * x * (1 + tanh(u)) is x / (1 + e^-2u)
         "gelu_tanh",
         ("x",),
-        definition="0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))",
-        instructions=21,
+        cuda="x / (1 + exp{f}(-1.5957691216057308 * (x + 0.044715 * (x * x * x))))",
+        f32="device/gelu_tanh.cu",
+        f32_helper="device/logistic.cu",
+        reference=_gelu_tanh,
+        slope=_slope_of_gelu_tanh,
+        ulps=3,
+        of_x=True,
+        instructions=7,
     ),
     Function(
         "silu",
         ("x",),
         cuda="x / (1 + exp{f}(-x))",
         f32="device/silu.cu",
+        f32_helper="device/logistic.cu",
         reference=lambda x: x * _sigmoid(x),
         slope=_slope_of_silu,
         ulps=3,

@@ -17,7 +17,7 @@ STEPS = (
     *("constant", "acc", "acc2", "operand", "+", "negated", "*", "/"),
     *("float", "int +", "int -", "int *", "int negated"),
 )
-FUNCTION_STEPS = ("relu", "gelu", "silu", "sigmoid", "tanh", "erf", "exp", "abs", "min", "max", "clamp")
+FUNCTION_STEPS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "erf", "exp", "abs", "min", "max", "clamp")
 MOST_STEPS = 48  # of an epilogue: the results of all are kept
 
 

@@ -69,7 +69,7 @@ def test_a_kernel_stands_beside_the_librarys_product_and_another(gpu: GpuExecuto
     assert measured.baseline is not None and measured.baseline.timing.median_us > 0
 
 
-@pytest.mark.parametrize(("name", "short"), [("silu", False), ("gelu", False), ("gelu", True)])
+@pytest.mark.parametrize(("name", "short"), [("silu", False), ("gelu", False), ("gelu", True), ("gelu_tanh", False)])
 def test_a_function_is_as_exact_as_its_record_says(
     gpu: GpuExecutor, name: str, short: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

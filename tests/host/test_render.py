@@ -172,7 +172,7 @@ def test_braces_of_ptx_are_left_alone() -> None:
 def used_templates() -> set[str]:
     """Every template that a kernel can reach: those that families and functions name, and what they take in."""
     records = (function_named(name, short) for name in FUNCTIONS for short in (False, True))
-    found = {function.f32 for function in records if function.f32}
+    found = {template for one in records for template in (one.f32, one.f32_helper) if template}
     tensor_cores = {"S": 8, "T": 16, "BK": 0, "MMA": 1}
     for layout, changes in (("rc", {}), ("rr", {"LANES": 8, "DEPTH": 4})):
         problem = Problem(8, 512, 512, layout=Layout.parse(layout), types="bf16")

@@ -124,7 +124,7 @@ inline float __fdividef(float a, float b) { return a / b; }
 inline float __expf(float a) { return expf(a); }
 inline float exp2_approx(float a) { return exp2f(a); }  // of templates/device/gelu.cu
 inline float min_or_nan(float a, float b) { return a < b || a != a ? a : b; }  // likewise
-inline float logistic_approx(float a) { return 1.0f / (1.0f + exp2f(a)); }  // of templates/device/silu.cu
+inline float logistic_approx(float a) { return 1.0f / (1.0f + exp2f(a)); }  // of templates/device/logistic.cu
 inline float __logf(float a) { return logf(a); }
 inline float __log2f(float a) { return log2f(a); }
 inline float __powf(float a, float b) { return powf(a, b); }

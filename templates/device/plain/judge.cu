@@ -49,7 +49,7 @@ struct Operand {
 
 enum Operation {
     CONSTANT, ACC, ACC2, OPERAND, SUM, NEGATED, TIMES, OVER, TO_FLOAT, INT_PLUS, INT_MINUS, INT_TIMES, INT_NEGATED,
-    RELU, GELU, SILU, SIGMOID, TANH, ERF, EXP, ABS, MIN, MAX, CLAMP
+    RELU, GELU, GELU_TANH, SILU, SIGMOID, TANH, ERF, EXP, ABS, MIN, MAX, CLAMP
 };
 
 // What it takes are the results of `count` earlier steps, whose numbers stand in a list from `first` on.
@@ -170,6 +170,7 @@ __device__ double applied(long long function, const double (&x)[3]) {
     switch (function) {
         case RELU: return x[0] < 0.0 ? 0.0 : x[0];
         case GELU: return x[0] < -40.0 ? 0.0 : 0.5 * x[0] * (1.0 + erf(0.7071067811865476 * x[0]));
+        case GELU_TANH: return x[0] * sigmoid(1.5957691216057308 * (x[0] + 0.044715 * x[0] * x[0] * x[0]));
         case SILU: return x[0] * sigmoid(x[0]);
         case SIGMOID: return sigmoid(x[0]);
         case TANH: return tanh(x[0]);
@@ -188,6 +189,7 @@ __device__ double slope(long long function, double low, double high) {
     switch (function) {
         case RELU: return high > 0.0 ? 1.0 : 0.0;
         case GELU: return high < -0.7518 ? 1.13 - 1.0 : 1.13;
+        case GELU_TANH: return high < -0.7525 ? 1.13 - 1.0 : 1.13;
         case SILU: return high < -1.2785 ? 1.1 - 1.0 : 1.1;
         case SIGMOID: { const double value = sigmoid(-nearest_to_zero); return value * (1.0 - value); }
         case TANH: { const double value = cosh(nearest_to_zero); return 1.0 / (value * value); }
