@@ -312,8 +312,8 @@ class _Writer:
     def _sum(self, node: Binary) -> tuple[str, int]:
         """What is no product, then what C held, then products, each by an fma.
 
-        Beside what is no product, what C held is left out where beta = 0: compilers, which make code of its own for
-        that, would not drop a zero. Beside products alone it gains nothing (docs/wgmma-notes.md).
+        Beside what is no product, what C held is left out where beta = 0: compilers write that case apart, but may not
+        drop an fma of zero. Beside products alone it gained nothing (docs/wgmma-notes.md).
         """
         terms = sorted(self._terms(node), key=lambda term: term.negative)
         plain = [term for term in terms if not self._is_product(term.node)]

@@ -11,6 +11,8 @@ GATED_BUGS = (
     Bug("the gate's sums twice", "gated", WGMMA_GATED, "BN / CN + piece, sums2", "piece, sums2", (VALUE,)),
     Bug("the value is activated, too", "gated", WGMMA_GATED, "return silu(acc) * acc2;",
         "return silu(acc) * silu(acc2);", (VALUE,)),
+    Bug("gelu of f16 without its highest coefficient", "precision", WGMMA_GATED_RR, "p = 0.004707857f", "p = 0.0f",
+        (VALUE,)),
     Bug("the value is not gated", "gated", WGMMA_GATED_RR, "return gelu(acc) * acc2;", "return gelu(acc) + acc2;",
         (VALUE,)),
     Bug("both boxes of the first matrix", "gated", WGMMA_GATED, "full, k, s.N + tile.n", "full, k, tile.n", (VALUE,)),

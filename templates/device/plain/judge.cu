@@ -226,16 +226,19 @@ __device__ double lowest_bit(double x) {
 // in this order one may in another, unless all are few multiples of one number.
 __device__ Bounded sum_of(const Step& step, const long long* of, const Bounded* results, const Rule& rule) {
     Bounded sum = results[of[0]];
-    double size = fabs(sum.value) + sum.bound, unit = lowest_bit(sum.value);
+    double size = fabs(sum.value) + sum.bound;
     for (int i = 1; i < step.count; ++i) {
-        const Bounded term = results[of[i]];
-        sum = plus(sum, term, rule);
-        size += fabs(term.value) + term.bound;
-        unit = fmin(unit, lowest_bit(term.value));
+        sum = plus(sum, results[of[i]], rule);
+        size += fabs(results[of[i]].value) + results[of[i]].bound;
     }
-    const bool exact = !(sum.bound > 0.0);
-    if (step.count < 3 || !isfinite(sum.value) || (exact && size * rule.reordering <= unit)) return sum;
-    const double last = exact ? fabs(sum.value) * rule.rounding + rule.tiny : sum.bound;
+    if (step.count < 3 || !isfinite(sum.value)) return sum;
+    double last = sum.bound;
+    if (!(sum.bound > 0.0)) {
+        double unit = infinity();
+        for (int i = 0; i < step.count; ++i) unit = fmin(unit, lowest_bit(results[of[i]].value));
+        if (size * rule.reordering <= unit) return sum;
+        last = fabs(sum.value) * rule.rounding + rule.tiny;
+    }
     const double bound = last + (step.count - 2) * rule.reordering * ((size + fabs(sum.value)) / 2.0);
     return {sum.value, fabs(sum.value) + bound > rule.most ? infinity() : bound};
 }
