@@ -234,10 +234,10 @@ class Arithmetic(Walk[Bounded]):
 
     def _exact_in_any_order(self, total: Bounded, terms: list[Bounded], size: Doubles) -> Mask:
         """Whether the type holds all partial sums of terms that are exact: few multiples of one unit."""
-        if (self.exact and self.dtype == DType.F64) or (total.bound > 0).all():
+        if (total.bound > 0).all():
             return np.ones((), bool)
         unit = reduce(np.minimum, (_lowest_bit(term.value) for term in terms))
-        return np.asarray(size * self.dtype.unit_roundoff <= unit)
+        return np.asarray(size * self.dtype.unit_roundoff < unit)
 
     def of_two(self, operator: str, a: Bounded, b: Bounded) -> Bounded:
         return _doubting(self._binary(operator, a, b), [a, b], lambda: _opposed(operator, a, b))

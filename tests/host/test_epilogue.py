@@ -335,6 +335,9 @@ def test_what_is_exact_in_one_order_may_round_in_another():
     want = summed(one, -one, small)
     assert want.value == (one - one) + small and abs(want.value - (one + (small - one))) <= want.bound < 2.0**-22
     assert summed(3.0, -1.0, 2.0).bound == 0
+    exact = {name: Bounded.exact(term) for name, term in {"acc": 2.0**53, "alpha": 1.0, "bias_n": 1.0}.items()}
+    large = apply_epilogue(epilogue, exact, DType.F64, exact=True).c  # 2^53 + 2 in another order
+    assert large.value == 2.0**53 and 2.0 <= large.bound < 16.0
 
 
 @given(st.permutations(TERMS), st.integers(0, 2**32), st.sampled_from([1e-3, 1.0, 30.0]), st.sampled_from(SUMS))

@@ -236,7 +236,7 @@ __device__ Bounded sum_of(const Step& step, const long long* of, const Bounded* 
     if (!(sum.bound > 0.0)) {
         double unit = infinity();
         for (int i = 0; i < step.count; ++i) unit = fmin(unit, lowest_bit(results[of[i]].value));
-        if (size * rule.reordering <= unit) return sum;
+        if (size * rule.reordering < unit) return sum;
         last = fabs(sum.value) * rule.rounding + rule.tiny;
     }
     const double bound = last + (step.count - 2) * rule.reordering * ((size + fabs(sum.value)) / 2.0);
