@@ -116,17 +116,12 @@ def epilogue_text(
     writer = _Writer(dtype, names, split=True, integer_sums=integer_sums)
     result, _ = writer.write(epilogue.tree)
     called = dict.fromkeys(name for root in _calls(epilogue.tree) for name in _needed(root))
-    records = [function_named(name, short) for name in called]
-    helpers = dict.fromkeys(one.f32_helper for one in records if one.f32_helper and dtype == DType.F32)
-    functions = (
-        *(DeviceFunction(PurePath(template).stem, ("x",), "", template) for template in helpers),
-        *(_device_function(one, dtype) for one in records),
-    )
+    functions = dict.fromkeys(one for name in called for one in _device_functions(function_named(name, short), dtype))
     texts = (result, *(statement.text for statement in writer.statements))
     adds, subtracts = (any(name in text for text in texts) for name in ("multiply_add", "multiply_subtract"))
     rows, columns, writes = epilogue.reads_rows, epilogue.reads_columns, bool(epilogue.written_matrices)
     return EpilogueText(
-        functions,
+        tuple(functions),
         tuple(writer.statements),
         result,
         epilogue.operands,
@@ -235,13 +230,17 @@ def _needed(name: str) -> Iterator[str]:
         yield name
 
 
-def _device_function(function: Function, dtype: DType) -> DeviceFunction:
+def _device_functions(function: Function, dtype: DType) -> Iterator[DeviceFunction]:
+    """It, and before it what its template calls."""
     if function.f32 and dtype == DType.F32:
-        return DeviceFunction(function.name, function.parameters, "", function.f32)
-    if function.cuda:
-        return DeviceFunction(function.name, function.parameters, function.cuda.format(f=_suffix(dtype)))
-    text, _ = _Writer(dtype, {}, split=False).write(parse(function.definition, function.parameters))
-    return DeviceFunction(function.name, function.parameters, text)
+        if function.f32_helper:
+            yield DeviceFunction(PurePath(function.f32_helper).stem, (), "", function.f32_helper)
+        yield DeviceFunction(function.name, function.parameters, "", function.f32)
+    elif function.cuda:
+        yield DeviceFunction(function.name, function.parameters, function.cuda.format(f=_suffix(dtype)))
+    else:
+        text, _ = _Writer(dtype, {}, split=False).write(parse(function.definition, function.parameters))
+        yield DeviceFunction(function.name, function.parameters, text)
 
 
 def _suffix(dtype: DType) -> str:
@@ -349,9 +348,11 @@ class _Writer:
         return text, _ADDED if others else strength
 
     def _added(self, term: _Term, rest: str) -> str:
-        """The sum of a product and the text `rest`."""
+        """The sum of a product and the text `rest`; if neither is short, a factor that calls something has a line."""
         assert isinstance(term.node, Binary)
         factor = self._at_least(_ATOM if term.negative else _CHOSEN, term.node.left)
+        if self.split and "(" in factor and not _NAMED.fullmatch(rest):
+            factor = self._variable(factor)
         factors = f"-{factor}" if term.negative else factor, self._at_least(_CHOSEN, term.node.right)
         return f"{self.dtype.arithmetic.fma}({', '.join(factors)}, {rest})"
 

@@ -33,6 +33,7 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.support.files import content_key
 from gemmgen.support.paths import TEMPLATES
 
+MIN_NAN_SINCE = 80  # sm_NN: PTX ISA, min.NaN.f32
 BETWEEN_REGIONS = re.compile(r"\n+#endif  // __CUDACC__\n+#ifdef __CUDACC__\n+")  # that nvcc alone sees: they are one
 
 
@@ -370,7 +371,8 @@ def environment(types: Types, arch: str = DEFAULT_ARCH) -> jinja2.Environment:
     Every template and macro knows the types: `TA`, `TB`, `TC` of the operands' elements, `T` of the sums with its bytes
     `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, of `bytes["A"]` bytes each, and
     `Vec<${ of["A"] }N>` N of them; `factor["A"]` is what instructions multiply: `TA`, or the type of its pieces.
-    `sm` is the number of `arch`; `computed` are labels of those types that it has no instructions to convert.
+    `computed` are labels of those types that `arch` has no instructions to convert; `min_nan`: it has one for a minimum
+    that NaN passes.
     """
     options: dict[str, Any] = {
         "block_start_string": "/*%",
@@ -393,7 +395,8 @@ def environment(types: Types, arch: str = DEFAULT_ARCH) -> jinja2.Environment:
     named = (*types.operands, types.scalar)
     made.globals.update(zip(("TA", "TB", "TC", "TS"), (dtype.ctype for dtype in named), strict=True))
     number = parse_arch(arch).number
-    made.globals.update(sm=number, computed={dtype.label for dtype in types.operands if dtype.converted_since > number})
+    made.globals.update(min_nan=number >= MIN_NAN_SINCE)
+    made.globals.update(computed={dtype.label for dtype in types.operands if dtype.converted_since > number})
     element = dict(zip("ABC", (dtype.ctype for dtype in types.operands), strict=True))
     made.globals.update(factor=dict(zip("AB", (dtype.ctype for dtype in types.factors), strict=True)))
     # The first template argument of Vec, which holds one type only where all are the same.

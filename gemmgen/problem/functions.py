@@ -128,24 +128,14 @@ def _gelu(x: Doubles) -> Doubles:
     return np.where(np.isneginf(x), 0.0, value)
 
 
-def _slope_of_gelu(low: Doubles, high: Doubles) -> Doubles:
-    """It falls at first, by 0.129 at most, and rises from -0.7518 on, by 1.129 at most."""
-    return np.subtract(1.13, high < -0.7518, dtype=np.float64)  # np.where of two numbers mispredicts branches
-
-
 def _gelu_tanh(x: Doubles) -> Doubles:
     value: Doubles = x * _sigmoid(math.sqrt(8 / math.pi) * (x + 0.044715 * (x * x * x)))
     return value
 
 
-def _slope_of_gelu_tanh(low: Doubles, high: Doubles) -> Doubles:
-    """It falls at first, by 0.129 at most, and rises from -0.7525 on, by 1.129 at most."""
-    return np.subtract(1.13, high < -0.7525, dtype=np.float64)
-
-
-def _slope_of_silu(low: Doubles, high: Doubles) -> Doubles:
-    """It falls at first, by 0.0999 at most, and rises from -1.2784 on, by 1.0999 at most."""
-    return np.subtract(1.1, high < -1.2785, dtype=np.float64)
+def _slope_behind_a_dip(turn: float, most: float) -> Slope:
+    """Of x times what goes from 0 to 1: it falls before `turn`, by most - 1 at most, and rises behind it."""
+    return lambda low, high: np.subtract(most, high < turn, dtype=np.float64)  # np.where mispredicts branches
 
 
 _GELU = Function(
@@ -154,7 +144,7 @@ _GELU = Function(
     cuda="x < -40 ? 0 : 0.5 * x * erfc(-0.7071067811865476 * x)",
     f32="device/gelu.cu",
     reference=_gelu,
-    slope=_slope_of_gelu,
+    slope=_slope_behind_a_dip(-0.7518, 1.13),  # rises by 1.129 at most
     ulps=2,
     of_x=True,
     instructions=12,
@@ -176,7 +166,7 @@ _ALL = (
         f32="device/gelu_tanh.cu",
         f32_helper="device/logistic.cu",
         reference=_gelu_tanh,
-        slope=_slope_of_gelu_tanh,
+        slope=_slope_behind_a_dip(-0.7525, 1.13),  # likewise
         ulps=3,
         of_x=True,
         instructions=7,
@@ -188,7 +178,7 @@ _ALL = (
         f32="device/silu.cu",
         f32_helper="device/logistic.cu",
         reference=lambda x: x * _sigmoid(x),
-        slope=_slope_of_silu,
+        slope=_slope_behind_a_dip(-1.2785, 1.1),  # by 1.0999
         ulps=3,
         of_x=True,
         instructions=5,

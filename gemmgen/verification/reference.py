@@ -107,7 +107,7 @@ from gemmgen.verification.linear import (
 )
 from gemmgen.verification.multiplied import Multiply, on_host, products_by
 from gemmgen.verification.products import SLICE_RESIDUE, Products, all_products, of_each_matrix
-from gemmgen.verification.roundings import Bounded, apply_epilogue, doubtful
+from gemmgen.verification.roundings import Bounded, doubtful, results_of
 from gemmgen.verification.situation import EXACT_KINDS, Situation
 from gemmgen.verification.window import Window
 
@@ -287,12 +287,11 @@ def _through_epilogue(
     A sum passes alpha and beta * C no more, so that n is K.
     """
     case, exact = situation.case, situation.data in EXACT_KINDS
-    dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
     sums = (_accumulator(situation, exact, rooted, *one) for one in of)
     accumulators = dict(zip((ACC, ACC2), sums, strict=False))
     inputs = {**accumulators, **epilogue_inputs(situation, partial(_in_window, window=window))}
     inputs |= {name: _sum(situation, window, name) for name in case.problem.epilogue.sums}
-    results = apply_epilogue(case.problem.epilogue, inputs, scalar, exact, dtype.is_integer, case.problem.short_results)
+    results = results_of(case.problem, inputs, exact)
     result = results.c if output == "C" else results.outputs[output]
     shape = of[0][0].shape
     return np.broadcast_to(result.value, shape).copy(), np.broadcast_to(result.bound, shape).copy()
@@ -315,11 +314,9 @@ def expected_at(situation: Situation, at: Index, found: Sequence[Products]) -> t
     `found` are their products of A with each matrix of B.
     """
     case, exact = situation.case, situation.data in EXACT_KINDS
-    types = case.problem.types
     inputs = epilogue_inputs(situation, partial(elements_at, at=at))
     inputs |= {name: _accumulator(situation, exact, True, *of) for name, of in zip((ACC, ACC2), found, strict=False)}
-    integer_sums, short = types.accumulator.is_integer, case.problem.short_results
-    c = apply_epilogue(case.problem.epilogue, inputs, types.scalar, exact, integer_sums, short).c
+    c = results_of(case.problem, inputs, exact).c
     value, bound = (np.broadcast_to(one, at[-1].shape) for one in (c.value, c.bound))
     return value, bound
 

@@ -34,7 +34,7 @@ from gemmgen.verification.data import make_operands
 from gemmgen.verification.linear import alpha_of
 from gemmgen.verification.recordings import is_recorded
 from gemmgen.verification.reference import Index, elements_at, epilogue_inputs
-from gemmgen.verification.roundings import Bounded, apply_epilogue
+from gemmgen.verification.roundings import Bounded, results_of
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.tensor_core import Codes, dot, fused
 from gemmgen.verification.window import Window
@@ -258,10 +258,9 @@ def _of_bits(dtype: DType, stored: Floats) -> Planned:
 
 
 def _of_range(situation: Situation, sums: dict[str, Bounded], at: Index) -> Planned:
-    problem = situation.case.problem
-    types, integer_sums = problem.types, problem.types.accumulator.is_integer
+    types = situation.case.problem.types
     inputs = {**epilogue_inputs(situation, partial(elements_at, at=at)), **sums}
-    c = apply_epilogue(problem.epilogue, inputs, types.scalar, False, integer_sums, problem.short_results).c
+    c = results_of(situation.case.problem, inputs).c
     value, bound = (np.broadcast_to(x, at[-1].shape) for x in (c.value, c.bound))
 
     def agrees(got: Codes) -> Mask:

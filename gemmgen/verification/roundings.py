@@ -33,6 +33,7 @@ import numpy.typing as npt
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.functions import FUNCTIONS, Function, function_named
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.nodes import Binary, Call, Name, Negation, Node, Number, is_integer
 from gemmgen.problem.parser import parse
 
@@ -100,6 +101,13 @@ def apply_epilogue(
     outputs: dict[str, Bounded] = {}
     with np.errstate(all="ignore"):
         return Results(Arithmetic(dtype, exact, integer_sums, outputs, short).value(epilogue.tree, inputs), outputs)
+
+
+def results_of(problem: Problem, inputs: Mapping[str, Bounded], exact: bool = False) -> Results:
+    """What the epilogue of `problem` makes of its inputs by name; see `apply_epilogue`."""
+    types = problem.types
+    integer_sums = types.accumulator.is_integer
+    return apply_epilogue(problem.epilogue, inputs, types.scalar, exact, integer_sums, problem.short_results)
 
 
 class Walk(ABC, Generic[Value]):

@@ -15,7 +15,7 @@ __device__ __forceinline__ float exp2_approx(float x)
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
     return value;
 }
-/*% if sm >= 80 %*/
+/*% if min_nan %*/
 
 // The lesser; NaN if one is.
 __device__ __forceinline__ float min_or_nan(float a, float b)
@@ -30,13 +30,13 @@ __device__ __forceinline__ float min_or_nan(float a, float b)
 // x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), ${ off }.
 __device__ __forceinline__ float gelu(float x)
 {
-//% set bounded = "min_or_nan" if sm >= 80 else "fminf"
+//% set bounded = "min_or_nan" if min_nan else "fminf"
     const float t = ${ bounded }(fabsf(x), ${ most });  // of infinity, too, 2^p is a number
     float p = ${ coefficients[0] };  // log2(Phi(-t)), fitted where Phi(-t) counts beside 1
 //% for coefficient in coefficients[1:]
     p = fmaf(p, t, ${ coefficient });
 //% endfor
-//% if sm >= 80
+//% if min_nan
     return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
 //% else
     const float half = 0.5f * x;  // fmaxf would hide NaN

@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_37784321
+// gemm_u8s8s8_rr_Mx512x100_sm90_9518b369
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores;
@@ -21,10 +21,10 @@
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 107520 bytes of dynamic shared memory
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other
 //         operand,
-//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_37784321_prepare_a_kernel writes before,
-//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_37784321_prepare_b_kernel writes before,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_37784321_sum_a_kernel writes before,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_37784321_sum_b_kernel writes before,
+//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_prepare_a_kernel writes before,
+//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_prepare_b_kernel writes before,
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_sum_a_kernel writes before,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_sum_b_kernel writes before,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
 // Made by gemmgen generate '?x512x100' --types u8,s8,s8 --layout rr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set BN=64
@@ -325,10 +325,10 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     const float scale_n = e.scale_n[n];
     const int zero_m = e.zero_m[m];
     const int zero_b = e.zero_b[0];
-    return fmaf(e.alpha * multiply_subtract(row_sum, zero_b,
-                                            multiply_subtract(zero_m, multiply_subtract(s.K, zero_b, column_sum),
-                                                              acc)) * scale_m, scale_n,
-                                                              e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
+    const float x = e.alpha * multiply_subtract(row_sum, zero_b,
+                                                multiply_subtract(zero_m, multiply_subtract(s.K, zero_b, column_sum),
+                                                                  acc)) * scale_m;
+    return fmaf(x, scale_n, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
 }
 
 // N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
@@ -398,7 +398,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_37784321_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M) {
@@ -426,7 +426,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_37784321_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_37784321_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 512, length = 100;  // of the copy
@@ -461,7 +461,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_37784321_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_37784321_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M) {
@@ -487,7 +487,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_37784321_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_37784321_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b) {
     grid_dependency_wait();
@@ -516,7 +516,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_37784321_sum_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_37784321(
+gemm_u8s8s8_rr_Mx512x100_sm90_9518b369(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, const float* __restrict__ scale_m,
     const float* __restrict__ scale_n, const int* __restrict__ zero_m, const int* __restrict__ zero_b,

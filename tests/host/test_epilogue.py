@@ -321,9 +321,6 @@ def test_a_kernel_that_rounds_each_operation_stays_within_the_bound(epilogue, se
     assert (np.abs(got - want.value) <= want.bound)[np.broadcast_to(finite, want.value.shape)].all()
 
 
-TERMS = ("alpha * acc", "-(beta * C)", "bias_n", "residual")
-
-
 def test_what_is_exact_in_one_order_may_round_in_another():
     epilogue = parse_epilogue("acc + alpha + bias_n")
 
@@ -338,6 +335,9 @@ def test_what_is_exact_in_one_order_may_round_in_another():
     exact = {name: Bounded.exact(term) for name, term in {"acc": 2.0**53, "alpha": 1.0, "bias_n": 1.0}.items()}
     large = apply_epilogue(epilogue, exact, DType.F64, exact=True).c  # 2^53 + 2 in another order
     assert large.value == 2.0**53 and 2.0 <= large.bound < 16.0
+
+
+TERMS = ("alpha * acc", "-(beta * C)", "bias_n", "residual")
 
 
 @given(st.permutations(TERMS), st.integers(0, 2**32), st.sampled_from([1e-3, 1.0, 30.0]), st.sampled_from(SUMS))

@@ -267,12 +267,12 @@ PRUNING = (
         "STAGES * (BM * BK * A_BYTES + PRODUCTS * BN * BK * B_BYTES) >= 65536",
         "memory's latency hides behind more stages",
     ),
+    Constraint("BROADCAST == 1", "fewer instructions beside products and epilogues; a detail, too, for not all gain"),
     Constraint("PROMOTED == 1 or IN_FLIGHT == 1", "a detail, tried last, of the fastest"),
     Constraint("PIECES == 0 or IN_FLIGHT == 0", "likewise"),
     Constraint("GROUP == 8", "likewise"),
     Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
     Constraint("C_BOXES == 1", "likewise"),
-    Constraint("BROADCAST == 1", "fewer instructions beside products and epilogues; a detail, too, for not all gain"),
     Constraint(f"PDL == 1 or {ALONE} == 1 and {TILE} < {WIDE} and {WORK} > {LONG}", "likewise, but where L2 decides"),
     Constraint(f"PDL == 0 or {ALONE} > 1 or {TILE} >= {WIDE} or {WORK} <= {LONG}", "blocks in order share lines"),
     Constraint(

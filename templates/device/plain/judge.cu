@@ -212,7 +212,7 @@ __device__ Bounded call(const Step& step, const Bounded (&arguments)[3], const R
     const double unit = step.of_x ? fabs(x[0]) + arguments[0].bound : fabs(value) + inherited;
     const bool limit = step.bound > 0.0 && isinf(x[0]);  // which libraries return exactly; else off as of 1
     const double own = step.bound > 0.0 ? step.value * unit + step.bound : 0.0;
-    return doubting(finite(value, limit ? step.of_x * (step.value + step.bound) : inherited + own, rule), doubt);
+    return doubting(finite(value, limit ? (step.of_x ? step.value + step.bound : 0.0) : inherited + own, rule), doubt);
 }
 
 // The largest power of two that x is a multiple of: infinite of 0.
