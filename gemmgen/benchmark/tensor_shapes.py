@@ -114,6 +114,7 @@ def _fused() -> Iterator[Problem]:
     """Linear layers, of which other groups have the product alone, gated ones, and integers that are scaled."""
     yield Problem(*LINEAR_LAYER, epilogue="bias+gelu")
     yield from every(BF16, LAYERS, "rc", epilogue="bias+gelu")
+    yield from every(BF16, LAYERS[3:4], "rc", epilogue="bias+gelu_tanh")
     yield from every(BF16, GATED, "rc", epilogue="swiglu")
     yield from every(SCALED_S8, (*STREAMED, *BYTES), "rc", epilogue="scale_m+scale_n")
 
