@@ -1,26 +1,25 @@
-// gemm_bf16_rr_4097x4097x4097_sm90_ed57f9d4
+// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_4a385d55
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
+//     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
+//                                                    C is read unless beta = 0, A and B always
 //
-//     A  4097 x 4097, row-major, lda = 4097
-//     B  4097 x 4097, row-major, ldb = 4097
-//     C  4097 x 4097, row-major, ldc = 4097
+//     A  8192 x 8192, row-major, lda = 8192
+//     B  8192 x 28672, column-major, ldb = 8192
+//     C  8192 x 28672, row-major, ldc = 28672
+//     bias_n  28672 elements, one a column of C
 //
-// Block   128 x 224 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
-//         2 consumer warpgroups: 64 x 224 of C each by 4 wgmmas of 64 x 224 x 16 a k tile
+// Block   128 x 176 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 5 stages;
+//         2 consumer warpgroups: 128 x 176 of C each by 8 wgmmas of 64 x 176 x 16 a k tile
+//         in turns: while one stores its tile of C, another multiplies the block's next one
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
-// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
+// Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
+//         pieces of it are staged whole: TMA drops what lies beyond C
 //
-// Launch  up to ceil(M / 256) * ceil(N / 224) * 2 blocks of 384 threads, 196608 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 4097 * 4160 elements, which gemm_bf16_rr_4097x4097x4097_sm90_ed57f9d4_prepare_a_kernel writes
-//         before,
-//         prepared_b: 4097 * 4160 elements, which gemm_bf16_rr_4097x4097x4097_sm90_ed57f9d4_prepare_b_kernel writes
-//         before,
-//         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_4097x4097x4097_wgmma_128x224x64_c2_k2x0_s4_f1_g8_p1_copy128
-// Made by gemmgen generate 4097x4097x4097 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BN=224 --set CLUSTER=2
+// Launch  up to ceil(M / 256) * ceil(N / 176) * 2 blocks of 384 threads, 203776 bytes of dynamic shared memory
+// Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
+// Config  gemm_bf16_rc_8192x28672x8192_bias_gelu_wgmma_128x176x64_c2_k2x0_s5_f1_g8_p1_o1_whole1
+// Made by gemmgen generate 8192x28672x8192 --dtype bf16 --layout rc --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=176 --set CLUSTER=2 --set STAGES=5 --set PINGPONG=1 --set WHOLE=1
 
 namespace {
 
@@ -44,41 +43,35 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
-struct Shape {
-    static constexpr int M = 4097;
-    static constexpr int N = 4097;
-    static constexpr int K = 4097;
-    static constexpr int ldc = 4097;
-};
-using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+struct Shape { static constexpr int M = 8192, N = 28672, K = 8192; };  // constants, which fold into the code
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 224;       // columns of C that a block computes
+constexpr int BN = 176;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply in turns, each a block tile of its own
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
+constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
 constexpr int K_STEP = 16;                      // k of an instruction
-constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+constexpr int MMAS_M = BM / 64;                 // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
 // Clusters
 constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
+constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
 
 // Shared memory
-constexpr int LINE_A = 64;       // elements of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 32;       // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 112;          // columns of a piece: C leaves by pieces of a consumer's 64 rows
-constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
+constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 64;  // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 16;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
+// a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
@@ -89,10 +82,11 @@ constexpr int STEP_M = 8;   // rows from a run to the next
 constexpr int STEP_N = 8;   // columns from a run to the next
 constexpr int VC = 2;       // elements of an access to C
 
-static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
+static_assert(BM % 64 == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -113,16 +107,18 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
-// swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
+// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
-    alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
-    unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];  // all consumers of the cluster have read them: the producer waits
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
+    // the consumers that read them, one in each block, have done so: the producer waits
+    unsigned long long empty[STAGES];
+    unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 196608, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 203776, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -133,6 +129,11 @@ struct Ring {
     __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
+    }
+    // Past so many k tiles at once: those of the other consumers.
+    __device__ __forceinline__ void advance(int stages) {
+        parity ^= (stage + stages) / STAGES % 2;
+        stage = (stage + stages) % STAGES;
     }
 };
 
@@ -222,6 +223,20 @@ __device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsi
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 
+// Start storing a box. Outside of the tensor nothing is written but the rest of a 16-byte chunk across a line's end.
+__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
+                 ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y) : "memory");
+}
+
+// Close a group of this thread's stores since the last commit; and wait until all but its N newest groups have read
+// shared memory, which may be overwritten then: what they write to global memory may still be under way.
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int N>
+__device__ __forceinline__ void tma_store_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+
 // tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
 // here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
 __device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap* map, unsigned long long* barrier,
@@ -230,6 +245,20 @@ __device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap*
                  "[%0], [%1, {%4, %5}], [%2], %3;"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(x), "r"(y)
                  : "memory");
+}
+
+// Threads access shared memory by the generic proxy, TMA and wgmma by the async proxy. These see what a thread wrote
+// only after its fence: each that wrote fences, then all meet at a barrier, and then a copy or a product may read it.
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
+__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// Come to it without waiting.
+__device__ __forceinline__ void named_barrier_arrive(int number, int threads) {
+    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 // All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
@@ -260,42 +289,38 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 224 x 16, by a warpgroup.
+// d = a * b, plus d where it is to `accumulate`; 64 x 176 x 16, by a warpgroup.
 // In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
 // and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n224k16_bf16_trans_b(float (&d)[112], unsigned long long a,
-                                                              unsigned long long b, bool accumulate) {
+__device__ __forceinline__ void wgmma_m64n176k16_bf16(float (&d)[88], unsigned long long a, unsigned long long b,
+                                                      bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %114, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n224k16.f32.bf16.bf16 "
+        "{ .reg .pred p; setp.ne.b32 p, %90, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n176k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
         "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111}, "
-        "%112, %113, p, 1, 1, 0, 1; }"
+        "%80, %81, %82, %83, %84, %85, %86, %87}, "
+        "%88, %89, p, 1, 1, 0, 0; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76), SUMS(80), SUMS(84),
-          SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108)
+          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76), SUMS(80), SUMS(84)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
-                                                                        8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16),
-                                                                        8 * LINE_B * sizeof(BF16));
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, Accumulators& acc) {
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage], 16, 8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n224k16_bf16_trans_b(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                          b + k * LINE_B * sizeof(BF16) / 16, true);
+            wgmma_m64n176k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                  b + k * sizeof(BF16) / 16, true);
     }
 }
 
@@ -317,142 +342,115 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements
-// further apart than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
 __device__ __forceinline__ int staged_at(int m, int n) {
-    return m % 8 * PITCH_C + n;
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+#ifdef __CUDACC__
+// 2^x, off by 2^-22 of it at most.
+__device__ __forceinline__ float exp2_approx(float x) {
+    float value;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+    return value;
+}
+
+// The lesser; NaN if one is.
+__device__ __forceinline__ float min_or_nan(float a, float b) {
+    float value;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
+    return value;
+}
+#endif  // __CUDACC__
+
+// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2^-17 of x at most: a 256th of a
+// rounding to bf16, a 32nd of one to f16.
+__device__ __forceinline__ float gelu(float x) {
+    const float t = min_or_nan(fabsf(x), 8.0f);  // of infinity, too, 2^p is a number
+    float p = 0.004707857f;  // log2(Phi(-t)), fitted where Phi(-t) counts beside 1
+    p = fmaf(p, t, -0.04798701f);
+    p = fmaf(p, t, -0.46222025f);
+    p = fmaf(p, t, -1.1504672f);
+    p = fmaf(p, t, -1.0000197f);
+    return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
+}
+
+// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+struct Epilogue {
+    float alpha, beta;
+    const float* bias_n;
+};
+
+// C's new element in column n; c is the old one, or 0 where beta = 0:
+// gelu(alpha * acc + beta * C + bias_n)
+__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c) {
+    const float bias_n = e.bias_n[n];
+    const float x = fmaf(e.alpha, acc, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
+    return gelu(x);
+}
+
+// N new elements of C from column n on. beta = 0 leaves the old ones unread: what stands there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta) {
-    if (beta != 0.0f) {
-        const Vec<BF16, N> old = load<N>(to);
-        #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
-    }
+__device__ __forceinline__ Vec<BF16, N> results(const BF16* from, const Epilogue& e, int n, Vec<float, N> value) {
+    Vec<BF16, N> old = {};
+    if (e.beta != 0.0f) old = load<N>(from);
     Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
-    store<N>(to, stored);
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, n + i, value.at[i], old.at[i]));
+    return stored;
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], float alpha, float beta) {
-    const int m = thread.m + i / FM * STEP_M + i % FM;
+// This thread's elements of a piece. TMA drops what lies beyond C, where the epilogue reads what it does for the last
+// columns. All are computed before the first is stored: loads of the old ones stay behind the stores before them.
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], const Epilogue& e) {
+    Vec<BF16, VC> stored[TM][TN / VC];
     #pragma unroll
-    for (int j = 0; j < TN; j += VC) {
-        const int n = thread.n + j / FN * STEP_N + j % FN;
-        Vec<float, VC> value;
+    for (int i = 0; i < TM; ++i) {
+        const int m = thread.m + i / FM * STEP_M + i % FM;
         #pragma unroll
-        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_results<VC>(tile + staged_at(m, n), value, beta);
+        for (int j = 0; j < TN; j += VC) {
+            const int n = thread.n + j / FN * STEP_N + j % FN;
+            Vec<float, VC> value;
+            #pragma unroll
+            for (int v = 0; v < VC; ++v) value.at[v] = sums[i][j + v];
+            stored[i][j / VC] = results<VC>(tile + staged_at(m, n), e, min(n, columns - VC), value);
+        }
     }
-}
-
-// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each
-// exist. The others become zeros.
-__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int columns, BF16* staged) {
     #pragma unroll
-    for (int m = 0; m < 8; ++m) {
-        const int width = m < rows ? max(0, min(CN, columns)) : 0;
-        for (int n = threadIdx.x % 32; n < CN; n += 32)
-            staged[staged_at(m, n)] = n < width ? c[Offset(m) * s.ldc + n] : BF16{};
-    }
-}
-
-// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each
-// exist. Neighbouring lanes write neighbouring elements, for whole sectors of C's lines wherever these begin.
-__device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int columns, const BF16* staged) {
-    #pragma unroll
-    for (int m = 0; m < 8; ++m) {
-        const int width = m < rows ? max(0, min(CN, columns)) : 0;
+    for (int i = 0; i < TM; ++i) {
+        const int m = thread.m + i / FM * STEP_M + i % FM;
         #pragma unroll
-        for (int first = 0; first < CN; first += 32) {
-            const int n = first + static_cast<int>(threadIdx.x) % 32;
-            if (n < width) c[Offset(m) * s.ldc + n] = staged[staged_at(m, n)];
+        for (int j = 0; j < TN; j += VC) {
+            const int n = thread.n + j / FN * STEP_N + j % FN;
+            store<VC>(tile + staged_at(m, n), stored[i][j / VC]);
         }
     }
 }
 
 }  // namespace
 
-// 16 bytes of a copy.
-template <typename E>
-struct alignas(16) Chunk {
-    E at[16 / sizeof(E)];
-};
-
-// prepared_a = A, with lines 4160 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
-extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4097x4097x4097_sm90_ed57f9d4_prepare_a_kernel(
-    const BF16* __restrict__ A,
-    BF16* __restrict__ prepared_a) {
-    const int lines = 4097, length = 4097;  // of the copy
-    const int chunks = (length + 7) / 8;
-    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
-    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
-    const unsigned tiles = across * down;
-    grid_dependency_wait();
-    launch_dependents();
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
-        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
-        if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = A + static_cast<long long>(line) * 4097 + chunk * 8;
-        Chunk<BF16> copied = {};
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            if (chunk * 8 + i < length) copied.at[i] = from[i];
-        }
-        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * pitch + chunk] = copied;
-    }
-}
-
-// prepared_b = B, with lines 4160 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
-extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_4097x4097x4097_sm90_ed57f9d4_prepare_b_kernel(
-    const BF16* __restrict__ B,
-    BF16* __restrict__ prepared_b) {
-    const int lines = 4097, length = 4097;  // of the copy
-    const int chunks = (length + 7) / 8;
-    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
-    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
-    const unsigned tiles = across * down;
-    grid_dependency_wait();
-    launch_dependents();
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
-        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
-        if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = B + static_cast<long long>(line) * 4097 + chunk * 8;
-        Chunk<BF16> copied = {};
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            if (chunk * 8 + i < length) copied.at[i] = from[i];
-        }
-        reinterpret_cast<Chunk<BF16>*>(prepared_b)[static_cast<long long>(line) * pitch + chunk] = copied;
-    }
-}
-
-// Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
+// Each stage of the ring goes from the producer to a consumer and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at all blocks'
-//               empty[stage]
+//     consumer  in its turn waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//               all blocks' empty[stage]
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_4097x4097x4097_sm90_ed57f9d4(
-    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, float alpha,
-    float beta) {
+gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_4a385d55(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+    const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);   // the producer's arrival, and the bytes
+            // one thread of the consumer that reads the k tile, in each block
+            mbarrier_init(&shared.empty[stage], CLUSTER);
         }
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
     cluster_sync();  // other blocks arrive at these barriers, too
@@ -462,6 +460,7 @@ gemm_bf16_rr_4097x4097x4097_sm90_ed57f9d4(
     const Shape s{};
     const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
     const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
+    const int k_tiles = (s.K + BK - 1) / BK;  // of a tile of C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
@@ -475,10 +474,8 @@ gemm_bf16_rr_4097x4097x4097_sm90_ed57f9d4(
                 // of B also the parts that other blocks multicast
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
                 tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
-                #pragma unroll
-                for (int at = 0; at < BN; at += LINE_B)
-                    tma_load_multicast_2d(shared.b[ring.stage] + at * BK + part * LINE_B, &map_b, full, tile.n + at,
-                                          k + part, (1 << CLUSTER) - 1);
+                tma_load_multicast_2d(shared.b[ring.stage] + part * LINE_B, &map_b, full, k, tile.n + part,
+                                      (1 << CLUSTER) - 1);
             }
         }
         return;
@@ -486,45 +483,61 @@ gemm_bf16_rr_4097x4097x4097_sm90_ed57f9d4(
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
-    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
+    unsigned c_parity = 0;  // of the phase of shared.c_loaded
+    const int begin = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER;  // of the block's tiles
+    ring.advance(consumer * k_tiles);
+    for (int number = begin + consumer * step; number < tiles; number += CONSUMERS * step) {
+        // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity
+        // does not tell these apart.
+        if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
         const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            multiply_stage(shared, ring.stage, acc);
             wgmma_commit();
             wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }
+        // it is the next one's turn
+        if (number < tiles - step) named_barrier_arrive(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256);
         wgmma_wait<0>();
         release_stage(shared, previous);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
             for (int piece = 0; piece < BN / CN; ++piece) {
-                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                const int m = tile.m + i * 64, n = tile.n + piece * CN;
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
-                BF16* const c = shared.c[threadIdx.x / 32];
-                #pragma unroll
-                for (int j = 0; j < TM; ++j) {  // eight rows of each warp
-                    const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
-                    BF16* const to = C + Offset(row) * s.ldc + n;
-                    __syncwarp();  // all lanes have read the rows before
-                    if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
-                        load_rows(to, s, s.M - row, s.N - n, c);
-                        __syncwarp();
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                     }
-                    store_row(c, s, thread, j, sums[j], alpha, beta);
-                    __syncwarp();
-                    store_rows(to, s, s.M - row, s.N - n, c);
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
+                }
+                const Epilogue e = {alpha, beta, bias_n + n};
+                store_c(c, s, s.N - n, thread, sums, e);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_commit();
                 }
             }
         }
+        ring.advance((CONSUMERS - 1) * k_tiles);
     }
     cluster_sync();  // no block exits while another may arrive at its barriers
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_2x8192x8192_scale_m_scale_n_sm90_da4a2b58
+// gemm_s8s8bf16_rc_2x8192x8192_scale_m_scale_n_sm90_24187dd3
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16; sums in s32 on CUDA cores;
 //                                                         C is read unless beta = 0, A and B always
@@ -9,18 +9,18 @@
 //     scale_m  2 elements, one a row of C
 //     scale_n  8192 elements, one a column of C
 //
-// Block   2 x 16 of C by 128 threads, 16544 bytes of shared memory
-// Thread  8 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
+// Block   4 x 32 of C by 256 threads, 33344 bytes of shared memory
+// Thread  16 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, through its thread's ring in shared memory, with 18432 bytes of a block in flight; 3.56
+// Reads   each weight once, through its thread's ring in shared memory, with 36864 bytes of a block in flight; 7.11
 //         FLOP for a byte of global memory
 // Cached  A, which every warp reads again: L1 serves most of it
-// Bound   global memory: too few FLOP for each byte, on every known card
+// Bound   global memory on a card that can compute more than that for each byte, else FFMA issue
 //
-// Launch  ceil(M / 2) * ceil(N / 16) blocks of 128 threads
+// Launch  ceil(M / 4) * ceil(N / 32) blocks of 256 threads
 // Expects A, B, C, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_s8s8bf16_rc_2x8192x8192_scale_m_scale_n_skinny_s2_t4_w4_k0_u2_async1_v4_split1
-// Made by gemmgen generate 2x8192x8192 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --arch sm_90 --family skinny --set ASYNC=1
+// Config  gemm_s8s8bf16_rc_2x8192x8192_scale_m_scale_n_skinny_s4_t4_w8_k0_u2_async1_v4_split1_pdl1
+// Made by gemmgen generate 2x8192x8192 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --arch sm_90 --family skinny --set S=4 --set WARPS=8 --set ASYNC=1 --set PDL=1
 
 namespace {
 
@@ -60,9 +60,9 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 2;       // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int S = 4;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
-constexpr int WARPS = 4;   // warps of a block
+constexpr int WARPS = 8;   // warps of a block
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 
 // Work split
@@ -93,7 +93,6 @@ static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 static_assert(W_BYTES * VW >= 4, "cp.async copies 4, 8 or 16 bytes");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access. They stay packed until each is used: to take one out is to wait for the load.
@@ -138,6 +137,18 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
+// The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
+template <int N, typename E>
+__device__ __forceinline__ Packed<E, N> load_edge(const E* from, int valid)
+{
+    if (valid >= N) return load_packed<N>(from);
+    alignas(Packed<E, N>) E some[N] = {};
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) some[i] = from[i];
+    }
+    return load_packed<N>(some);
+}
 
 // sum + the products of A's and B's four elements, which share 32 bits. It wraps around at 32 bits.
 __device__ __forceinline__ int dot(unsigned a, unsigned b, int sum)
@@ -151,6 +162,13 @@ struct ThreadOrigin {
 };
 
 using Sums = int[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
+
+#ifdef __CUDACC__
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+#endif  // __CUDACC__
 
 // A's values that a step's weights are multiplied by, in registers: [m][k]
 using Chunk = Packed<signed char, XW>[S][VW / XW];
@@ -236,13 +254,16 @@ __device__ __forceinline__ void take(const Packed<signed char, VW> (&step)[LOADS
 }
 
 // Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
+// Zeros stand for those that do not exist.
 __device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll
     for (int line = 0; line < S; line += 1) {
         #pragma unroll
         for (int depth = 0; depth < LANE_K; depth += XW) {
-            chunk[line][depth / XW] = load_packed<XW>(A + Offset(m + line) * s.lda + k + depth);
+            const bool exists = m + line < s.M;
+            const int valid = !exists ? 0 : XW;
+            chunk[line][depth / XW] = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
         }
     }
 }
@@ -282,7 +303,7 @@ __device__ __forceinline__ void load_inputs(const Epilogue& e, Shape s, int tile
     for (int i = 0; i < OUTPUTS; ++i) {
         const int element = i * THREADS + threadIdx.x;
         const int m = tile_m + element / BN, n = tile_n + element % BN;
-        if ((OUTPUTS * THREADS == BM * BN || element < BM * BN)) inputs[i] = load_inputs(e, m, n);
+        if ((OUTPUTS * THREADS == BM * BN || element < BM * BN) && m < s.M) inputs[i] = load_inputs(e, m, n);
     }
 }
 
@@ -295,6 +316,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
         const int element = i * THREADS + threadIdx.x;
         const int m = tile_m + element / BN, n = tile_n + element % BN;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        if (m >= s.M) continue;
         BF16* const to = C + Offset(m) * s.ldc + n;
         *to = BF16(epilogue(e, inputs[i], sums[i], e.beta == 0.0f ? 0.0f : *to));
     }
@@ -303,7 +325,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_2x8192x8192_scale_m_scale_n_sm90_da4a2b58(
+gemm_s8s8bf16_rc_2x8192x8192_scale_m_scale_n_sm90_24187dd3(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,
@@ -312,6 +334,8 @@ gemm_s8s8bf16_rc_2x8192x8192_scale_m_scale_n_sm90_da4a2b58(
     float alpha,
     float beta)
 {
+    grid_dependency_wait();  // its blocks are there by then, each as soon as an SM has room
+    launch_dependents();
     __shared__ __align__(16) int shared[SHARED_FLOATS];
     Ring& ring = *reinterpret_cast<Ring*>(shared);
     Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_FLOATS);  // PARTIALS of each element

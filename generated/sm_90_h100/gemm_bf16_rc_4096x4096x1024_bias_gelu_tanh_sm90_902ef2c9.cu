@@ -1,7 +1,7 @@
-// gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_989bf291
+// gemm_bf16_rc_4096x4096x1024_bias_gelu_tanh_sm90_902ef2c9
 //
-//     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
-//                                                    C is read unless beta = 0, A and B always
+//     C = gelu_tanh(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
+//                                                         C is read unless beta = 0, A and B always
 //
 //     A  4096 x 1024, row-major, lda = 1024
 //     B  1024 x 4096, column-major, ldb = 1024
@@ -14,10 +14,10 @@
 //         in turns: while one stores its tile of C, another multiplies the block's next one
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
-// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 197632 bytes of dynamic shared memory
+// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_bf16_rc_4096x4096x1024_bias_gelu_wgmma_128x128x64_c2_k1x0_s5_f1_g8_p1_o1
-// Made by gemmgen generate 4096x4096x1024 --dtype bf16 --layout rc --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=128 --set STAGES=5 --set PINGPONG=1
+// Config  gemm_bf16_rc_4096x4096x1024_bias_gelu_tanh_wgmma_128x128x64_c2_k1x0_s5_f1_g8_p1_o1_boxes2_b1
+// Made by gemmgen generate 4096x4096x1024 --dtype bf16 --layout rc --epilogue 'gelu_tanh(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=128 --set STAGES=5 --set PINGPONG=1 --set C_BOXES=2 --set BROADCAST=1
 
 namespace {
 
@@ -50,6 +50,7 @@ constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply in turns, each a block tile of its own
 constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int C_BOXES = 2;    // boxes of TMA, side by side, of a piece of C, which is staged at once
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -60,15 +61,16 @@ constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thr
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
 // Shared memory
-constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 64;  // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 64;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int LINE_A = 64;        // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 64;        // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 64;            // columns of a box of TMA
+constexpr int PN = CN * C_BOXES;  // columns of a piece: C leaves by pieces of a consumer's 64 rows
 // a consumer's buffers: 2, in turns, for an even number of pieces
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
+constexpr int C_STAGES = 1 + (MMAS_M * BN / PN % 2 == 0);
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
+constexpr int TN = PN / 4;  // columns of C that a thread has sums of, of a piece
 constexpr int FM = 1;       // adjacent rows in a run
 constexpr int FN = 2;       // adjacent columns in a run
 constexpr int STEP_M = 8;   // rows from a run to the next
@@ -106,12 +108,12 @@ using Accumulators = float[MMAS_M][BN / 2];
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * PN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
     unsigned long long empty[STAGES];        // the consumer that reads them has done so: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 197632, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -151,6 +153,12 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
+}
+
+// The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
+// once, in uniform registers, where wgmma and TMA take their operands from.
+__device__ __forceinline__ int first_lane(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
 }
 
 #ifdef __CUDACC__
@@ -233,6 +241,19 @@ __device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
+// Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
+__device__ __forceinline__ bool elect_one() {
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "elect.sync _|p, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(elected));
+    return elected != 0;
+}
+
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
@@ -298,40 +319,32 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
         for (int j = 0; j < TN; ++j)
-            sums[i][j] = acc[piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2];
+            sums[i][j] = acc[piece * PN / 2 + j / 2 * 4 + i * 2 + j % 2];
     }
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
-// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
-__device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
-
-#ifdef __CUDACC__
-// 2^x, off by 2^-22 of it at most.
-__device__ __forceinline__ float exp2_approx(float x) {
-    float value;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
-    return value;
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank. Boxes of
+// 64 lines lie one behind the other.
+__device__ __forceinline__ int staged_at(int m, int n) {
+    return (n / CN * 64 + m) * CN + ((n % CN / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-// The lesser; NaN if one is.
-__device__ __forceinline__ float min_or_nan(float a, float b) {
+#ifdef __CUDACC__
+// 1 / (1 + 2^x), off by 2^-22 of it at most where x is below 1.
+__device__ __forceinline__ float logistic_approx(float x) {
     float value;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
+    asm("{ .reg .f32 t; ex2.approx.ftz.f32 t, %1; add.f32 t, t, 0f3F800000; rcp.approx.ftz.f32 %0, t; }" : "=f"(value)
+        : "f"(x));
     return value;
 }
 #endif  // __CUDACC__
 
-// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2^-17 of x at most: a 256th of a
-// rounding to bf16, a 32nd of one to f16.
-__device__ __forceinline__ float gelu(float x) {
-    const float t = min_or_nan(fabsf(x), 8.0f);  // of infinity, too, 2^p is a number
-    float p = 0.004707857f;  // log2(Phi(-t)), fitted where Phi(-t) counts beside 1
-    p = fmaf(p, t, -0.04798701f);
-    p = fmaf(p, t, -0.46222025f);
-    p = fmaf(p, t, -1.1504672f);
-    p = fmaf(p, t, -1.0000197f);
-    return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
+// x / (1 + e^-2u), which is 0.5 * x * (1 + tanh(u)), of u = sqrt(2 / pi) * (x + 0.044715 * x^3): off by 3 units in the
+// last place of x at most.
+__device__ __forceinline__ float gelu_tanh(float x) {
+    const float exponent = x * fmaf(-0.10294324f, x * x, -2.3022082f);  // -2u / ln(2)
+    return x * logistic_approx(exponent);
 }
 
 // What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
@@ -341,11 +354,11 @@ struct Epilogue {
 };
 
 // C's new element in column n; c is the old one, or 0 where beta = 0:
-// gelu(alpha * acc + beta * C + bias_n)
+// gelu_tanh(alpha * acc + beta * C + bias_n)
 __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c) {
     const float bias_n = e.bias_n[n];
     const float x = fmaf(e.alpha, acc, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
-    return gelu(x);
+    return gelu_tanh(x);
 }
 
 // N new elements of C from column n on. beta = 0 leaves the old ones unread: what stands there may be NaN.
@@ -396,7 +409,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_989bf291(
+gemm_bf16_rc_4096x4096x1024_bias_gelu_tanh_sm90_902ef2c9(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -419,7 +432,7 @@ gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_989bf291(
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -434,7 +447,7 @@ gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_989bf291(
     }
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128;
+    const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
@@ -463,17 +476,18 @@ gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_989bf291(
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
-            for (int piece = 0; piece < BN / CN; ++piece) {
-                const int m = tile.m + i * 64, n = tile.n + piece * CN;
+            for (int piece = 0; piece < BN / PN; ++piece) {
+                const int m = tile.m + i * 64, n = tile.n + piece * PN;
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
-                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                BF16* const c = shared.c[consumer][(i * BN / PN + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                     if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * PN * sizeof(BF16));
+                        for (int at = 0; at < PN; at += CN)
+                            tma_load_2d(c + at * 64, &map_c, &shared.c_loaded[consumer], n + at, m);
                     }
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                     c_parity ^= 1;
@@ -483,7 +497,7 @@ gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_989bf291(
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);
                 if (leads) {
-                    tma_store_2d(&map_c, c, n, m);
+                    for (int at = 0; at < PN; at += CN) tma_store_2d(&map_c, c + at * 64, n + at, m);
                     tma_store_commit();
                 }
             }

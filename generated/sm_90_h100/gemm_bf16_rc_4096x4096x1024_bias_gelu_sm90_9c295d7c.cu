@@ -1,24 +1,23 @@
-// gemm_s8s8bf16_rc_64x8192x8192_scale_m_scale_n_sm90_50cbd40a
+// gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_9c295d7c
 //
-//     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16;
-//                                                         sums in s32 on tensor cores;
-//                                                         C is read unless beta = 0, A and B always
+//     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
+//                                                    C is read unless beta = 0, A and B always
 //
-//     A  64 x 8192, row-major, lda = 8192
-//     B  8192 x 8192, column-major, ldb = 8192
-//     C  64 x 8192, row-major, ldc = 8192
-//     scale_m  64 elements, one a row of C
-//     scale_n  8192 elements, one a column of C
+//     A  4096 x 1024, row-major, lda = 1024
+//     B  1024 x 4096, column-major, ldb = 1024
+//     C  4096 x 4096, row-major, ldc = 4096
+//     bias_n  4096 elements, one a column of C
 //
-// Block   64 x 64 of C by 256 threads, in k tiles of 256; persistent: block b computes tiles b, b + gridDim.x, ...
+// Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
-//         1 consumer warpgroup: 64 x 64 of C by 8 wgmmas of 64 x 64 x 32 a k tile
+//         2 consumer warpgroups: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
+//         in turns: while one stores its tile of C, another multiplies the block's next one
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
-// Launch  up to ceil(M / 64) * ceil(N / 64) blocks of 256 threads, 205824 bytes of dynamic shared memory
-// Expects A, B, C, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_s8s8bf16_rc_64x8192x8192_scale_m_scale_n_wgmma_64x64x256_c1_k1x0_s6_f1_g8_p1
-// Made by gemmgen generate 64x8192x8192 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=256 --set CONSUMERS=1 --set STAGES=6
+// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
+// Config  gemm_bf16_rc_4096x4096x1024_bias_gelu_wgmma_128x128x64_c2_k1x0_s6_f1_g8_p1_o1_b1
+// Made by gemmgen generate 4096x4096x1024 --dtype bf16 --layout rc --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=128 --set STAGES=6 --set PINGPONG=1 --set BROADCAST=1
 
 namespace {
 
@@ -42,26 +41,28 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-struct Shape { static constexpr int M = 64, N = 8192, K = 8192; };  // constants, which fold into the code
+struct Shape { static constexpr int M = 4096, N = 4096, K = 1024; };  // constants, which fold into the code
 
 // Parameters
-constexpr int BM = 64;        // rows of C that a block computes
-constexpr int BN = 64;        // columns of C that a block computes
-constexpr int BK = 256;       // depth of a k tile
-constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BK = 64;        // depth of a k tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply in turns, each a block tile of its own
 constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks an SM, at least
-constexpr int K_STEP = 32;                      // k of an instruction
-constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
+constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int MMAS_M = BM / 64;                 // instructions down a consumer's tile
+constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
+constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
 // Shared memory
-constexpr int LINE_A = 128;  // elements of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 128;  // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 64;       // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 64;  // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 64;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
 // a consumer's buffers: 2, in turns, for an even number of pieces
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
 
@@ -74,7 +75,7 @@ constexpr int STEP_M = 8;   // rows from a run to the next
 constexpr int STEP_N = 8;   // columns from a run to the next
 constexpr int VC = 2;       // elements of an access to C
 
-static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
+static_assert(BM % 64 == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
@@ -98,19 +99,19 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 }
 
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
-using Accumulators = int[MMAS_M][BN / 2];
+using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
 // a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) signed char a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
-    alignas(1024) signed char b[STAGES][BN * BK];  // boxes of BN lines of LINE_B elements, one behind the other
+    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
+    unsigned long long empty[STAGES];        // the consumer that reads them has done so: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 205824, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -121,6 +122,11 @@ struct Ring {
     __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
+    }
+    // Past so many k tiles at once: those of the other consumers.
+    __device__ __forceinline__ void advance(int stages) {
+        parity ^= (stage + stages) / STAGES % 2;
+        stage = (stage + stages) % STAGES;
     }
 };
 
@@ -145,6 +151,12 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
+}
+
+// The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
+// once, in uniform registers, where wgmma and TMA take their operands from.
+__device__ __forceinline__ int first_lane(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
 }
 
 #ifdef __CUDACC__
@@ -215,6 +227,31 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+// Come to it without waiting.
+__device__ __forceinline__ void named_barrier_arrive(int number, int threads) {
+    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
+// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+
+// Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
+__device__ __forceinline__ bool elect_one() {
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "elect.sync _|p, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(elected));
+    return elected != 0;
+}
+
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
@@ -235,37 +272,37 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-#define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup.
-// In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b,
-                                                   bool accumulate) {
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
+// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup.
+// In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
+// and -b (1: not negated), imm-trans-a and -b (1: MN-major).
+__device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned long long a, unsigned long long b,
+                                                      bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "
+        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+        "%64, %65, p, 1, 1, 0, 0; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
+          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16,
-                                                                               8 * LINE_A * sizeof(signed char));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16,
-                                                                               8 * LINE_B * sizeof(signed char));
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, Accumulators& acc) {
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage], 16, 8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n64k32_s8(acc[i],
-                               a + i * 64 * LINE_A * sizeof(signed char) / 16
-                               + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(signed char) / 16,
-                               b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(signed char) / 16, true);
+            wgmma_m64n128k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                  b + k * sizeof(BF16) / 16, true);
     }
 }
 
@@ -275,7 +312,7 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
 }
 
 // This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN]) {
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN]) {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -288,36 +325,63 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
 // XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
 
+#ifdef __CUDACC__
+// 2^x, off by 2^-22 of it at most.
+__device__ __forceinline__ float exp2_approx(float x) {
+    float value;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
+    return value;
+}
+
+// The lesser; NaN if one is.
+__device__ __forceinline__ float min_or_nan(float a, float b) {
+    float value;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
+    return value;
+}
+#endif  // __CUDACC__
+
+// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2^-17 of x at most: a 256th of a
+// rounding to bf16, a 32nd of one to f16.
+__device__ __forceinline__ float gelu(float x) {
+    const float t = min_or_nan(fabsf(x), 8.0f);  // of infinity, too, 2^p is a number
+    float p = 0.004707857f;  // log2(Phi(-t)), fitted where Phi(-t) counts beside 1
+    p = fmaf(p, t, -0.04798701f);
+    p = fmaf(p, t, -0.46222025f);
+    p = fmaf(p, t, -1.1504672f);
+    p = fmaf(p, t, -1.0000197f);
+    return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
+}
+
 // What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
-    const float* scale_m;
-    const float* scale_n;
+    const float* bias_n;
 };
 
-// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
-// alpha * acc * scale_m * scale_n + beta * C
-__device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int acc, float c) {
-    const float scale_m = e.scale_m[m];
-    const float scale_n = e.scale_n[n];
-    return fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n);
+// C's new element in column n; c is the old one, or 0 where beta = 0:
+// gelu(alpha * acc + beta * C + bias_n)
+__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c) {
+    const float bias_n = e.bias_n[n];
+    const float x = fmaf(e.alpha, acc, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
+    return gelu(x);
 }
 
-// N new elements of C from row m, column n on. beta = 0 leaves the old ones unread: what stands there may be NaN.
+// N new elements of C from column n on. beta = 0 leaves the old ones unread: what stands there may be NaN.
 template <int N>
-__device__ __forceinline__ Vec<BF16, N> results(const BF16* from, const Epilogue& e, int m, int n, Vec<int, N> value) {
+__device__ __forceinline__ Vec<BF16, N> results(const BF16* from, const Epilogue& e, int n, Vec<float, N> value) {
     Vec<BF16, N> old = {};
     if (e.beta != 0.0f) old = load<N>(from);
     Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, m, n + i, value.at[i], old.at[i]));
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, n + i, value.at[i], old.at[i]));
     return stored;
 }
 
 // This thread's elements of a piece. All are computed before the first is stored: loads of the old ones stay behind the
 // stores before them.
 __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
-                                        const int (&sums)[TM][TN], const Epilogue& e) {
+                                        const float (&sums)[TM][TN], const Epilogue& e) {
     Vec<BF16, VC> stored[TM][TN / VC];
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
@@ -325,10 +389,10 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
         #pragma unroll
         for (int j = 0; j < TN; j += VC) {
             const int n = thread.n + j / FN * STEP_N + j % FN;
-            Vec<int, VC> value;
+            Vec<float, VC> value;
             #pragma unroll
             for (int v = 0; v < VC; ++v) value.at[v] = sums[i][j + v];
-            stored[i][j / VC] = results<VC>(tile + staged_at(m, n), e, m, n, value);
+            stored[i][j / VC] = results<VC>(tile + staged_at(m, n), e, n, value);
         }
     }
     #pragma unroll
@@ -344,22 +408,22 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 
 }  // namespace
 
-// Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
+// Each stage of the ring goes from the producer to a consumer and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
+//     consumer  in its turn waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//               empty[stage]
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_64x8192x8192_scale_m_scale_n_sm90_50cbd40a(
+gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_9c295d7c(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, const float* __restrict__ scale_m, const float* __restrict__ scale_n,
-    float alpha, float beta) {
+    const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);           // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+            mbarrier_init(&shared.full[stage], 1);   // the producer's arrival, and the bytes
+            mbarrier_init(&shared.empty[stage], 1);  // one thread of the consumer that reads the k tile
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
@@ -370,51 +434,57 @@ gemm_s8s8bf16_rc_64x8192x8192_scale_m_scale_n_sm90_50cbd40a(
 
     const Shape s{};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
+    const int k_tiles = (s.K + BK - 1) / BK;  // of a tile of C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
+        if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                #pragma unroll
-                for (int at = 0; at < BK; at += LINE_A)
-                    tma_load_2d(shared.a[ring.stage] + at * BM, &map_a, full, k + at, tile.m);
-                #pragma unroll
-                for (int at = 0; at < BK; at += LINE_B)
-                    tma_load_2d(shared.b[ring.stage] + at * BN, &map_b, full, k + at, tile.n);
+                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
+                tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
             }
         }
         return;
     }
 
-    const int consumer = threadIdx.x / 128;
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
+    const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+    const int begin = blockIdx.x, step = gridDim.x;  // of the block's tiles
+    ring.advance(consumer * k_tiles);
+    for (int number = begin + consumer * step; number < tiles; number += CONSUMERS * step) {
+        // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity
+        // does not tell these apart.
+        if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
         const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            multiply_stage(shared, ring.stage, acc);
             wgmma_commit();
             wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }
+        // it is the next one's turn
+        if (number < tiles - step) named_barrier_arrive(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256);
         wgmma_wait<0>();
         release_stage(shared, previous);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
             for (int piece = 0; piece < BN / CN; ++piece) {
-                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-                int sums[TM][TN];
+                const int m = tile.m + i * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
                 BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
@@ -427,7 +497,7 @@ gemm_s8s8bf16_rc_64x8192x8192_scale_m_scale_n_sm90_50cbd40a(
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                     c_parity ^= 1;
                 }
-                const Epilogue e = {alpha, beta, scale_m + m, scale_n + n};
+                const Epilogue e = {alpha, beta, bias_n + n};
                 store_c(c, s, thread, sums, e);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);
@@ -437,6 +507,7 @@ gemm_s8s8bf16_rc_64x8192x8192_scale_m_scale_n_sm90_50cbd40a(
                 }
             }
         }
+        ring.advance((CONSUMERS - 1) * k_tiles);
     }
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }

@@ -1,4 +1,4 @@
-// gemm_f16_rr_1024x1024x1024_sm90_d0455b6e
+// gemm_f16_rr_1024x1024x1024_sm90_d0f08b17
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -13,8 +13,8 @@
 //
 // Launch  ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 214016 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f16_rr_1024x1024x1024_wgmma_64x128x64_c1_k1x0_s8_f1_g1_p0
-// Made by gemmgen generate 1024x1024x1024 --dtype f16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=8 --set GROUP=1 --set PERSISTENT=0
+// Config  gemm_f16_rr_1024x1024x1024_wgmma_64x128x64_c1_k1x0_s8_f1_g1_p0_boxes2
+// Made by gemmgen generate 1024x1024x1024 --dtype f16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=8 --set GROUP=1 --set PERSISTENT=0 --set C_BOXES=2
 
 namespace {
 
@@ -53,6 +53,7 @@ constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
 constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 1;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int C_BOXES = 2;    // boxes of TMA, side by side, of a piece of C, which is staged at once
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
@@ -62,8 +63,9 @@ constexpr int K_STEP = 16;                      // k of an instruction
 // Shared memory
 constexpr int LINE_A = 64;                        // elements of a line of A's boxes, the span of the swizzle
 constexpr int LINE_B = 64;                        // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 64;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int CN = 64;                            // columns of a box of TMA
+constexpr int PN = CN * C_BOXES;                  // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (BN / PN % 2 == 0);  // a consumer's buffers: 2, in turns, for an even number of pieces
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
@@ -81,7 +83,7 @@ static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
 struct Shared {
     alignas(1024) F16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) F16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
-    alignas(1024) F16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    alignas(1024) F16 c[CONSUMERS][C_STAGES][64 * PN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
     unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
@@ -237,8 +239,11 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
-// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
-__device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank. Boxes of
+// 64 lines lie one behind the other.
+__device__ __forceinline__ int staged_at(int m, int n) {
+    return (n / CN * 64 + m) * CN + ((n % CN / 8) ^ (m % 8)) * 8 + n % 8;
+}
 
 // Write alpha * acc + beta * C to the staged piece, of the first or `second` of this thread's two rows, 8 apart, in
 // pairs of columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be NaN.
@@ -247,8 +252,8 @@ __device__ __forceinline__ void stage_row(F16* c, int row, int column, int secon
     struct alignas(2 * sizeof(F16)) PairOfC { F16 at[2]; };  // two neighbouring elements
     const int m = row + second * 8;
     #pragma unroll
-    for (int j = 0; j < CN / 8; ++j) {
-        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + second * 2;
+    for (int j = 0; j < PN / 8; ++j) {
+        const int n = column + j * 8, r = piece * PN / 2 + j * 4 + second * 2;
         float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
         PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
         if (beta != 0.0f) {
@@ -266,7 +271,7 @@ __device__ __forceinline__ void stage_row(F16* c, int row, int column, int secon
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_1024x1024x1024_sm90_d0455b6e(
+gemm_f16_rr_1024x1024x1024_sm90_d0f08b17(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -320,15 +325,16 @@ gemm_f16_rr_1024x1024x1024_sm90_d0455b6e(
     wgmma_wait<0>();
     release_stage(shared, previous);
     #pragma unroll
-    for (int piece = 0; piece < BN / CN; ++piece) {
-        const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
+    for (int piece = 0; piece < BN / PN; ++piece) {
+        const int m = tile.m + consumer * 64, n = tile.n + piece * PN;
         F16* const c = shared.c[consumer][piece % C_STAGES];
         if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
         named_barrier_sync(1 + consumer, 128);
         if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
             if (leads) {
-                mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(F16));
-                tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * PN * sizeof(F16));
+                for (int at = 0; at < PN; at += CN)
+                    tma_load_2d(c + at * 64, &map_c, &shared.c_loaded[consumer], n + at, m);
             }
             mbarrier_wait(&shared.c_loaded[consumer], c_parity);
             c_parity ^= 1;
@@ -338,7 +344,7 @@ gemm_f16_rr_1024x1024x1024_sm90_d0455b6e(
         fence_proxy_async();
         named_barrier_sync(1 + consumer, 128);
         if (leads) {
-            tma_store_2d(&map_c, c, n, m);
+            for (int at = 0; at < PN; at += CN) tma_store_2d(&map_c, c + at * 64, n + at, m);
             tma_store_commit();
         }
     }

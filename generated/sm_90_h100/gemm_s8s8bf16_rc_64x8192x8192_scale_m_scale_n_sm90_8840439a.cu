@@ -1,25 +1,24 @@
-// gemm_bf16_rr_127x4000x3999_sm90_1d6fc855
+// gemm_s8s8bf16_rc_64x8192x8192_scale_m_scale_n_sm90_8840439a
 //
-//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
+//     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16;
+//                                                         sums in s32 on tensor cores;
+//                                                         C is read unless beta = 0, A and B always
 //
-//     A  127 x 3999, row-major, lda = 3999
-//     B  3999 x 4000, row-major, ldb = 4000
-//     C  127 x 4000, row-major, ldc = 4000
+//     A  64 x 8192, row-major, lda = 8192
+//     B  8192 x 8192, column-major, ldb = 8192
+//     C  64 x 8192, row-major, ldc = 8192
+//     scale_m  64 elements, one a row of C
+//     scale_n  8192 elements, one a column of C
 //
-// Block   64 x 64 of C by 256 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
+// Block   64 x 64 of C by 256 threads, in k tiles of 256
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
-//         1 consumer warpgroup: 64 x 64 of C by 8 wgmmas of 64 x 64 x 16 a k tile
-// Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
+//         1 consumer warpgroup: 64 x 64 of C by 8 wgmmas of 64 x 64 x 32 a k tile
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-//         pieces of it are staged whole: TMA drops what lies beyond C
 //
-// Launch  up to ceil(M / 64) * ceil(N / 64) blocks of 256 threads, 205824 bytes of dynamic shared memory
-// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 127 * 4032 elements, which gemm_bf16_rr_127x4000x3999_sm90_1d6fc855_prepare_a_kernel writes
-//         before,
-//         no other launch using the same workspace at the same time
-// Config  gemm_bf16_rr_127x4000x3999_wgmma_64x64x128_c1_k1x0_s6_f1_g16_p1_x1_copy128_whole1
-// Made by gemmgen generate 127x4000x3999 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=128 --set SWAP=1 --set CONSUMERS=1 --set STAGES=6 --set GROUP=16 --set WHOLE=1
+// Launch  ceil(M / 64) * ceil(N / 64) blocks of 256 threads, 205824 bytes of dynamic shared memory
+// Expects A, B, C, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
+// Config  gemm_s8s8bf16_rc_64x8192x8192_scale_m_scale_n_wgmma_64x64x256_c1_k1x0_s6_f1_g8_p0
+// Made by gemmgen generate 64x8192x8192 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=256 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0
 
 namespace {
 
@@ -43,32 +42,44 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-struct Shape { static constexpr int M = 127, N = 4000, K = 3999; };  // constants, which fold into the code
+struct Shape { static constexpr int M = 64, N = 8192, K = 8192; };  // constants, which fold into the code
 
 // Parameters
 constexpr int BM = 64;        // rows of C that a block computes
 constexpr int BN = 64;        // columns of C that a block computes
-constexpr int BK = 128;       // depth of a k tile
-constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its columns of the block tile
+constexpr int BK = 256;       // depth of a k tile
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
 constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks an SM, at least
-constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int K_STEP = 32;                      // k of an instruction
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Shared memory
-constexpr int LINE_A = 64;                        // elements of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 64;                        // elements of a line of B's boxes, the span of the swizzle
-constexpr int CM = 64;                            // rows of a piece: C leaves by pieces of a consumer's 64 columns
-constexpr int CN = 64;                            // columns of these in a line of shared memory
-constexpr int C_STAGES = 1 + (BM / CM % 2 == 0);  // a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int LINE_A = 128;  // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 128;  // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 64;       // columns of a piece: C leaves by pieces of a consumer's 64 rows
+// a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
 
+// How C leaves registers
+constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;       // adjacent rows in a run
+constexpr int FN = 2;       // adjacent columns in a run
+constexpr int STEP_M = 8;   // rows from a run to the next
+constexpr int STEP_N = 8;   // columns from a run to the next
+constexpr int VC = 2;       // elements of an access to C
+
+static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
+static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(BN % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 columns at once");
-static_assert(BM % 8 == 0, "wgmma's n, here rows of A, is a multiple of 8");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -86,16 +97,15 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// A thread's accumulators: 64 x BM over the 128 threads of a warpgroup.
-using Accumulators = float[BM / 2];
-static_assert(BN == 64 * CONSUMERS, "a consumer multiplies 64 columns");
+// A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
+using Accumulators = int[MMAS_M][BN / 2];
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
 // a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
-    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BK lines of LINE_B elements
-    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CM];  // pieces of C
+    alignas(1024) signed char a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
+    alignas(1024) signed char b[STAGES][BN * BK];  // boxes of BN lines of LINE_B elements, one behind the other
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
     unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
@@ -113,6 +123,16 @@ struct Ring {
         parity ^= stage == 0;
     }
 };
+
+// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin() {
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    return {warp * 16 + lane / 4, lane % 4 * 2};
+}
 
 // The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
 // column, so that blocks that run together read the same tiles of A and B from L2.
@@ -215,34 +235,38 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d += a * b; 64 x 64 x 16, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
-// column 8 j + 2 t + c. After b: scale-d, imm-scale-a and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n64k16_bf16_trans_a(float (&d)[32], unsigned long long a,
-                                                             unsigned long long b) {
+#define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])  // four of a thread's accumulators
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup.
+// In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
+__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b,
+                                                   bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1, 1, 0; }"
+        "%32, %33, p; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
-        : "l"(a), "l"(b));
+        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the 64 columns of B from `first` on: in flight until wgmma_wait.
-// C^T = B^T A^T: columns of B are the rows of an instruction, whose a is B.
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
-    const unsigned long long a = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage] + first * BK,
-                                                                        BK * LINE_B * sizeof(BF16),
-                                                                        8 * LINE_B * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage], 16, 8 * LINE_A * sizeof(BF16));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16,
+                                                                               8 * LINE_A * sizeof(signed char));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16,
+                                                                               8 * LINE_B * sizeof(signed char));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n64k16_bf16_trans_a(acc, a + k * LINE_B * sizeof(BF16) / 16,
-                                     b + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16);
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n64k32_s8(acc[i],
+                               a + i * 64 * LINE_A * sizeof(signed char) / 16
+                               + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(signed char) / 16,
+                               b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(signed char) / 16, true);
+    }
 }
 
 // Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
@@ -250,99 +274,85 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
+// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
+__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN]) {
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j)
+            sums[i][j] = acc[piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2];
+    }
+}
+
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
 // XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
 
-#ifdef __CUDACC__
-// Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
-// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
-__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) {
-    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(from)
-                 : "memory");
+// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+struct Epilogue {
+    float alpha, beta;
+    const float* scale_m;
+    const float* scale_n;
+};
+
+// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
+// alpha * acc * scale_m * scale_n + beta * C
+__device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int acc, float c) {
+    const float scale_m = e.scale_m[m];
+    const float scale_n = e.scale_n[n];
+    return fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n);
 }
 
-// Store 4 8 x 8 matrices of 2-byte elements. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
-// Lane l has in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
-__device__ __forceinline__ void stmatrix_x4_trans(void* row, const unsigned (&r)[4]) {
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(row));
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
-                 :
-                 : "r"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
-                 : "memory");
-}
-#endif  // __CUDACC__
-
-// Write alpha * acc + beta * C to the staged piece: stmatrix transposes matrices of 8 x 8, of which a warp has two side
-// by side for each eight rows of C. If beta is not 0, the old C is there already; else it is not read: it may be NaN.
-__device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, const float (&acc)[BM / 2], int piece,
-                                                 float alpha, float beta) {
-    union Pair { unsigned bits; BF16 at[2]; };  // elements of two neighbouring rows
+// N new elements of C from row m, column n on. beta = 0 leaves the old ones unread: what stands there may be NaN.
+template <int N>
+__device__ __forceinline__ Vec<BF16, N> results(const BF16* from, const Epilogue& e, int m, int n, Vec<int, N> value) {
+    Vec<BF16, N> old = {};
+    if (e.beta != 0.0f) old = load<N>(from);
+    Vec<BF16, N> stored;
     #pragma unroll
-    for (int m = 0; m < CM; m += 16) {
-        BF16* const to = c + staged_at(m + row, column);
-        unsigned old[4] = {}, stored[4];
-        if (beta != 0.0f) ldmatrix_x4_trans(old, to);
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, m, n + i, value.at[i], old.at[i]));
+    return stored;
+}
+
+// This thread's elements of a piece. All are computed before the first is stored: loads of the old ones stay behind the
+// stores before them.
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
+                                        const int (&sums)[TM][TN], const Epilogue& e) {
+    Vec<BF16, VC> stored[TM][TN / VC];
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        const int m = thread.m + i / FM * STEP_M + i % FM;
         #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int r = piece * CM / 2 + m / 2 + i * 2;
-            float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
-            Pair pair{old[i]};
-            if (beta != 0.0f)
-                for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, pair.at[v], value[v]);
-            for (int v = 0; v < 2; ++v) pair.at[v] = BF16(value[v]);
-            stored[i] = pair.bits;
+        for (int j = 0; j < TN; j += VC) {
+            const int n = thread.n + j / FN * STEP_N + j % FN;
+            Vec<int, VC> value;
+            #pragma unroll
+            for (int v = 0; v < VC; ++v) value.at[v] = sums[i][j + v];
+            stored[i][j / VC] = results<VC>(tile + staged_at(m, n), e, m, n, value);
         }
-        stmatrix_x4_trans(to, stored);
+    }
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        const int m = thread.m + i / FM * STEP_M + i % FM;
+        #pragma unroll
+        for (int j = 0; j < TN; j += VC) {
+            const int n = thread.n + j / FN * STEP_N + j % FN;
+            store<VC>(tile + staged_at(m, n), stored[i][j / VC]);
+        }
     }
 }
 
 }  // namespace
 
-// 16 bytes of a copy.
-template <typename E>
-struct alignas(16) Chunk {
-    E at[16 / sizeof(E)];
-};
-
-// prepared_a = A, with lines 4032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
-extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rr_127x4000x3999_sm90_1d6fc855_prepare_a_kernel(
-    const BF16* __restrict__ A,
-    BF16* __restrict__ prepared_a) {
-    const int lines = 127, length = 3999;  // of the copy
-    const int chunks = (length + 7) / 8;
-    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
-    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
-    const unsigned tiles = across * down;
-    grid_dependency_wait();
-    launch_dependents();
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
-        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
-        if (line >= lines || chunk >= chunks) continue;
-        const BF16* const from = A + static_cast<long long>(line) * 3999 + chunk * 8;
-        Chunk<BF16> copied = {};
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            if (chunk * 8 + i < length) copied.at[i] = from[i];
-        }
-        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * pitch + chunk] = copied;
-    }
-}
-
 // Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
-// The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_127x4000x3999_sm90_1d6fc855(
+gemm_s8s8bf16_rc_64x8192x8192_scale_m_scale_n_sm90_8840439a(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, float alpha, float beta) {
+    const __grid_constant__ TensorMap map_c, const float* __restrict__ scale_m, const float* __restrict__ scale_n,
+    float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
@@ -358,61 +368,62 @@ gemm_bf16_rr_127x4000x3999_sm90_1d6fc855(
     launch_dependents();
 
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
-        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const TileOrigin tile = tile_of_block(s, number);
-            for (int k = 0; k < s.K; k += BK, ring.advance()) {
-                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
-                unsigned long long* const full = &shared.full[ring.stage];
-                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                #pragma unroll
-                for (int at = 0; at < BK; at += LINE_A)
-                    tma_load_2d(shared.a[ring.stage] + at * BM, &map_a, full, k + at, tile.m);
-                tma_load_2d(shared.b[ring.stage], &map_b, full, tile.n, k);
-            }
+        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+            unsigned long long* const full = &shared.full[ring.stage];
+            mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+            #pragma unroll
+            for (int at = 0; at < BK; at += LINE_A)
+                tma_load_2d(shared.a[ring.stage] + at * BM, &map_a, full, k + at, tile.m);
+            #pragma unroll
+            for (int at = 0; at < BK; at += LINE_B)
+                tma_load_2d(shared.b[ring.stage] + at * BN, &map_b, full, k + at, tile.n);
         }
         return;
     }
 
     const int consumer = threadIdx.x / 128;
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    // of the eight elements of C that this lane names for stmatrix, within a piece
-    const int row = lane / 16 * 8 + lane % 8, column = warp * 16 + lane / 8 % 2 * 8;
+    const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const TileOrigin tile = tile_of_block(s, number);
-        Accumulators acc = {};
-        int previous = 0;  // the stage that products under way may still read
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.full[ring.stage], ring.parity);
-            wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * 64, acc);
-            wgmma_commit();
-            wgmma_wait<1>();  // for the products of the k tile before
-            if (k > 0) release_stage(shared, previous);
-            previous = ring.stage;
-        }
-        wgmma_wait<0>();
-        release_stage(shared, previous);
+    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
+    Accumulators acc = {};
+    int previous = 0;  // the stage that products under way may still read
+    for (int k = 0; k < s.K; k += BK, ring.advance()) {
+        mbarrier_wait(&shared.full[ring.stage], ring.parity);
+        wgmma_fence();
+        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+        wgmma_commit();
+        wgmma_wait<1>();  // for the products of the k tile before
+        if (k > 0) release_stage(shared, previous);
+        previous = ring.stage;
+    }
+    wgmma_wait<0>();
+    release_stage(shared, previous);
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int piece = 0; piece < BM / CM; ++piece) {
-            const int m = tile.m + piece * CM, n = tile.n + consumer * 64;
-            BF16* const c = shared.c[consumer][piece % C_STAGES];
+        for (int piece = 0; piece < BN / CN; ++piece) {
+            const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+            int sums[TM][TN];
+            sums_of_piece(acc[i], piece, sums);
+            BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
             named_barrier_sync(1 + consumer, 128);
             if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
                 if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(BF16));
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
                     tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                 }
                 mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                 c_parity ^= 1;
             }
-            stage_transposed(c, row, column, acc, piece, alpha, beta);
+            const Epilogue e = {alpha, beta, scale_m + m, scale_n + n};
+            store_c(c, s, thread, sums, e);
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);
             if (leads) {

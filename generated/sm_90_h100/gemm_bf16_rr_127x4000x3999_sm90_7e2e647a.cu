@@ -1,26 +1,25 @@
-// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_a7bb07f3
+// gemm_bf16_rr_127x4000x3999_sm90_7e2e647a
 //
-//     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
-//                                                    C is read unless beta = 0, A and B always
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
-//     A  8192 x 8192, row-major, lda = 8192
-//     B  8192 x 28672, column-major, ldb = 8192
-//     C  8192 x 28672, row-major, ldc = 28672
-//     bias_n  28672 elements, one a column of C
+//     A  127 x 3999, row-major, lda = 3999
+//     B  3999 x 4000, row-major, ldb = 4000
+//     C  127 x 4000, row-major, ldc = 4000
 //
-// Block   128 x 160 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 5 stages;
-//         2 consumer warpgroups: 128 x 160 of C each by 8 wgmmas of 64 x 160 x 16 a k tile
-//         in turns: while one stores its tile of C, another multiplies the block's next one
+// Block   64 x 64 of C by 256 threads, in k tiles of 128; persistent: cluster c of n computes tiles c, c + n, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
+//         1 consumer warpgroup: 64 x 64 of C by 8 wgmmas of 64 x 64 x 16 a k tile
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-// Start   once the kernel before has ended (no programmatic dependent launch): SMs get blocks in the grid's order,
-//         not as they become free, so that neighbours in the raster ask for lines together, which L2 reads once
+//         pieces of it are staged whole: TMA drops what lies beyond C
 //
-// Launch  up to ceil(M / 256) * ceil(N / 160) * 2 blocks of 384 threads, 201728 bytes of dynamic shared memory
-// Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_bf16_rc_8192x28672x8192_bias_gelu_wgmma_128x160x64_c2_k2x0_s5_f1_g8_p1_o1_pdl0
-// Made by gemmgen generate 8192x28672x8192 --dtype bf16 --layout rc --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=160 --set CLUSTER=2 --set STAGES=5 --set PINGPONG=1 --set PDL=0
+// Launch  up to ceil(M / 128) * ceil(N / 64) * 2 blocks of 256 threads, 205824 bytes of dynamic shared memory
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         prepared_a: 127 * 4032 elements, which gemm_bf16_rr_127x4000x3999_sm90_7e2e647a_prepare_a_kernel writes
+//         before,
+//         no other launch using the same workspace at the same time
+// Config  gemm_bf16_rr_127x4000x3999_wgmma_64x64x128_c1_k2x0_s6_f1_g8_p1_copy128_whole1_b1
+// Made by gemmgen generate 127x4000x3999 --dtype bf16 --layout rr --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=128 --set CONSUMERS=1 --set CLUSTER=2 --set STAGES=6 --set WHOLE=1 --set BROADCAST=1
 
 namespace {
 
@@ -44,33 +43,31 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-struct Shape { static constexpr int M = 8192, N = 28672, K = 8192; };  // constants, which fold into the code
+struct Shape { static constexpr int M = 127, N = 4000, K = 3999; };  // constants, which fold into the code
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 160;       // columns of C that a block computes
-constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply in turns, each a block tile of its own
+constexpr int BM = 64;        // rows of C that a block computes
+constexpr int BN = 64;        // columns of C that a block computes
+constexpr int BK = 128;       // depth of a k tile
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
 constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
+constexpr int MINB = 1;                         // blocks an SM, at least
 constexpr int K_STEP = 16;                      // k of an instruction
-constexpr int MMAS_M = BM / 64;                 // instructions down a consumer's tile
-constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
-constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Clusters
 constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
-constexpr int PART_B = BN / CLUSTER;     // lines of a box of B that a block brings
+constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
 
 // Shared memory
 constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
 constexpr int LINE_B = 64;  // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 32;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int CN = 64;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
 // a consumer's buffers: 2, in turns, for an even number of pieces
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
 
@@ -83,11 +80,10 @@ constexpr int STEP_M = 8;   // rows from a run to the next
 constexpr int STEP_N = 8;   // columns from a run to the next
 constexpr int VC = 2;       // elements of an access to C
 
-static_assert(BM % 64 == 0, "a warpgroup multiplies 64 rows at once");
+static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -111,15 +107,14 @@ using Accumulators = float[MMAS_M][BN / 2];
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
 // a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BK lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
-    // the consumers that read them, one in each block, have done so: the producer waits
-    unsigned long long empty[STAGES];
+    unsigned long long empty[STAGES];        // all consumers of the cluster have read them: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 201728, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 205824, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -130,11 +125,6 @@ struct Ring {
     __device__ __forceinline__ void advance() {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
-    }
-    // Past so many k tiles at once: those of the other consumers.
-    __device__ __forceinline__ void advance(int stages) {
-        parity ^= (stage + stages) / STAGES % 2;
-        stage = (stage + stages) % STAGES;
     }
 };
 
@@ -160,6 +150,12 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int ran
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
     return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
+}
+
+// The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
+// once, in uniform registers, where wgmma and TMA take their operands from.
+__device__ __forceinline__ int first_lane(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
 }
 
 #ifdef __CUDACC__
@@ -211,6 +207,11 @@ __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
 // Start loading the box at (x, y), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
 // also those outside of the tensor, which become zeros.
 __device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
@@ -252,17 +253,18 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Come to it without waiting.
-__device__ __forceinline__ void named_barrier_arrive(int number, int threads) {
-    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+// Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
+__device__ __forceinline__ bool elect_one() {
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "elect.sync _|p, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(elected));
+    return elected != 0;
 }
-
-// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
-// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
@@ -285,37 +287,37 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 160 x 16, by a warpgroup.
+// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 16, by a warpgroup.
 // In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
 // and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n160k16_bf16(float (&d)[80], unsigned long long a, unsigned long long b,
-                                                      bool accumulate) {
+__device__ __forceinline__ void wgmma_m64n64k16_bf16_trans_b(float (&d)[32], unsigned long long a, unsigned long long b,
+                                                             bool accumulate) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %82, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 "
+        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "
-        "%80, %81, p, 1, 1, 0, 0; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76)
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 1; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, Accumulators& acc) {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage], 16, 8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
+// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
+                                                                        8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16),
+                                                                        8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n160k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                  b + k * sizeof(BF16) / 16, true);
+            wgmma_m64n64k16_bf16_trans_b(acc[i],
+                                         a + i * 64 * LINE_A * sizeof(BF16) / 16
+                                         + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16,
+                                         b + k * LINE_B * sizeof(BF16) / 16, true);
     }
 }
 
@@ -339,125 +341,107 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
 // XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
-__device__ __forceinline__ int staged_at(int m, int n) {
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
-    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
-}
+__device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
 
-#ifdef __CUDACC__
-// 2^x, off by 2^-22 of it at most.
-__device__ __forceinline__ float exp2_approx(float x) {
-    float value;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
-    return value;
-}
-
-// The lesser; NaN if one is.
-__device__ __forceinline__ float min_or_nan(float a, float b) {
-    float value;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
-    return value;
-}
-#endif  // __CUDACC__
-
-// x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2^-17 of x at most: a 256th of a
-// rounding to bf16, a 32nd of one to f16.
-__device__ __forceinline__ float gelu(float x) {
-    const float t = min_or_nan(fabsf(x), 8.0f);  // of infinity, too, 2^p is a number
-    float p = 0.004707857f;  // log2(Phi(-t)), fitted where Phi(-t) counts beside 1
-    p = fmaf(p, t, -0.04798701f);
-    p = fmaf(p, t, -0.46222025f);
-    p = fmaf(p, t, -1.1504672f);
-    p = fmaf(p, t, -1.0000197f);
-    return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
-}
-
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
-struct Epilogue {
-    float alpha, beta;
-    const float* bias_n;
-};
-
-// C's new element in column n; c is the old one, or 0 where beta = 0:
-// gelu(alpha * acc + beta * C + bias_n)
-__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c) {
-    const float bias_n = e.bias_n[n];
-    const float x = fmaf(e.alpha, acc, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
-    return gelu(x);
-}
-
-// The first `valid` of N new elements from column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
 template <int N>
-__device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int n, Vec<float, N> value, int valid) {
-    if (valid >= N) {
-        Vec<BF16, N> old = {};
-        if (e.beta != 0.0f) old = load<N>(to);
-        Vec<BF16, N> stored;
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta) {
+    if (beta != 0.0f) {
+        const Vec<BF16, N> old = load<N>(to);
         #pragma unroll
-        for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, n + i, value.at[i], old.at[i]));
-        store<N>(to, stored);
-        return;
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
+    Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) to[i] = BF16(epilogue(e, n + i, value.at[i], e.beta == 0.0f ? 0.0f : to[i]));
-    }
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+    store<N>(to, stored);
 }
 
-// The i-th of this thread's TM rows of C, for those elements that exist.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], const Epilogue& e) {
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], float alpha, float beta) {
     const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
         Vec<float, VC> value;
         #pragma unroll
-        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
-        store_edge<VC>(tile + staged_at(m, n), e, n, value, columns - n);
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_results<VC>(tile + staged_at(m, n), value, beta);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], const Epilogue& e) {
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], float alpha, float beta) {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, columns, thread, i, sums[i], e);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
-// Each stage of the ring goes from the producer to a consumer and back, by two mbarriers:
+// 16 bytes of a copy.
+template <typename E>
+struct alignas(16) Chunk {
+    E at[16 / sizeof(E)];
+};
+
+// prepared_a = A, with lines 4032 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
+extern "C" __global__ void __launch_bounds__(256)
+gemm_bf16_rr_127x4000x3999_sm90_7e2e647a_prepare_a_kernel(
+    const BF16* __restrict__ A,
+    BF16* __restrict__ prepared_a) {
+    const int lines = 127, length = 3999;  // of the copy
+    const int chunks = (length + 7) / 8;
+    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
+    const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
+    const unsigned tiles = across * down;
+    grid_dependency_wait();
+    launch_dependents();
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int line = static_cast<int>(tile / across) * 8 + static_cast<int>(threadIdx.x) / 32;
+        const int chunk = static_cast<int>(tile % across) * 32 + static_cast<int>(threadIdx.x) % 32;
+        if (line >= lines || chunk >= chunks) continue;
+        const BF16* const from = A + static_cast<long long>(line) * 3999 + chunk * 8;
+        Chunk<BF16> copied = {};
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            if (chunk * 8 + i < length) copied.at[i] = from[i];
+        }
+        reinterpret_cast<Chunk<BF16>*>(prepared_a)[static_cast<long long>(line) * pitch + chunk] = copied;
+    }
+}
+
+// Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  in its turn waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
-//               all blocks' empty[stage]
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at all blocks'
+//               empty[stage]
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_a7bb07f3(
+gemm_bf16_rr_127x4000x3999_sm90_7e2e647a(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
+    const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);   // the producer's arrival, and the bytes
-            // one thread of the consumer that reads the k tile, in each block
-            mbarrier_init(&shared.empty[stage], CLUSTER);
+            mbarrier_init(&shared.full[stage], 1);                     // the producer's arrival, and the bytes
+            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
     cluster_sync();  // other blocks arrive at these barriers, too
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
 
     const Shape s{};
     const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
     const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
-    const int k_tiles = (s.K + BK - 1) / BK;  // of a tile of C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
             const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
@@ -466,46 +450,40 @@ gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_a7bb07f3(
                 unsigned long long* const full = &shared.full[ring.stage];
                 // of B also the parts that other blocks multicast
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
-                tma_load_multicast_2d(shared.b[ring.stage] + part * LINE_B, &map_b, full, k, tile.n + part,
+                #pragma unroll
+                for (int at = 0; at < BK; at += LINE_A)
+                    tma_load_2d(shared.a[ring.stage] + at * BM, &map_a, full, k + at, tile.m);
+                tma_load_multicast_2d(shared.b[ring.stage] + part * LINE_B, &map_b, full, tile.n, k + part,
                                       (1 << CLUSTER) - 1);
             }
         }
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128;
+    const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const int begin = blockIdx.x / CLUSTER, step = gridDim.x / CLUSTER;  // of the block's tiles
-    ring.advance(consumer * k_tiles);
-    for (int number = begin + consumer * step; number < tiles; number += CONSUMERS * step) {
-        // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity
-        // does not tell these apart.
-        if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
+    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, acc);
+            multiply_stage(shared, first_lane(ring.stage), consumer * MMAS_M * 64, acc);
             wgmma_commit();
             wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }
-        // it is the next one's turn
-        if (number < tiles - step) named_barrier_arrive(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256);
         wgmma_wait<0>();
         release_stage(shared, previous);
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
             for (int piece = 0; piece < BN / CN; ++piece) {
-                const int m = tile.m + i * 64, n = tile.n + piece * CN;
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
                 float sums[TM][TN];
                 sums_of_piece(acc[i], piece, sums);
                 BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
@@ -519,8 +497,7 @@ gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_a7bb07f3(
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                     c_parity ^= 1;
                 }
-                const Epilogue e = {alpha, beta, bias_n + n};
-                store_c(c, s, s.N - n, thread, sums, e);
+                store_c(c, s, thread, sums, alpha, beta);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);
                 if (leads) {
@@ -529,7 +506,6 @@ gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_a7bb07f3(
                 }
             }
         }
-        ring.advance((CONSUMERS - 1) * k_tiles);
     }
     cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it

@@ -1,4 +1,4 @@
-// gemm_f32_rr_1024x4096x1024_bias_gelu_sm90_5d663dfc
+// gemm_f32_rr_1024x4096x1024_bias_gelu_sm90_8ce4231e
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on CUDA cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -8,16 +8,16 @@
 //     C  1024 x 4096, row-major, ldc = 4096
 //     bias_n  4096 elements, one a column of C
 //
-// Block   64 x 128 of C by 64 threads, in k tiles of 32, 51200 bytes of shared memory
+// Block   64 x 256 of C by 128 threads, in k tiles of 32, 82944 bytes of shared memory
 // Thread  128 elements of C: for each k 128 FMAs on 24 elements of A and B, read from shared memory by 6 loads
-// Reads   0.09375 bytes of global and 0.75 of shared memory for each FMA; 21.3 FLOP for a byte of global
+// Reads   0.07812 bytes of global and 0.75 of shared memory for each FMA; 25.6 FLOP for a byte of global
 // Stages  global memory is read 1 stage ahead of its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 95% of the mainloop's FMAs, reads and copies
 //
-// Launch  ceil(M / 64) * ceil(N / 128) blocks of 64 threads, 51200 bytes of dynamic shared memory
+// Launch  ceil(M / 64) * ceil(N / 256) blocks of 128 threads, 82944 bytes of dynamic shared memory
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_f32_rr_1024x4096x1024_bias_gelu_simt_outer1_64x128x32_8x16_w32x128_v4_ta0_tb0_pad4_s2_async1_unroll4_slices1_minb1_g1_split1_hoist2_fma3
-// Made by gemmgen generate 1024x4096x1024 --dtype f32 --layout rr --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --set BM=64 --set BK=32 --set TN=16 --set WM=32 --set WN=128 --set TA=0 --set ASYNC=1 --set K_UNROLL=4 --set GROUP=1 --set HOIST=2 --set FMA_ORDER=3
+// Config  gemm_f32_rr_1024x4096x1024_bias_gelu_simt_outer1_64x256x32_8x16_w32x128_v4_ta1_tb0_pad4_s2_async1_unroll4_slices1_minb1_g8_split1_copy16
+// Made by gemmgen generate 1024x4096x1024 --dtype f32 --layout rr --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --set BM=64 --set BN=256 --set BK=32 --set TN=16 --set WM=32 --set WN=128 --set ASYNC=1 --set K_UNROLL=4 --set COPY_THREADS=16
 
 namespace {
 
@@ -34,7 +34,7 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int BM = 64;       // rows of C that a block computes
-constexpr int BN = 128;      // columns of C that a block computes
+constexpr int BN = 256;      // columns of C that a block computes
 constexpr int BK = 32;       // depth of a k tile
 constexpr int TM = 8;        // rows of C that a thread computes
 constexpr int TN = 16;       // columns of C that a thread computes
@@ -44,30 +44,29 @@ constexpr int PAD = 4;       // elements after each shared line of an operand st
 constexpr int STAGES = 2;    // stages: k tiles of A and B that shared memory holds
 constexpr int K_UNROLL = 4;  // k that a mainloop iteration unrolls, with fragments prefetched two k ahead
 constexpr int MINB = 1;      // blocks that must fit an SM at once: caps a thread's registers
-constexpr int GROUP = 1;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int HOIST = 2;     // rows or columns of the thread tile whose FMAs are hoisted above the mainloop's branch
+constexpr int GROUP = 8;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
 constexpr int LANES_M = WM / TM;              // threads down a warp's tile
 constexpr int LANES_N = WN / TN;              // threads across a warp's tile
-constexpr int FM = 1;                         // rows of a thread's shared read of A
+constexpr int FM = 4;                         // floats of a thread's shared read of A
 constexpr int FN = 4;                         // floats of a thread's shared read of B
 constexpr int STEP_M = FM * LANES_M;          // rows from one shared read of a thread to its next
 constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of a thread to its next
 constexpr int VC = 4;                         // floats of an access to C
 
 // How A gets to shared memory
-constexpr int VA = 4;                      // floats of an access to A
-constexpr int STORE_A = VA;                // floats of A that one cp.async writes to shared memory
+constexpr int VA = 1;                      // floats of an access to A
+constexpr int STORE_A = 1;                 // floats of A that one cp.async writes to shared memory
 constexpr int A_CONTIGUOUS = BK;           // floats of A's tile along its contiguous dimension
 constexpr int A_STRIDED = BM;              // extent of A's tile along the other, strided dimension
-constexpr int A_LANES = 8;                 // threads along the contiguous dimension
+constexpr int A_LANES = 16;                // threads along the contiguous dimension
 constexpr int A_PASS = THREADS / A_LANES;  // threads along the strided dimension
 // accesses of a thread, at most
 constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);
-constexpr int PITCH_A = BK + PAD;          // floats from one row of A's shared tile to the next
-constexpr int SHARED_A = BM * PITCH_A;     // floats of a shared tile of A
+constexpr int PITCH_A = BM + PAD;          // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BK * PITCH_A;     // floats of a shared tile of A
 
 // How B gets to shared memory
 constexpr int VB = 4;                      // floats of an access to B
@@ -124,10 +123,11 @@ struct Coord {
     int mn, k;
 };
 
-using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [m][k]
+using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The raster: where in C the tile of this number lies. Numbers follow the rows of tiles, one by one: GROUP is 1.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
@@ -223,7 +223,7 @@ __device__ __forceinline__ void copy_a(const float* tile, Shape s, TileA& shared
     for (int i = 0; i < A_ITERATIONS; ++i) {
         const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
         if (A_STRIDED % A_PASS != 0 && at.mn >= A_STRIDED) break;
-        cp_async<4 * VA>(&shared[at.mn][at.k], from + offset_a(step, s), 4 * VA);
+        cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), 4 * VA);
     }
 }
 
@@ -261,13 +261,15 @@ __device__ __forceinline__ void copy_b(const float* tile, Shape s, TileB& shared
     }
 }
 
-// This thread's fragments of A at K_UNROLL k, from `from` on: TM loads of K_UNROLL values along k.
-// The last values are the first to be hoisted, as in the product.
-template <int FIRST, int END>  // values
-__device__ __forceinline__ void load_fragment_a(const float* from, Vec<K_UNROLL> (&fragment)[TM])
+// This thread's fragment of A at one k, from `from` on: TM values, FM a load.
+__device__ __forceinline__ void load_fragment_a(const float* from, float (&fragment)[TM])
 {
     #pragma unroll
-    for (int i = TM - END; i < TM - FIRST; ++i) fragment[i] = load<K_UNROLL>(from + i * STEP_M * PITCH_A);
+    for (int i = 0; i < TM; i += FM) {
+        const Vec<FM> vector = load<FM>(from + i / FM * STEP_M);
+        #pragma unroll
+        for (int v = 0; v < FM; ++v) fragment[i + v] = vector.at[v];
+    }
 }
 
 // This thread's fragment of B at one k, from `from` on: TN values, FN a load.
@@ -283,20 +285,14 @@ __device__ __forceinline__ void load_fragment_b(const float* from, float (&fragm
 
 // acc += a * b, an outer product, in a serpentine along the rows: each FMA reuses an operand of the one before it.
 // There are two register banks, so an FMA that reads three new registers takes two cycles.
-// `a` holds K_UNROLL k, of which this is the d-th.
-// The last row comes first: another register allocation, with fewer bank conflicts here.
-// Even rows start at their far end: another register allocation, with fewer bank conflicts here.
-template <int FIRST, int END>  // rows of the thread tile
-__device__ __forceinline__ void outer_product(const Vec<K_UNROLL> (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN],
-                                              int d)
+__device__ __forceinline__ void outer_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
 {
     #pragma unroll
-    for (int nth = FIRST; nth < END; ++nth) {
-        const int i = TM - 1 - nth;
+    for (int i = 0; i < TM; ++i) {
         #pragma unroll
         for (int step = 0; step < TN; ++step) {
-            const int j = i % 2 == 0 ? TN - 1 - step : step;
-            acc[i][j] = fmaf(a[i].at[d], b[j], acc[i][j]);
+            const int j = i % 2 ? TN - 1 - step : step;
+            acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
         }
     }
 }
@@ -388,7 +384,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_1024x4096x1024_bias_gelu_sm90_5d663dfc(
+gemm_f32_rr_1024x4096x1024_bias_gelu_sm90_8ce4231e(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -424,24 +420,21 @@ gemm_f32_rr_1024x4096x1024_bias_gelu_sm90_5d663dfc(
         __syncthreads();              // and all other threads'
         // Registers hold fragments of two k. Once k's are used, those of k + 2 replace them, while k + 1 is multiplied.
         // An iteration takes K_UNROLL k; a_from and b_from point to the fragments of its first.
-        // A vector of A along k holds the K_UNROLL k of an iteration: it is replaced after the last of them.
-        // The compiler sinks a load to the next branch, unless its value is used before that. So the first HOIST rows
-        // of the next k's product are hoisted above the branch, and the others follow it.
-        const float* a_from = &As[0][thread.m][0];
+        const float* a_from = &As[0][0][thread.m];
         const float* b_from = &Bs[0][0][thread.n];
-        Vec<K_UNROLL> a[TM];
-        load_fragment_a<0, TM>(a_from, a);
-        float b[2][TN];
+        float a[2][TM], b[2][TN];
         #pragma unroll
-        for (int d = 0; d < 2; ++d) load_fragment_b(b_from + d * PITCH_B, b[d]);
+        for (int d = 0; d < 2; ++d) {
+            load_fragment_a(a_from + d * PITCH_A, a[d]);
+            load_fragment_b(b_from + d * PITCH_B, b[d]);
+        }
 
-        outer_product<0, HOIST>(a, b[0], acc, 0);
         int stage = 0;
         for (int k = K_UNROLL; k < padded; k += K_UNROLL) {
             #pragma unroll
             for (int d = 0; d < K_UNROLL; ++d) {
                 if (d == K_UNROLL - 2) {  // loads from here on are of the next iteration
-                    a_from += K_UNROLL;
+                    a_from += K_UNROLL * PITCH_A;
                     b_from += K_UNROLL * PITCH_B;
                 }
                 if (d == K_UNROLL - 2 && k % BK == 0) {  // and of the next k tile
@@ -455,24 +448,22 @@ gemm_f32_rr_1024x4096x1024_bias_gelu_sm90_5d663dfc(
                     a_tile += a_step;
                     b_tile += b_step;
                     stage = stage + 1 < STAGES ? stage + 1 : 0;
-                    a_from = &As[stage][thread.m][0];
+                    a_from = &As[stage][0][thread.m];
                     b_from = &Bs[stage][0][thread.n];
                 }
-                outer_product<HOIST, TM>(a, b[d % 2], acc, d);
-                if (d == K_UNROLL - 1) load_fragment_a<HOIST, TM>(a_from, a);
+                outer_product(a[d % 2], b[d % 2], acc);
+                load_fragment_a(a_from + (d + 2) % K_UNROLL * PITCH_A, a[d % 2]);
                 load_fragment_b(b_from + (d + 2) % K_UNROLL * PITCH_B, b[d % 2]);
-                outer_product<0, HOIST>(a, b[(d + 1) % 2], acc, (d + 1) % K_UNROLL);
-                if (d + 1 == K_UNROLL - 1) load_fragment_a<0, HOIST>(a_from, a);
             }
         }
 
         #pragma unroll
         for (int d = 0; d < K_UNROLL; ++d) {  // the last iteration
-            outer_product<HOIST, TM>(a, b[d % 2], acc, d);
+            outer_product(a[d % 2], b[d % 2], acc);
             if (d + 2 < K_UNROLL) {
+                load_fragment_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
                 load_fragment_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
             }
-            if (d + 1 < K_UNROLL) outer_product<0, HOIST>(a, b[(d + 1) % 2], acc, (d + 1) % K_UNROLL);
         }
     }
 

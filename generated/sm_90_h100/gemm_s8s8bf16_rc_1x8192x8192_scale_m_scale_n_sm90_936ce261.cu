@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_1x8192x8192_scale_m_scale_n_sm90_942c0f52
+// gemm_s8s8bf16_rc_1x8192x8192_scale_m_scale_n_sm90_936ce261
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16; sums in s32 on CUDA cores;
 //                                                         C is read unless beta = 0, A and B always
@@ -9,17 +9,18 @@
 //     scale_m  1 elements, one a row of C
 //     scale_n  8192 elements, one a column of C
 //
-// Block   1 x 32 of C by 256 threads, 144 bytes of shared memory
-// Thread  4 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
+// Block   1 x 32 of C by 128 threads, 32912 bytes of shared memory
+// Thread  8 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, to a register, with 33792 bytes of a block in flight; 1.94 FLOP for a byte of global memory
+// Reads   each weight once, through its thread's ring in shared memory, with 33792 bytes of a block in flight; 1.94
+//         FLOP for a byte of global memory
 // Cached  A, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for each byte, on every known card
 //
-// Launch  M * ceil(N / 32) blocks of 256 threads
+// Launch  M * ceil(N / 32) blocks of 128 threads
 // Expects A, B, C, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_s8s8bf16_rc_1x8192x8192_scale_m_scale_n_skinny_s1_t4_w8_k0_u2_v4_split1
-// Made by gemmgen generate 1x8192x8192 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --arch sm_90 --family skinny --set WARPS=8
+// Config  gemm_s8s8bf16_rc_1x8192x8192_scale_m_scale_n_skinny_s1_t8_w4_k0_u2_async1_v4_split1_pdl1
+// Made by gemmgen generate 1x8192x8192 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --arch sm_90 --family skinny --set T=8 --set ASYNC=1 --set PDL=1
 
 namespace {
 
@@ -60,8 +61,8 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
 constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
-constexpr int T = 4;       // elements along C's long side that a thread sums
-constexpr int WARPS = 8;   // warps of a block
+constexpr int T = 8;       // elements along C's long side that a thread sums
+constexpr int WARPS = 4;   // warps of a block
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 
 // Work split
@@ -79,16 +80,19 @@ constexpr int LANE_K = VW;     // k that a lane takes in a step
 constexpr int XW = 16;         // elements of an access to the small operand
 
 // Shared memory
+constexpr int W_BYTES = 1;                              // bytes of an element of the weights
+constexpr int RING_FLOATS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // ints of the ring
 constexpr int SUMS_PITCH = BN + 4;                      // ints from one line of sums to the next
 constexpr int PARTIALS = 1;                             // sums of each element of C that meet in shared memory
 constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // ints of the sums at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = SUMS_FLOATS;  // ints of shared memory
+constexpr int SHARED_FLOATS = SUMS_FLOATS + RING_FLOATS;  // ints of shared memory
 
 static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
+static_assert(W_BYTES * VW >= 4, "cp.async copies 4, 8 or 16 bytes");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
@@ -105,18 +109,35 @@ __device__ __forceinline__ Packed<E, N> load_packed(const E* from)
     return *reinterpret_cast<const Packed<E, N>*>(from);
 }
 
-// The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
-template <int N, typename E>
-__device__ __forceinline__ Packed<E, N> load_edge(const E* from, int valid)
+#ifdef __CUDACC__
+// Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
 {
-    if (valid >= N) return load_packed<N>(from);
-    alignas(Packed<E, N>) E some[N] = {};
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) some[i] = from[i];
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
-    return load_packed<N>(some);
 }
+
+// Close the group of copies started since the last commit.
+__device__ __forceinline__ void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Wait until at most the N newest groups of this thread are under way.
+template <int N>
+__device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+#endif  // __CUDACC__
+
 
 // sum + the products of A's and B's four elements, which share 32 bits. It wraps around at 32 bits.
 __device__ __forceinline__ int dot(unsigned a, unsigned b, int sum)
@@ -131,6 +152,13 @@ struct ThreadOrigin {
 
 using Sums = int[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
+#ifdef __CUDACC__
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+#endif  // __CUDACC__
+
 // A's values that a step's weights are multiplied by, in registers: [m][k]
 using Chunk = Packed<signed char, XW>[S][VW / XW];
 
@@ -143,14 +171,15 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 
 // Start the loads of one step: VW k from `k` on of the warp's T columns of B, zeros from k = `end` on.
 __device__ __forceinline__ void fetch(const signed char* B, Shape s, int k, int end, int n, Packed<signed char,
-                                      VW> (&weights)[LOADS])
+                                      VW> (&weights)[LOADS][THREADS])
 {
     #pragma unroll
     for (int t = 0; t < T; ++t) {
         const bool exists = k < end;
         const int valid = !exists ? 0 : VW;
-        weights[t] = load_edge<VW>(B + Offset(n + t) * s.ldb + k, valid);
+        cp_async<W_BYTES * VW>(&weights[t][threadIdx.x], B + Offset(n + t) * s.ldb + k, valid > 0 ? W_BYTES * VW : 0);
     }
+    cp_async_commit();
 }
 
 // acc += A's S values times the weights of T columns, over VW k from `k` on: every weight serves S times.
@@ -202,17 +231,25 @@ __device__ __forceinline__ void store_sums(int (&acc)[S][T], ThreadOrigin thread
     }
 }
 
+using Ring = Packed<signed char, VW>[UNROLL][LOADS][THREADS];  // of weights in shared memory: each thread's own
+
+// Wait for the oldest step that is under way, and take this thread's weights of it.
+__device__ __forceinline__ void take(const Packed<signed char, VW> (&step)[LOADS][THREADS], Packed<signed char,
+                                     VW> (&weights)[LOADS])
+{
+    cp_async_wait<UNROLL - 1>();
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) weights[i] = step[i][threadIdx.x];
+}
+
 // Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
-// Zeros stand for those that do not exist, and from k = `end` on.
-__device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m, int k, int end, Chunk& chunk)
+__device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll
     for (int line = 0; line < S; line += 1) {
         #pragma unroll
         for (int depth = 0; depth < LANE_K; depth += XW) {
-            const bool exists = k + depth < end;
-            const int valid = !exists ? 0 : XW;
-            chunk[line][depth / XW] = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
+            chunk[line][depth / XW] = load_packed<XW>(A + Offset(m + line) * s.lda + k + depth);
         }
     }
 }
@@ -273,7 +310,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_1x8192x8192_scale_m_scale_n_sm90_942c0f52(
+gemm_s8s8bf16_rc_1x8192x8192_scale_m_scale_n_sm90_936ce261(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,
@@ -282,8 +319,11 @@ gemm_s8s8bf16_rc_1x8192x8192_scale_m_scale_n_sm90_942c0f52(
     float alpha,
     float beta)
 {
+    grid_dependency_wait();  // its blocks are there by then, each as soon as an SM has room
+    launch_dependents();
     __shared__ __align__(16) int shared[SHARED_FLOATS];
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
+    Ring& ring = *reinterpret_cast<Ring*>(shared);
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_FLOATS);  // PARTIALS of each element
 
     const Shape s{};
     const int tile = blockIdx.x;
@@ -297,23 +337,22 @@ gemm_s8s8bf16_rc_1x8192x8192_scale_m_scale_n_sm90_942c0f52(
     EpilogueInputs inputs[OUTPUTS] = {};  // under way while the products are summed
     load_inputs(e, s, tile_m, tile_n, inputs);
 
-    // A ring of registers: a step's weights, and A's values for them, are loaded UNROLL steps before their use.
-    Packed<signed char, VW> weights[UNROLL][LOADS];
-    Chunk chunks[UNROLL];
+    // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights,
+    // it copies those of UNROLL steps later to their place.
     #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
-        fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
-        fetch_small(A, s, tile_m, begin + thread.k + u * STEP, end, chunks[u]);
-    }
+    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, ring[u]);
 
     int acc[S][T] = {};
     for (int k = begin; k < end; k += UNROLL * STEP) {
         #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
-            const int next = thread.k + k + (u + UNROLL) * STEP;
-            mma(chunks[u], 0, weights[u], acc);
-            fetch(B, s, next, end, n, weights[u]);
-            fetch_small(A, s, tile_m, next, end, chunks[u]);
+            const int at = thread.k + k + u * STEP;
+            Chunk chunk;
+            fetch_small(A, s, tile_m, at, chunk);
+            Packed<signed char, VW> weights[LOADS];
+            take(ring[u], weights);
+            fetch(B, s, at + UNROLL * STEP, end, n, ring[u]);
+            mma(chunk, 0, weights, acc);
         }
     }
 

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_1024x1024x1024_scale_m_scale_n_sm90_0e328534
+// gemm_s8s8bf16_rc_1024x1024x1024_scale_m_scale_n_sm90_e0138784
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16;
 //                                                         sums in s32 on tensor cores;
@@ -18,8 +18,8 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) * 2 blocks of 384 threads, 214016 bytes of dynamic shared memory
 // Expects A, B, C, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
-// Config  gemm_s8s8bf16_rc_1024x1024x1024_scale_m_scale_n_wgmma_128x64x128_c2_k2x1_s8_f1_g8_p1
-// Made by gemmgen generate 1024x1024x1024 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --arch sm_90 --family wgmma --set BN=64 --set CLUSTER=2 --set ACROSS=1 --set STAGES=8
+// Config  gemm_s8s8bf16_rc_1024x1024x1024_scale_m_scale_n_wgmma_128x64x128_c2_k2x1_s8_f1_g8_p1_b1
+// Made by gemmgen generate 1024x1024x1024 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --arch sm_90 --family wgmma --set BN=64 --set CLUSTER=2 --set ACROSS=1 --set STAGES=8 --set BROADCAST=1
 
 namespace {
 
@@ -156,6 +156,12 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int ran
     return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
 }
 
+// The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
+// once, in uniform registers, where wgmma and TMA take their operands from.
+__device__ __forceinline__ int first_lane(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
+}
+
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
@@ -257,6 +263,19 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+
+// Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
+__device__ __forceinline__ bool elect_one() {
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "elect.sync _|p, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(elected));
+    return elected != 0;
+}
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
@@ -395,7 +414,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_1024x1024x1024_scale_m_scale_n_sm90_0e328534(
+gemm_s8s8bf16_rc_1024x1024x1024_scale_m_scale_n_sm90_e0138784(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ scale_m, const float* __restrict__ scale_n,
     float alpha, float beta) {
@@ -419,7 +438,7 @@ gemm_s8s8bf16_rc_1024x1024x1024_scale_m_scale_n_sm90_0e328534(
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
             const int part = rank * PART_A;  // the first line of A that this block brings, to the whole cluster
@@ -437,7 +456,7 @@ gemm_s8s8bf16_rc_1024x1024x1024_scale_m_scale_n_sm90_0e328534(
     }
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128;
+    const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded

@@ -1,4 +1,4 @@
-// gemm_f16_cc_4096x4096x4096_sm90_dce0fd27
+// gemm_f16_cc_4096x4096x4096_sm90_f86babac
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -16,8 +16,8 @@
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f16_cc_4096x4096x4096_wgmma_128x128x64_c2_k1x0_s6_f1_g8_p1_o1_pdl0
-// Made by gemmgen generate 4096x4096x4096 --dtype f16 --layout cc --arch sm_90 --family wgmma --set BN=128 --set STAGES=6 --set PINGPONG=1 --set PDL=0
+// Config  gemm_f16_cc_4096x4096x4096_wgmma_128x128x64_c2_k1x0_s6_f1_g8_p1_o1_pdl0_b1
+// Made by gemmgen generate 4096x4096x4096 --dtype f16 --layout cc --arch sm_90 --family wgmma --set BN=128 --set STAGES=6 --set PINGPONG=1 --set PDL=0 --set BROADCAST=1
 
 namespace {
 
@@ -124,6 +124,12 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     return {(first + within % height) * BM, within / height * BN};
 }
 
+// The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
+// once, in uniform registers, where wgmma and TMA take their operands from.
+__device__ __forceinline__ int first_lane(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
+}
+
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
@@ -198,6 +204,19 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+
+// Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
+__device__ __forceinline__ bool elect_one() {
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "elect.sync _|p, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(elected));
+    return elected != 0;
+}
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
@@ -290,7 +309,7 @@ __device__ __forceinline__ void stage_row(F16* c, int row, int column, int secon
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_cc_4096x4096x4096_sm90_dce0fd27(
+gemm_f16_cc_4096x4096x4096_sm90_f86babac(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -311,7 +330,7 @@ gemm_f16_cc_4096x4096x4096_sm90_dce0fd27(
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
@@ -328,7 +347,7 @@ gemm_f16_cc_4096x4096x4096_sm90_dce0fd27(
     }
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128;
+    const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
