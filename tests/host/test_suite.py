@@ -25,7 +25,7 @@ from gemmgen.benchmark.report.checks import checks_of
 from gemmgen.benchmark.scores import scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS, PREDICTED
 from gemmgen.benchmark.suite import judging, measuring, plan, steps
-from gemmgen.benchmark.suite.judging import Check, check_all
+from gemmgen.benchmark.suite.judging import Check, check_all, sanitizer_check
 from gemmgen.benchmark.suite.measuring import measure_all
 from gemmgen.benchmark.suite.plan import ShapeOutcome, SuitePlan
 from gemmgen.cli import main
@@ -333,13 +333,19 @@ def test_a_new_card_times_what_others_of_its_architecture_have_on_file(second: C
     assert second.run(budget=4)[0].state == "done" and second.searches == 2, "of a search there was nothing"
 
 
-def test_the_emulators_verdict_on_a_text_is_that_of_every_card(second: Card) -> None:
+@pytest.mark.parametrize("step", ["emulate", "sanitize"])
+def test_what_passed_on_another_card_is_not_asked_again(second: Card, tmp_path: Path, step: str) -> None:
     second.run(budget=0)
-    unasked = replace(emulated(lambda source: pytest.fail("asked again")), shared="emulator")
-    assert judged(unasked, second.plan) == [(PROBLEM, "on file", None)]
+    check = emulated(lambda source: pytest.fail("asked again"))
+    if step == "sanitize":
+        check = replace(sanitizer_check(Store(tmp_path), H100.name), lanes=check.lanes)
+    assert judged(check, second.plan) == [(PROBLEM, "on file", None)]
     (record,) = (kernel.record or {} for kernel in kernels_in(second.plan.folder))
-    assert record["emulator"]["examples"] == 20 and "sanitizers" not in record, "these ran on the other card"
-    asked = replace(emulated(lambda source: Verdict("emulator", 5, 0, 0.1)), shared="emulator")
+    if step == "emulate":
+        assert record["emulator"]["examples"] == 20 and "sanitizers" not in record
+    else:
+        assert [tool["card"] for tool in record["sanitizers"]] == ["NVIDIA H200"] and "emulator" not in record
+    asked = emulated(lambda source: Verdict("emulator", 5, 0, 0.1))
     assert judged(asked, replace(second.plan, again=True)) == [(PROBLEM, "done", None)]
 
 
@@ -540,7 +546,10 @@ def emulated(answer: Callable[[Any], Any]) -> Check:
     def done(record: dict[str, Any]) -> bool:
         return bool((record.get("emulator") or {}).get("passed"))
 
-    return Check("emulate", lanes, lambda source: source, done, lambda verdict: verdict.failure, entries)
+    def theirs(twin: dict[str, Any]) -> dict[str, Any]:
+        return {"emulator": twin["emulator"]}
+
+    return Check("emulate", lanes, lambda source: source, done, lambda verdict: verdict.failure, entries, theirs)
 
 
 def judged(check: Check, plan: SuitePlan) -> list[tuple[Problem, str, str | None]]:

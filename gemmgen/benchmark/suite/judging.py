@@ -38,7 +38,7 @@ class Check:
     done     whether a record says that the kernel passed
     failure  of an answer
     entries  of the record, with an answer
-    shared   the entry that is of the text alone, so that the record which another card has of that text has it, too
+    theirs   what holds here, too, of the record that another card of the architecture has of the same text
     """
 
     step: Step
@@ -47,7 +47,7 @@ class Check:
     done: Callable[[Document], bool]
     failure: Callable[[Any], Failure | None]
     entries: Callable[[Document, Any], Document]
-    shared: str | None = None
+    theirs: Callable[[Document], Document]
 
 
 class Watcher:
@@ -77,6 +77,7 @@ def sanitizer_check(store: Store, card: str) -> Check:
         lambda record: "sanitizers" in record and all(tool["passed"] for tool in record["sanitizers"]),
         lambda results: next((result.failure for result in results if result.failure is not None), None),
         entries,
+        lambda twin: {"sanitizers": [{"card": twin["device"], **tool} for tool in twin["sanitizers"]]},
     )
 
 
@@ -98,7 +99,7 @@ def emulator_check(store: Store, processes: int | None = None) -> Check:
         lambda record: (verdict := record.get("emulator") or {}).get("passed") is True and "coverage" in verdict,
         lambda verdict: verdict.failure,
         entries,
-        shared="emulator",
+        lambda twin: {"emulator": twin["emulator"]},
     )
 
 
@@ -133,11 +134,10 @@ def check_all(check: Check, plan: SuitePlan, on_done: Callable[[ShapeOutcome], N
 
 def _taken(check: Check, plan: SuitePlan, kernel: KernelFile) -> bool:
     """Whether another card's record of the text has the answer, which goes into this one."""
-    entry = check.shared
-    twin = next((one for one in plan.twins(kernel) if check.done(one)), None) if entry is not None else None
-    if entry is None or twin is None:
+    twin = next((one for one in plan.twins(kernel) if check.done(one)), None)
+    if twin is None:
         return False
-    _update(kernel, lambda record: {**record, entry: twin[entry]})
+    _update(kernel, lambda record: {**record, **check.theirs(twin)})
     return True
 
 
