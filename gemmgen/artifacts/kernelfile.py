@@ -10,7 +10,7 @@ import glob
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -318,6 +318,14 @@ def write_kernel(source: KernelSource, record: Mapping[str, Any], folder: Path) 
 def write_record(path: Path, record: Mapping[str, Any]) -> None:
     """Write NAME.json. Raises GemmgenError."""
     write_atomic(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
+
+
+def update_record(kernel: KernelFile, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
+    """Change what stands in NAME.json now, where other processes write, too; nothing if its text is another by now."""
+    assert kernel.path is not None
+    on_file = read_kernel(kernel.path)
+    if on_file.record is not None and on_file.source.text == kernel.source.text:
+        write_record(kernel.path.with_suffix(".json"), change(dict(on_file.record)))
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -36,6 +36,8 @@ from gemmgen.verification.with_nvrtc import CudaCheck
 
 Document = dict[str, Any]
 
+VERDICTS = ("verification", "emulator")  # entries of a record that say what ran of its text
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -161,6 +163,11 @@ def timing_document(timing: Timing, case: Case) -> Document:
 def case_document(case: Case) -> Document:
     """The numbers of one launch."""
     return _all_finite(case.values)
+
+
+def verdicts_of(record: Mapping[str, Any]) -> list[Document]:
+    """The verdicts that a record holds, of either executor."""
+    return [verdict for name in VERDICTS if (verdict := record.get(name))]
 
 
 def verdict_document(verdict: Verdict | None) -> Document | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from gemmgen.artifacts.cards import GALLERY, card_folder, card_folders, is_of_another
-from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, write_kernel, write_record
+from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, update_record, write_kernel
 from gemmgen.artifacts.records import Document, Origin, provenance, timing_document, verdict_document
 from gemmgen.benchmark.accuracy import Accuracy, measured
 from gemmgen.benchmark.scores import is_winner
@@ -204,7 +204,8 @@ def _errors(
     gpu: GpuExecutor, kernels: Sequence[GpuKernel], comparison: InterleavedTimings, case: Case
 ) -> dict[str, Accuracy]:
     """By the names of kernels that multiply pieces of their operands, and that ran."""
-    if case.problem.types.compute.pieces is None or comparison.baseline is None:
+    problem = case.problem
+    if problem.types.compute.pieces is None or not problem.epilogue.is_linear or comparison.baseline is None:
         return {}
     pairs = zip(kernels, comparison.timings, strict=True)
     return {kernel.source.name: measured(gpu, kernel, case) for kernel, outcome in pairs if isinstance(outcome, Timing)}
@@ -300,4 +301,4 @@ def _keep(row: BenchRow, verdict: Verdict | None) -> None:
     if kernel.path is None or kernel.record is None or kernel.edited:
         return
     verification = {} if verdict is None else {"verification": verdict_document(verdict)}
-    write_record(kernel.path.with_suffix(".json"), benched({**kernel.record, **verification}, row))
+    update_record(kernel, lambda record: benched({**record, **verification}, row))

@@ -18,8 +18,9 @@ OPCODES_SHOWN = 8
 PURPOSES = {
     "FFMA": "the work: a multiply and an add",
     "DFMA": "the work: a multiply and an add",
-    **dict.fromkeys(TENSOR_OPCODES.values(), "the work: products of fragments, by a warp"),
-    "HMMA": "the work: products of fragments, by a warp",
+    "IMAD": "the work, and addresses: a multiply and an add",
+    "IDP": "the work: four products of bytes and their sum",
+    **dict.fromkeys((*TENSOR_OPCODES.values(), "HMMA"), "the work: products of fragments, by a warp"),
     **dict.fromkeys(("HGMMA", "IGMMA", "QGMMA"), "the work: products of tiles, by a warpgroup"),
     "SYNCS": "arrive at, or wait for, an mbarrier",
     "WARPGROUP": "begin products, or wait for them",

@@ -15,7 +15,7 @@ from typing import Any
 
 from gemmgen.artifacts.cards import arch_of, belongs, card_folders, card_of
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, write_kernel
-from gemmgen.artifacts.records import kernel_document
+from gemmgen.artifacts.records import VERDICTS, kernel_document
 from gemmgen.benchmark.moved import moved
 from gemmgen.benchmark.predicted import is_predicted, predicted_page
 from gemmgen.benchmark.report.ratios import ratio_plot
@@ -34,7 +34,6 @@ from gemmgen.support.words import with_article
 # Of a kernel whose machine code changed: entries that become null, and those that go.
 DROPPED: dict[str, Any] = {"resources": None, "verification": None, "time": None}
 GONE = ("bench", "emulator", "sanitizers", "suite")
-VERDICTS = ("verification", "emulator")  # entries of a record that may say what ran of its text
 RATIOS = "ratios.svg"
 
 

@@ -12,6 +12,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, problem_from, read_record
+from gemmgen.artifacts.records import verdicts_of
 from gemmgen.benchmark.shapes import GROUPS, Goal, Group, group_of
 from gemmgen.kernel.families import config_of
 from gemmgen.kernel.model import representative
@@ -163,6 +164,8 @@ def scores_in(folder: Path) -> list[Score]:
     for path in sorted(folder.glob(f"{FAILED}*.json")):
         with suppress(InvalidInput):  # `gallery.unreadable` names what is passed over
             failures.append(read_failure(path))
+    won = {score.problem for score in winners}  # a search that failed since takes no winner away
+    failures = [score for score in failures if score.problem not in won]
     return sorted([*winners, *failures], key=lambda score: representative(score.problem).flops)
 
 
@@ -312,7 +315,7 @@ def _baseline(score: Score) -> str:
 
 def verified(record: Mapping[str, Any]) -> str:
     """ "gpu 20; emulator 20, 16 in part": the situations that it passed, by executor; in part: some of C's tiles."""
-    verdicts = [verdict for name in ("verification", "emulator") if (verdict := record.get(name))]
+    verdicts = verdicts_of(record)
     return "; ".join(f"{verdict['executor']} {_passed(verdict)}" for verdict in verdicts) or NONE
 
 

@@ -17,7 +17,7 @@ _CONSTANT = re.compile(r"^constexpr int (\w+) = (\d+);", re.MULTILINE)
 def edited_axes(source: KernelSource, arch: Arch) -> dict[str, int]:
     """The axes that the text gives other values than its config, by name.
 
-    None where they make no config that `arch` can run, or the config is not known: what else was edited shows nowhere.
+    Empty where they make no config that `arch` can run, or the config is not known: what else was edited shows nowhere.
     """
     rendered = rendered_or_none(source, source.arch)
     if rendered is None:

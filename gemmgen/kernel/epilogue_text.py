@@ -342,7 +342,8 @@ class _Writer:
         first, *others = terms
         text, strength = self.write(first.node)
         if first.negative:
-            text, strength = f"-{text if strength >= _MULTIPLIED else f'({text})'}", _MULTIPLIED
+            bare = strength >= _MULTIPLIED and not text.startswith("-")  # -- is C++'s decrement
+            text, strength = f"-{text if bare else f'({text})'}", _MULTIPLIED
         for term in others:
             text = f"{text} {'-' if term.negative else '+'} {self._at_least(_MULTIPLIED, term.node)}"
         return text, _ADDED if others else strength

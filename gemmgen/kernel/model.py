@@ -35,9 +35,8 @@ MODEL_ERROR = 0.2  # relative: of the 594 times of its calibration 582 were pred
 L2_BYTES_PER_CYCLE = 28  # per SM of sm_90, sustained; Arch.l2_share says how many of them others have
 L1_HITS = 7 / 8  # share of the bytes that the SM's blocks repeat which L1 serves
 GLOBAL_LATENCY = 700  # cycles, from a tile's first load to its barrier
-REDUCTION_LATENCIES = (
-    2  # of adding up what blocks leave for each other: writes, semaphores and reads, as far as they show
-)
+# Of adding up what blocks leave for each other: writes, semaphores and reads, as far as they show.
+REDUCTION_LATENCIES = 2
 STREAM_REDUCTION_LATENCIES = 3  # likewise, of blocks that stream and end at once: no other one fills the wait
 LAUNCH_US = 3.0  # from the first block's start to the last one's end when there is no work
 PREPARE_US = 0.5  # of a launch before: starts overlap. 700^3 of f16, with two copies, took 6.6 us (H100, 2026-11-27)
@@ -160,7 +159,7 @@ def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Pre
     case, work, launch = representative(plan.problem), plan.work, plan.launch
     used = estimate_registers(work, plan.problem.types.accumulator) if registers is None else registers
     # __launch_bounds__ keeps the compiler to what lets a block launch: it spills the others.
-    most = MAX_REGISTERS if registers is not None else min(MAX_REGISTERS, _registers_to_launch(launch.threads))
+    most = MAX_REGISTERS if registers is not None else min(MAX_REGISTERS, registers_to_launch(launch.threads))
     fit = occupancy(device.arch, launch.threads, min(used, most), plan.shared_bytes)
     if fit.blocks == 0:
         return Prediction(device.name, used, plan.shared_bytes, fit, math.inf, math.inf, "latency")
@@ -174,14 +173,12 @@ def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Pre
 
 def least_us(plan: Plan, device: DeviceSpec) -> float:
     """What products alone take at the rate of the instructions that multiply in `plan`: no tile is faster."""
-    case, work = representative(plan.problem), plan.work
-    cycles = _step_cycles(plan, 1, device, 0)["FMA"]  # of an SM, for a tile's step
-    rows, columns = plan.tile
-    macs = plan.problem.products * rows * columns * work.depth * work.passes / work.pairs / cycles
-    return case.flops / 2 / macs / device.sms / device.clock_ghz / 1000
+    work = plan.work
+    macs = plan.lanes(device) * work.products / work.pairs * _sustained(plan)  # of an SM, a cycle
+    return representative(plan.problem).flops / 2 / macs / device.sms / device.clock_ghz / 1000
 
 
-def _registers_to_launch(threads: int) -> int:
+def registers_to_launch(threads: int) -> int:
     """The most of a thread with which an SM has room for a block of `threads`."""
     warps = -(-threads // (WARP * SCHEDULERS))  # of a scheduler, which has its share of the registers
     return REGISTERS_PER_SM // SCHEDULERS // (warps * WARP) // REGISTER_UNIT * REGISTER_UNIT

@@ -1,7 +1,7 @@
 """GPU architectures and cards: the limits that constraints check and the rates that the model uses.
 
 Figures are NVIDIA's, from the CUDA C++ Programming Guide (technical specifications per compute
-capability) and the cards' data sheets, but for those of L2; nothing here is measured.
+capability) and the cards' data sheets. Those of L2 and CLUSTER_REACH were read from cards.
 """
 
 from __future__ import annotations

@@ -114,7 +114,8 @@ def unparse(node: Node, strength: int = 0) -> str:
         case Number(value):
             return _plain(value)
         case Negation(value):
-            return f"-{unparse(value, 3)}"
+            text = f"-{unparse(value, 4)}"
+            return f"({text})" if strength > 3 else text  # -- is C++'s decrement
         case Call(name, arguments):
             return f"{name}({', '.join(unparse(argument) for argument in arguments)})"
         case Binary(operator, left, right):

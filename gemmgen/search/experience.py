@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from gemmgen.kernel.config import Config
 from gemmgen.kernel.families import FAMILIES, Family
 from gemmgen.kernel.model import representative
+from gemmgen.kernel.naming import problem_name
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.files import Store, content_key
 
@@ -25,8 +26,9 @@ FAR = 6.0  # octaves in all, of M, N, K and batch together, beyond which a winne
 
 @dataclass(frozen=True)
 class Winner:
-    """A config that was the fastest for M, N, K and batch."""
+    """A config that was the fastest for `problem`, by its name, of M, N, K and batch."""
 
+    problem: str
     sizes: tuple[int, int, int, int]
     family: str
     config: dict[str, int]
@@ -38,22 +40,23 @@ def nearest(store: Store, card: str, problem: Problem, families: Sequence[Family
     What won `problem` itself is none of them: the same search finds it again, with what is known of all that it tries.
     """
     sizes = _sizes(problem)
-    near = [(_octaves(sizes, one.sizes), one) for one in reversed(_read(store, _key(card, problem)))]
-    close = sorted((pair for pair in near if 0 < pair[0] <= FAR), key=lambda pair: pair[0])
+    others = [one for one in reversed(_read(store, _key(card, problem))) if not _is_of(one, problem)]
+    near = [(_octaves(sizes, one.sizes), one) for one in others]
+    close = sorted((pair for pair in near if pair[0] <= FAR), key=lambda pair: pair[0])
     found = [_config(one) for _, one in close]
     return list(dict.fromkeys(one for one in found if one is not None and one[0] in families))[:NEAREST]
 
 
 def was_searched(store: Store, card: str, problem: Problem) -> bool:
     """Whether a search for `problem` on `card` is on record: most of what another one needs is in the store."""
-    return any(one.sizes == _sizes(problem) for one in _read(store, _key(card, problem)))
+    return any(_is_of(one, problem) for one in _read(store, _key(card, problem)))
 
 
 def remember(store: Store, card: str, problem: Problem, family: str, config: Config) -> None:
     """`config` won the search for `problem` on `card`."""
-    winner, key = Winner(_sizes(problem), family, config.values), _key(card, problem)
+    winner, key = Winner(problem_name(problem), _sizes(problem), family, config.values), _key(card, problem)
     with store.alone(KIND, key):
-        others = [one for one in _read(store, key) if one.sizes != winner.sizes]
+        others = [one for one in _read(store, key) if not _is_of(one, problem)]
         kept = [*others, winner][-KEPT:]
         store.put(KIND, key, json.dumps([asdict(one) for one in kept]).encode())
 
@@ -69,6 +72,10 @@ def _read(store: Store, key: str) -> list[Winner]:
 
 def _key(card: str, problem: Problem) -> str:
     return content_key(card, problem.types.token, str(problem.layout), str(problem.pointers))
+
+
+def _is_of(winner: Winner, problem: Problem) -> bool:
+    return (winner.problem, winner.sizes) == (problem_name(problem), _sizes(problem))
 
 
 def _sizes(problem: Problem) -> tuple[int, int, int, int]:

@@ -162,7 +162,7 @@ def rounds(
     steps = [(), *((axis,) for axis in details)] if budget >= ONE_BY_ONE else [details]
     for number, axes in enumerate(steps):
         timed = _timed(tried())
-        count = math.ceil((budget - len(tried())) / (len(steps) - number))
+        count = max(0, math.ceil((budget - len(tried())) / (len(steps) - number)))
         most = count if len(steps) > 1 else math.ceil(count / 2)  # of other details
         moved: list[Ranked] = []
         for left, axis in zip(range(len(axes), 0, -1), axes, strict=True):

@@ -16,12 +16,10 @@ class Pick:
     """Indices into the contestants.
 
     ties    as fast as the winner: within TIE of it, round by round; where times are predicted, within MODEL_ERROR
-    losers  the others
     """
 
     winner: int
     ties: tuple[int, ...]
-    losers: tuple[int, ...]
 
 
 def pick_measured(timings: Sequence[Timing]) -> Pick:
@@ -38,6 +36,4 @@ def pick_predicted(times_us: Sequence[float]) -> Pick:
 
 def _split(winner: int, slower_by: list[float], tie: float) -> Pick:
     """`slower_by`: how much longer than the winner each contestant takes, relative (0.01: 1%)."""
-    others = [index for index in range(len(slower_by)) if index != winner]
-    ties = tuple(index for index in others if slower_by[index] <= tie)
-    return Pick(winner, ties, tuple(index for index in others if index not in ties))
+    return Pick(winner, tuple(index for index, by in enumerate(slower_by) if index != winner and by <= tie))

@@ -188,6 +188,13 @@ def test_functions_come_before_those_that_call_them_once(monkeypatch):
     assert [function.name for function in text.functions] == ["sigmoid", "swish2"]
 
 
+@pytest.mark.parametrize("text", ["alpha * acc - -0.5", "acc - (-bias_m)", "-(-bias_n) + acc", "acc * -(-2 * bias_n)"])
+def test_two_signs_are_no_decrement(text):
+    epilogue = parse_epilogue(text)
+    assert parse_epilogue(str(epilogue)) == epilogue and "--" not in str(epilogue)
+    assert "--" not in epilogue_text(epilogue, DType.F32, NAMES).result
+
+
 whole_leaves = st.one_of(
     st.sampled_from(["acc", "row_sum", "column_sum", "K", "zero_m", "zero_n", "sum_m", "sum_n"]).map(Name),
     st.integers(-300, 300).map(lambda value: Number(float(value))),

@@ -43,6 +43,16 @@ def test_a_search_is_on_record_by_its_sizes(store: Store) -> None:
     assert not was_searched(store, "another card", cube(1024))
 
 
+def test_an_epilogue_and_what_is_left_to_run_time_make_another_problem(store: Store) -> None:
+    fused, open_m = cube(1024, epilogue="bias"), Problem(None, 1024, 1024, typical=(("M", 1024),))
+    for problem in (fused, open_m):
+        assert not was_searched(store, CARD, problem)
+        assert nearest(store, CARD, problem, BOTH)[0][1].BM == 1024, "as near as can be"
+    remember(store, CARD, fused, "simt", config(64))
+    assert was_searched(store, CARD, fused) and nearest(store, CARD, open_m, BOTH)[0][1].BM == 64, "the newest first"
+    assert nearest(store, CARD, fused, BOTH)[0][1].BM == 1024
+
+
 def test_another_card_type_or_layout_has_winners_of_its_own(store: Store) -> None:
     assert nearest(store, "another card", cube(1024), BOTH) == []
     assert nearest(store, CARD, cube(1024, types="bf16"), BOTH) == []

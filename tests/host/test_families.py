@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -146,6 +147,16 @@ def test_defaults_of_batched_are_sound_for_what_it_serves(shape: tuple[int, ...]
 def test_batched_says_which_problems_it_does_not_serve(problem: Problem, because: str) -> None:
     rejection = first_rejection(BATCHED, problem, BATCHED.default(problem), LIMITS)
     assert rejection is not None and because in str(rejection)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda family: family.name)
+def test_a_0_is_judged_beside_every_value_of_another_axis(family: Family) -> None:
+    problem = Problem(512, 512, 512, types=family.types[0]) if family.types else Problem(512, 512, 512)
+    config = family.default(problem) if family is not BATCHED else family.config_type()
+    for axis, other in permutations(family.config_type.axes(), 2):
+        for value in other.values:
+            rejected = first_rejection(family, problem, config.with_values(**{axis.name: 0, other.name: value}), LIMITS)
+            assert rejected is None or rejected.constraint.because in str(rejected)
 
 
 @given(st.sampled_from(PROBLEMS), st.data())

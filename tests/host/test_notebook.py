@@ -62,7 +62,7 @@ def test_a_trial_says_whether_its_time_was_measured() -> None:
 
 def test_a_search_shows_its_candidates_and_its_winner() -> None:
     best, other = trial(), replace(trial(), failure=FAILED)
-    result = gemmgen.TuneResult(PROBLEM, "H200", "sm_90", "emulator", (), (best, other), (best,), Pick(0, (), "why"))
+    result = gemmgen.TuneResult(PROBLEM, "H200", "sm_90", "emulator", (), (best, other), (best,), Pick(0, ()))
     text = shown(result)
     assert "2 candidates for 64x96x32 f32 rr on H200" in text and "nothing was measured" in text
     assert "winner" in text and "wrong" in text

@@ -22,7 +22,7 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
 from gemmgen.run.gpu.timing import Timing
 from gemmgen.search.measuring import Measurements
-from gemmgen.search.order import REACH, Search
+from gemmgen.search.order import REACH, Search, rounds
 from gemmgen.search.pick import pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
 from gemmgen.search.trial import Silent, Trial
@@ -48,7 +48,7 @@ def timing(*samples: float) -> Timing:
 
 def test_the_lowest_median_wins_and_ties_are_named() -> None:
     picked = pick_measured([timing(12, 12, 12), timing(10, 10, 90), timing(10.05, 10.05, 90.5), timing(11, 11, 91)])
-    assert (picked.winner, picked.ties, picked.losers) == (1, (2,), (0, 3))
+    assert (picked.winner, picked.ties) == (1, (2,))
 
 
 def test_ties_compare_samples_of_the_same_round() -> None:
@@ -59,7 +59,7 @@ def test_ties_compare_samples_of_the_same_round() -> None:
 
 def test_predictions_tie_where_the_model_cannot_tell_them_apart() -> None:
     picked = pick_predicted([2.0, 1.0, 1.0, 1.0 + MODEL_ERROR / 2, 1.0 + 2 * MODEL_ERROR])
-    assert (picked.winner, picked.ties, picked.losers) == (1, (2, 3), (0, 4))
+    assert (picked.winner, picked.ties) == (1, (2, 3))
 
 
 def test_a_family_without_hope_is_not_searched() -> None:
@@ -170,6 +170,13 @@ def test_where_stores_take_longest_the_first_kernels_have_whole_sectors_and_enou
     fastest = MmaConfig(**first[0])
     [pairs] = search.moved("EXCHANGE", TILED_BUDGET, [(fastest, 1.0)])
     assert "EXCHANGE" in search.details([(fastest, 1.0)]) and pairs.config == fastest.with_values(EXCHANGE=0)
+
+
+def test_more_starts_than_the_budget_are_all_that_is_tried(space: Space) -> None:
+    search = Search([space], CARD)
+    starts = [search.first(1)[0] for _ in range(4)]
+    known = [(one.config, 1.0) for one in starts]
+    assert list(rounds(search, 2, starts, lambda: known)) == [starts, []]
 
 
 def test_nothing_is_tried_twice_and_neighbours_are_near(space: Space) -> None:

@@ -144,7 +144,7 @@ def test_what_cannot_be_rendered_names_its_limit(settings: dict[str, int], card:
     assert rejection_of(point, PROBLEM, device_named(card)) == expected
 
 
-@pytest.mark.parametrize(("threads", "registers"), [(16, 255), (256, 255), (512, 128), (1000, 64), (1024, 64)])
+@pytest.mark.parametrize(("threads", "registers"), [(16, 255), (288, 168), (512, 128), (1000, 64), (1024, 64)])
 def test_registers_that_a_block_leaves(threads: int, registers: int) -> None:
     assert registers_allowed(threads) == registers
 

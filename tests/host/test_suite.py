@@ -270,6 +270,14 @@ def test_a_row_that_fails_is_a_row_with_its_reason(card: Card) -> None:
     assert {summary.group: summary.failed for summary in summaries(scores_in(card.plan.folder))}["large"] == 1
 
 
+def test_a_search_that_failed_takes_no_winner_away(card: Card) -> None:
+    card.run()
+    card.fails = GemmgenError("the compiler is gone")
+    card.run(again=True)
+    (score,) = scores_in(card.plan.folder)
+    assert score.ratio is not None
+
+
 def test_what_cannot_be_compared_is_kept_as_tuned(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_baseline(*_: Any) -> None:
         raise CandidateFailed(Failure("unavailable", "no algorithm", "cublaslt"))

@@ -9,6 +9,7 @@ from typing import Any
 
 from gemmgen.artifacts.certificate import certificate_name
 from gemmgen.artifacts.kernelfile import KernelFile, read_record
+from gemmgen.artifacts.records import verdicts_of
 from gemmgen.benchmark.explained import Facts
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.words import figure, plural
@@ -47,7 +48,7 @@ def certified(kernel: KernelFile) -> Certified | None:
 def _checks(record: Mapping[str, Any], edited: bool) -> Iterator[tuple[str, str]]:
     if edited:
         yield "edited", "by hand since its JSON was written: what follows is of the text before"
-    verdicts = [verdict for name in ("verification", "emulator") if (verdict := record.get(name))]
+    verdicts = verdicts_of(record)
     for verdict in verdicts:
         yield f"verified, {verdict['executor']}", "; ".join(_verdict(verdict))
     if not verdicts:

@@ -14,6 +14,7 @@ from pathlib import Path
 from gemmgen.artifacts.certificate import certificate_name
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in
 from gemmgen.artifacts.recheck import read_certificate
+from gemmgen.artifacts.records import verdicts_of
 from gemmgen.benchmark.explain import Explanation, explain
 from gemmgen.benchmark.explained import (
     LOOP_COLUMNS,
@@ -91,7 +92,7 @@ class KernelCard:
     def passed(self) -> str:
         """Whether its JSON says that it was verified: "yes", "no", "-"."""
         record = self.explanation.kernel.record or {}
-        verdicts = [verdict for name in ("verification", "emulator") if (verdict := record.get(name))]
+        verdicts = verdicts_of(record)
         return "-" if not verdicts else "yes" if all(verdict["passed"] for verdict in verdicts) else "no"
 
     @cached_property

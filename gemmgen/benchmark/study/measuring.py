@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gemmgen.benchmark.shapes import GROUPS
 from gemmgen.benchmark.study.times import CheckRow, Measured, Times
 from gemmgen.kernel.families import Family
-from gemmgen.problem.device import DEVICES, DeviceSpec
+from gemmgen.problem.device import DEVICES, DeviceSpec, known_card
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compiler_processes
 from gemmgen.run.gpu.timing import QUICK
@@ -60,7 +60,7 @@ def measure_times(
     be timed.
     """
     assert target.gpu is not None, "times are measured on a GPU"
-    card = next((spec for spec in DEVICES.values() if spec.is_card(target.spec.name)), None)
+    card = known_card(target.spec)
     require(card is not None, f"{target.spec.name} is none of the known cards: {', '.join(DEVICES)}")
     assert card is not None
     measured: list[Measured] = []

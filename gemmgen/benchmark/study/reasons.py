@@ -12,8 +12,8 @@ from gemmgen.benchmark.explain import Explanation, bound_in_words
 from gemmgen.kernel.config import Config
 from gemmgen.kernel.expression import names_in
 from gemmgen.kernel.families.base import Family, Rejection, constants
-from gemmgen.kernel.model import Limiter
-from gemmgen.problem.device import MAX_REGISTERS, REGISTER_UNIT, REGISTERS_PER_SM, WARP, DeviceSpec, Limits
+from gemmgen.kernel.model import Limiter, registers_to_launch
+from gemmgen.problem.device import MAX_REGISTERS, WARP, DeviceSpec, Limits
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.words import plural
 
@@ -81,9 +81,7 @@ def accumulators(it: Explanation) -> int:
 
 def registers_allowed(threads: int) -> int:
     """Registers that a thread may have so that one block of `threads` fits an SM."""
-    warps = -(-threads // WARP)
-    share = REGISTERS_PER_SM // (warps * WARP)
-    return min(MAX_REGISTERS, share // REGISTER_UNIT * REGISTER_UNIT)
+    return min(MAX_REGISTERS, registers_to_launch(threads))
 
 
 def resident_warps(it: Explanation, device: DeviceSpec, blocks_per_sm: int) -> int:

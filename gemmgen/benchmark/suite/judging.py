@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gemmgen.artifacts.kernelfile import KernelFile, read_kernel, write_record
+from gemmgen.artifacts.kernelfile import KernelFile, update_record
 from gemmgen.artifacts.records import Document, sanitizer_document, verdict_document
 from gemmgen.benchmark.suite.plan import ROW_FAILS, ShapeOutcome, Step, SuitePlan, outcome_of
 from gemmgen.kernel.source import KernelSource
@@ -120,7 +119,7 @@ def check_all(check: Check, plan: SuitePlan, on_done: Callable[[ShapeOutcome], N
         started = time.monotonic()
         try:
             answer = lane.request(check.message(kernel.source))
-            _update(kernel, lambda record: check.entries(record, answer))
+            update_record(kernel, lambda record: check.entries(record, answer))
         except ROW_FAILS as error:
             return outcome_of(check.step, kernel, "failed", started, str(error) or type(error).__name__)
         failure = check.failure(answer)
@@ -137,13 +136,5 @@ def _taken(check: Check, plan: SuitePlan, kernel: KernelFile) -> bool:
     twin = next((one for one in plan.twins(kernel) if check.done(one)), None)
     if twin is None:
         return False
-    _update(kernel, lambda record: {**record, **check.theirs(twin)})
+    update_record(kernel, lambda record: {**record, **check.theirs(twin)})
     return True
-
-
-def _update(kernel: KernelFile, change: Callable[[Document], Document]) -> None:
-    """Change the record on file, unless it is one of another text by now."""
-    assert kernel.path is not None
-    on_file = read_kernel(kernel.path)
-    if on_file.record is not None and on_file.source.text == kernel.source.text:
-        write_record(kernel.path.with_suffix(".json"), json.loads(json.dumps(change(dict(on_file.record)))))

@@ -27,7 +27,7 @@ State = Literal["done", "on file", "failed"]
 BUDGET = 192  # candidates of a search: what goes on file is worth more of them than `tune` tries
 PREDICTED_BUDGET = 16  # where the model alone orders them: compiling changes little of its order
 ROW_FAILS = (GemmgenError, OSError, MemoryError)  # what costs one row and not the run
-VERDICTS = ("emulator", "sanitizers")  # entries of a record beside "verification", which is of whoever searched
+OF_TEXT = ("emulator", "sanitizers")  # entries of a record that a search does not make, true of the text alone
 NOT_KERNELS = ("host", "plain", "export")  # folders of templates that no rendered kernel includes
 
 
@@ -174,7 +174,7 @@ def keep(kernel: KernelFile, record: Mapping[str, Any], plan: SuitePlan) -> Kern
     """Write kernel and record. A rung of a ladder stays one, and verdicts on the same text stand."""
     path = plan.folder / f"{kernel.source.name}.cu"
     before = dict(read_kernel(path).record or {}) if path.exists() else {}
-    kept = ["rung", *(VERDICTS if before.get("sha256") == kernel.source.digest else ())]
+    kept = ["rung", *(OF_TEXT if before.get("sha256") == kernel.source.digest else ())]
     write_kernel(kernel.source, {**record, **{name: before[name] for name in kept if name in before}}, plan.folder)
     return read_kernel(path)
 

@@ -128,7 +128,9 @@ CONSTRAINTS = (
     Constraint("SUMMED == 0 or INTEGER == 1", "zero points are of s8 and u8", False),
     Constraint("SUMMED == 0 or PRODUCTS == 1", "lines of one matrix B are summed", False),
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
-    Constraint("CONSUMERS >= 1 and GROUP >= 1 and C_BOXES >= 1", "counts start at one", False),
+    Constraint(
+        "CONSUMERS >= 1 and CLUSTER >= 1 and SPLIT >= 1 and GROUP >= 1 and C_BOXES >= 1", "counts start at one", False
+    ),
     *(
         Constraint(f"{switch} <= 1", "a switch is 0 or 1", False)
         for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP", "WHOLE", "ROWS_UNROLL", "BROADCAST")
@@ -198,7 +200,7 @@ CONSTRAINTS = (
     Constraint("PINGPONG == 0 or PERSISTENT == 1", "a single tile gives no turns", False),
     # Clusters
     Constraint("CLUSTER > 1 or ACROSS == 0", "a block alone shares nothing", False),
-    Constraint("CLUSTER >= 1 and CLUSTER <= 8 and SPLIT <= 8", "every card grants 8 blocks a cluster at most", False),
+    Constraint("CLUSTER <= 8 and SPLIT <= 8", "every card grants 8 blocks a cluster at most", False),
     Constraint(
         f"CLUSTER == 1 or (ACROSS * LINES_A + (1 - ACROSS) * LINES_B) % ({PATTERN_LINES} * CLUSTER) == 0",
         "a block brings whole patterns of a swizzle, 8 lines each",
