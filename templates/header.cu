@@ -15,7 +15,7 @@
 //     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.stride }${ ", " ~ m.apart if m.apart }
 //% endfor
 //% for v in kernel.problem.epilogue.operands if not v.is_matrix
-//     ${ v.name }  ${ "%s elements" | format(kernel.sizes[v.size] or v.size) if v.size else "one element" }, ${ v.note }${ ("; another for each product" if v.written else "; the same for all products") if kernel.problem.batched }
+//     ${ v.name }  ${ "%s elements" | format(kernel.sizes[v.size] or v.size) if v.size and kernel.sizes[v.size] != 1 else "one element" }, ${ v.note }${ ("; another for each product" if v.written else "; the same for all products") if kernel.problem.batched }
 //% endfor
 //
 //% for line in kernel.notes
@@ -23,6 +23,9 @@
 //% endfor
 //
 // Launch  ${ "up to " if kernel.launch.persistent }${ kernel.blocks } blocks of ${ kernel.launch.threads } threads${ kernel.counted }${ ", %d bytes of dynamic shared memory" % kernel.launch.shared_bytes if kernel.launch.shared_bytes }
+//% for line in kernel.maps
+// ${ "Maps    " if loop.first else "        " }${ line }
+//% endfor
 // Expects ${ kernel.promises | join(",\n//         ") }
 // Config  ${ kernel.full_name }
 // Made by ${ kernel.command }

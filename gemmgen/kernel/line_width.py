@@ -15,7 +15,7 @@ COMMENT = re.compile(r"( *)// (?=\S)")
 # Labels of seven letters have one space behind them.
 LABEL = re.compile(r"(// +(?:(?:Cluster|Expects|Split-K|Weights)(?= )|\S.*?(?= {2}))) +(?=\S)")
 BRANCH = re.compile(r" *(?:for|if|while) \(")
-UNBROKEN_CODE = re.compile(r'"(?:[^"\\]|\\.)*"|(?<=\w)<[^<>()]*>(?= \w+\()')  # strings, and a returned type's arguments
+UNBROKEN_CODE = re.compile(r'"(?:[^"\\]|\\.)*"|(?<=\w)<[^<>()]*>(?= (?:\w+\(|\(&))')  # strings, and a type's arguments
 OPERATOR = re.compile(r" (?:\+|\?|:|\|\||&&|\|) ")
 OPEN, CLOSE = "([{", ")]}"
 FUNCTION = re.compile(r"\)\n *\{\n")  # where the body of one begins

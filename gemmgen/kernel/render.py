@@ -32,6 +32,7 @@ from gemmgen.problem.sizes import RUNTIME, Size
 from gemmgen.problem.types import Compute, Types
 from gemmgen.support.files import content_key
 from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.words import listed
 
 MIN_NAN_SINCE = 80  # sm_NN: PTX ISA, min.NaN.f32
 BETWEEN_REGIONS = re.compile(r"\n+#endif  // __CUDACC__\n+#ifdef __CUDACC__\n+")  # that nvcc alone sees: they are one
@@ -199,6 +200,8 @@ class Kernel:
         columns = self.plan.constants["VC"]
         if allowed >= columns:
             return VectorText("N", "", ".at[i]")
+        if allowed == 1:
+            return VectorText("1", "[N]", "[i].at[0]")
         return VectorText(str(allowed), f"[N / {allowed}]", f"[i / {allowed}].at[i % {allowed}]")
 
     def amax_lanes(self, operand: Operand) -> tuple[int, int] | None:
@@ -241,6 +244,16 @@ class Kernel:
         return tuple((size, tile) for size, tile in tiles.items() if size not in self.edges)
 
     @property
+    def maps(self) -> Iterator[str]:
+        """Each tensor map as a caller encodes it."""
+        copied = {one.operand: one.part for one in self.copies}
+        for one in self.launch.maps:
+            what = copied.get(one.operand, one.operand)
+            if one.anywhere:
+                what = f"memory from address 0 on, lines as those of {what}'s matrices"
+            yield f"{one.parameter} of {what}: {one.words}"
+
+    @property
     def promises(self) -> Iterator[str]:
         """What the caller owes the kernel, which checks none of it."""
         problem = self.problem
@@ -250,7 +263,9 @@ class Kernel:
             yield f"each of them divisible by {problem.pointer_align}; those to A and B may repeat and overlap"
             yield "no matrix of C overlapping another matrix of A, B or C"
         else:
-            yield f"{problem.operand_words} at addresses divisible by {problem.pointer_align}, C overlapping {others}"
+            written = listed(("C", *self.outputs))
+            aligned = f"{problem.operand_words} at addresses divisible by {problem.pointer_align}"
+            yield f"{aligned}, {written} overlapping {others}"
         if problem.strided:
             yield "no two matrices of C that overlap"
         distances = (*problem.line_sizes, *problem.stride_sizes)
@@ -273,7 +288,8 @@ class Kernel:
             yield f"partials: {blocks} * {sums}, uninitialised"
             yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
         for one in (*self.copies, *self.sums):
-            yield f"{one.part}: {one.extent} elements, which {one.entry} writes before"
+            written = f"{one.part}: {one.extent} elements, which {one.entry} writes before"
+            yield f"{written}: any grid, blocks of {one.threads} threads"
         if self.launch.parts:
             yield "no other launch using the same workspace at the same time"
 

@@ -74,6 +74,13 @@ class TensorMap:
         """The kernel parameter's name."""
         return parameter_of(self.operand)
 
+    @property
+    def words(self) -> str:
+        """What a caller encodes, sizes and strides apart: "boxes of 64 x 128 elements, swizzle of 128 bytes"."""
+        boxes = f"boxes of {' x '.join(map(str, self.box))} elements{', as tf32' if self.tf32 else ''}"
+        swizzle = f"swizzle of {self.swizzle} bytes" if self.swizzle else "no swizzle"
+        return f"{boxes}, {swizzle}" + (f", L2 promotion of {self.promotion} bytes" if self.promotion else "")
+
     def of(self, case: Case, copy: Matrix | None = None) -> TiledTensor:
         """Its numbers for `case`, of the operand or a `copy` of it. Raises InvalidInput where TMA cannot read that."""
         matrix = case.tensors[self.operand] if copy is None else copy

@@ -45,6 +45,7 @@ from gemmgen.problem.sizes import (
 )
 from gemmgen.problem.types import F32_TYPES, Compute, Types
 from gemmgen.support.errors import require, whole
+from gemmgen.support.words import listed
 
 Named = TypeVar("Named", Layout, Compute)
 
@@ -244,8 +245,7 @@ class Problem:
     @property
     def operand_words(self) -> str:
         """ "A, B and C", and the epilogue's operands among them."""
-        *first, last = ("A", "B", "C", *(operand.name for operand in self.epilogue.operands))
-        return f"{', '.join(first)} and {last}"
+        return listed(("A", "B", "C", *(operand.name for operand in self.epilogue.operands)))
 
     @property
     def batched(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.matrix import Order
 from gemmgen.support.errors import require, whole
+from gemmgen.support.words import listed
 
 Size = int | None  # None: a parameter of the kernel at run time, written `?`
 Distance = Size | Literal["dense"]  # a leading dimension or a stride
@@ -163,8 +164,8 @@ def require_typical(typical: Mapping[str, int], sizes: Sizes) -> None:
 
 def require_align(name: str, align: int, what: str, unit: str, least: int = 1) -> None:
     """Raise InvalidInput unless `align`, of `what` in `unit`, is one of ALIGNS from `least` on."""
-    *first, last = aligns = [one for one in ALIGNS if one >= least]
-    require(align in aligns, f"{name} = {align}: {what} align to {', '.join(map(str, first))} or {last} {unit}")
+    aligns = [one for one in ALIGNS if one >= least]
+    require(align in aligns, f"{name} = {align}: {what} align to {listed(map(str, aligns), 'or')} {unit}")
 
 
 def agreed(name: str, fixed: Size, given: Size) -> Size:

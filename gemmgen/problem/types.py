@@ -10,6 +10,7 @@ from functools import cached_property
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.pieces import BF16X6, Pieces
 from gemmgen.support.errors import require
+from gemmgen.support.words import listed
 
 FLOATS = (DType.F32, DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
 BYTES = (DType.S8, DType.U8)
@@ -198,8 +199,7 @@ class Types:
 
 
 def _labels(dtypes: tuple[DType, ...]) -> str:
-    *first, last = (dtype.label for dtype in dtypes)
-    return f"{', '.join(first)} or {last}" if first else last
+    return listed((dtype.label for dtype in dtypes), "or")
 
 
 F32_TYPES = Types.of(DType.F32)

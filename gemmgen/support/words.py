@@ -1,6 +1,7 @@
 """How counts and figures read, in kernels' headers and in every report."""
 
 import math
+from collections.abc import Iterable
 
 NONE = "-"
 
@@ -9,6 +10,12 @@ def plural(count: float, noun: str) -> str:
     """ "1 step", "1,234 candidates", "0.5 reads"."""
     number = f"{count:,}" if isinstance(count, int) else f"{count:g}"
     return f"{number} {noun}" if count == 1 else f"{number} {noun}s"
+
+
+def listed(names: Iterable[str], joint: str = "and") -> str:
+    """ "A", "A and B", "A, B and C"."""
+    *first, last = names
+    return f"{', '.join(first)} {joint} {last}" if first else last
 
 
 def with_article(name: str) -> str:

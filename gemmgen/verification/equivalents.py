@@ -252,7 +252,7 @@ EQUIVALENTS = (
     Equivalent(
         r"constexpr int (SUMS_PITCH) = (.*); -> constexpr int \1 = |"
         r"constexpr int (SHARED_[AB]) = BK \* PITCH_[AB]; -> constexpr int \3 = BK \* PITCH_|"
-        r"constexpr int SHARED_FLOATS = (.*)\(SUMS_FLOATS > CHUNK_FLOATS\); -> .*\(SUMS_FLOATS != CHUNK_FLOATS\);",
+        r"constexpr int SHARED_WORDS = (.*)\(SUMS_WORDS > CHUNK_WORDS\); -> .*\(SUMS_WORDS != CHUNK_WORDS\);",
         "more shared memory than is needed",
     ),
     Equivalent(

@@ -10,7 +10,7 @@ __device__ __forceinline__ void start_${ x.x }(const ${ T }* tile, Shape s${ lim
 //% call for_each_access(x, from(x))
         const int valid = AT_EDGE ? valid_${ x.x }(at${ limits(x) }) : V${ x.X };
         const int bytes = ${ "valid > 0 ? %d : 0" % size if x.width == 1 else "%d * max(0, min(V%s, valid))" % (size, x.X) };
-        cp_async<${ size } * V${ x.X }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), bytes);
+        cp_async<${ "%s * " | format(size) if size != 1 }V${ x.X }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), bytes);
 //% endcall
 }
 
@@ -26,7 +26,7 @@ __device__ __forceinline__ void copy_${ x.x }(const ${ T }* tile, Shape s${ limi
 __device__ __forceinline__ void copy_${ x.x }(const ${ T }* tile, Shape s, Tile${ x.X }& shared)
 {
 //% call for_each_access(x, from(x))
-        cp_async<${ size } * V${ x.X }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), ${ size } * V${ x.X });
+        cp_async<${ "%s * " | format(size) if size != 1 }V${ x.X }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), ${ "%s * " | format(size) if size != 1 }V${ x.X });
 //% endcall
 }
 //% endif

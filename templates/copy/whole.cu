@@ -14,7 +14,7 @@ __device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }*${ " const
 //% endif
         const ${ element[x.X] }* from = ${ "batch[first + matrix]" if pointers else "batch + (first + matrix) * s.stride_" ~ x.x } + Offset(line) * s.${ x.ld } + at;
 //% if async
-        cp_async<${ size } * V${ x.X }>(&shared[matrix][line][at], from, ${ size } * V${ x.X });
+        cp_async<${ "%s * " | format(size) if size != 1 }V${ x.X }>(&shared[matrix][line][at], from, ${ "%s * " | format(size) if size != 1 }V${ x.X });
 //% else
 //% if types.uniform
         store<V${ x.X }>(&shared[matrix][line][at], load<V${ x.X }>(from));

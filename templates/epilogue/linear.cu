@@ -6,7 +6,7 @@
 //% set m_edge, n_edge = "M" in edges, "N" in edges
 //% set S, nothing, add = types.scalar.ctype, types.scalar.arithmetic.zero, types.scalar.arithmetic.fma
 //% if n_edge
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_edge(${ TC }* to, Vec<${ of.scalar }N> value, ${ S } beta, int valid)
 {
@@ -33,7 +33,7 @@ __device__ __forceinline__ void store_edge(${ TC }* to, Vec<${ of.scalar }N> val
 }
 
 //% else
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(${ TC }* to, Vec<${ of.scalar }N> value, ${ S } beta)
 {

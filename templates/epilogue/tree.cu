@@ -219,7 +219,8 @@ ${ new_elements(kernel, "to", into) }store<N>(to, ${ into });
 //% set to, vectors = "e.%s + Offset(m) * s.%s + n" | format(x.name, x.ld), kernel.output_vectors(x)
 //% if vectors.count
 #pragma unroll
-for (int i = 0; i < N / ${ vectors.width }; ++i) store<${ vectors.width }>(${ to } + i * ${ vectors.width }, ${ x.name }[i]);
+//% set each = vectors.width if vectors.width != "1"
+for (int i = 0; i < N${ " / " ~ each if each }; ++i) store<${ vectors.width }>(${ to } + i${ " * " ~ each if each }, ${ x.name }[i]);
 //% else
 store<N>(${ to }, ${ x.name });
 //% endif
@@ -276,7 +277,7 @@ ${ ". TMA drops what lies beyond " ~ c ~ ", where the epilogue reads what it doe
 //% set given = (", row_amax" if row_amax) ~ (", column_amaxs + j" if column_amax)
 ${ epilogue(kernel) }
 //% if n_edge
-// The first `valid` of N new elements${ " from " ~ stores.words | join(", ") if stores.words }${ " on" if stores.column } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
+// The first `valid` of N new elements${ " from " ~ stores.words | join(", ") if stores.words }${ " on" if stores.column } to C${ ". beta = 0 overwrites C unread: it may be uninitialised" if e.reads_c }.
 template <int N>
 __device__ __forceinline__ void store_edge(${ TC }* to, const Epilogue& e${ told(stores) }, Vec<${ of.sums }N> value${ vector_sums(e) }${ vector_amaxes(kernel) }, int valid)
 {
@@ -301,7 +302,7 @@ ${ store_vector(kernel) | indent(8, true) | trim("\n") }
     }
 }
 //% else
-// N new elements${ " from " ~ stores.words | join(", ") if stores.words }${ " on" if stores.column } to C${ ". beta = 0 overwrites C unread: what stood there may be NaN" if e.reads_c }.
+// N new elements${ " from " ~ stores.words | join(", ") if stores.words }${ " on" if stores.column } to C${ ". beta = 0 overwrites C unread: it may be uninitialised" if e.reads_c }.
 template <int N>
 __device__ __forceinline__ void store_results(${ TC }* to, const Epilogue& e${ told(stores) }, Vec<${ of.sums }N> value${ vector_sums(e) }${ vector_amaxes(kernel) })
 {
@@ -379,7 +380,7 @@ __device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ parameters }, T
 //% set m_last, n_last = "M" in edges, "N" in edges
 //% set into = "value" if types.uniform else "stored"
 ${ epilogue(kernel) }
-// N new elements of C${ " from " ~ stores.words | join(", ") if stores.words }${ " on" if stores.column }${ ". beta = 0 leaves the old ones unread: what stands there may be NaN" if e.reads_c }.
+// N new elements of C${ " from " ~ stores.words | join(", ") if stores.words }${ " on" if stores.column }${ ". beta = 0 leaves the old ones unread: they may be uninitialised" if e.reads_c }.
 template <int N>
 __device__ __forceinline__ Vec<${ of.C }N> results(${ "const %s* from, " | format(TC) if e.reads_c }const Epilogue& e${ told(stores) }, Vec<${ of.sums }N> value${ vector_sums(e) })
 {
@@ -394,10 +395,14 @@ __device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ ", int rows" if
     Vec<${ of.C }VC> stored[TM][TN / VC];
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
+//% if e.reads_c or stores.row
         const int m = thread.m + i / FM * STEP_M + i % FM;
+//% endif
         #pragma unroll
         for (int j = 0; j < TN; j += VC) {
+//% if e.reads_c or stores.column
             const int n = thread.n + j / FN * STEP_N + j % FN;
+//% endif
 ${ vectors_of_sums(e, "[i]") | indent(12, true) | trim("\n") }
             stored[i][j / VC] = results<VC>(${ element_of_c(true) ~ ", " if e.reads_c }e${ at_last(stores, m_last, n_last) }, value${ sums_of(e) | replace("row_sum", "row_sums[i]") });
         }

@@ -10,7 +10,7 @@
 //% set mn, k = (across, along ~ " * CHUNK_" ~ x.X) if x.along_k else (along ~ " * CHUNK_" ~ x.X, across)
 //% set line, at = ("k", x.mn) if x.k_rows else (x.mn, "k")
 //% if x.x == "a"
-// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows for each instruction, from `warp_m` on.
+// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows each, from `warp_m` on.
 __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m, int k_step, unsigned (&a)[MMAS_M][4])
 {
     const int lane = threadIdx.x % 32;
@@ -26,8 +26,8 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 //% else
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on. One
-// ldmatrix brings those of two.
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. One
+// ldmatrix brings two.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
 {
     const int lane = threadIdx.x % 32;

@@ -137,12 +137,12 @@ ${ overlap() | trim("\n") }
 //% if kernel.launch.shared_bytes
     ${ T }* const shared = reinterpret_cast<${ T }*>(dynamic_shared());
 //% else
-    __shared__ __align__(16) ${ T } shared[SHARED_FLOATS];
+    __shared__ __align__(16) ${ T } shared[SHARED_WORDS];
 //% endif
 //% if view.ring
     Ring& ring = *reinterpret_cast<Ring*>(shared);
 //% endif
-//% set rest = "shared + RING_FLOATS" if view.ring else "shared"
+//% set rest = "shared + RING_WORDS" if view.ring else "shared"
 //% if not view.direct
     Chunk& chunk = *reinterpret_cast<Chunk*>(${ rest });
 //% endif

@@ -196,7 +196,7 @@ ${ c.entry }(
     const int lines = ${ c.lines }, length = ${ c.length };  // of the copy
     const int chunks = (length + ${ c.chunk - 1 }) / ${ c.chunk };
 //% if c.pitch != "chunks"
-    const int pitch = (length + ${ c.unit - 1 }) / ${ c.unit } * ${ c.unit // c.chunk };  // from a line, which begins with one of L2, to the next
+    const int pitch = (length + ${ c.unit - 1 }) / ${ c.unit } * ${ c.unit // c.chunk };  // chunks from line to line, each of which begins a line of L2
 //% endif
     const unsigned across = (length + ${ c.tile_length - 1 }u) / ${ c.tile_length }, down = (lines + ${ c.tile_lines - 1 }u) / ${ c.tile_lines };
     const unsigned tiles = across * down${ " * %s" | format(c.batch) if c.batched };

@@ -6,11 +6,11 @@
 // Start the loads of what one step's weights are multiplied by: ${ x.X }'s S values at each of this thread's k from `k` on.${ " Zeros stand\n// for those that do not exist" if view.x_guarded }${ ", and from k = `end` on" if view.k_edge }${ "." if view.x_guarded }
 __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k${ ", int end" if view.k_edge }, Chunk& chunk)
 {
-//% set line_step, depth_step = ("1", "XW") if x.along_k else ("XW", "1")
+//% set line_step, depth_step = ("++line", "depth += XW") if x.along_k else ("line += XW", "++depth")
     #pragma unroll
-    for (int line = 0; line < S; line += ${ line_step }) {
+    for (int line = 0; line < S; ${ line_step }) {
         #pragma unroll
-        for (int depth = 0; depth < LANE_K; depth += ${ depth_step }) {
+        for (int depth = 0; depth < LANE_K; ${ depth_step }) {
 //% if view.x_guarded
             ${ exists(x, view, "line") }
             ${ valid(x, view) }

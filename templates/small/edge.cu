@@ -6,5 +6,5 @@ const bool exists = ${ "k + depth < end" if view.k_edge }${ " && " if view.k_edg
 /*# and how many elements of an access from there on do. #*/
 //% macro valid(x, view)
 //% set ends = {"K": "end - k - depth", x.MN: "s.%s - %s - line" | format(x.MN, x.mn)}
-const int valid = !exists ? 0 : ${ ends[view.x_cut] if view.x_cut else "XW" };
+const int valid = exists ? ${ ends[view.x_cut] if view.x_cut else "XW" } : 0;
 //%- endmacro

@@ -58,7 +58,7 @@ __device__ __forceinline__ void fetch(const ${ T }* ${ w.X }, Shape s, int k, in
     for (int i = 0; i < LOADS; ++i) {
         const int first = ${ w.mn } + output(i * VW);
         const bool exists = k < end${ " && first < s.%s" % w.MN if view.w_edge };
-        const int valid = !exists ? 0 : ${ "s.%s - first" % w.MN if view.partial else "VW" };
+        const int valid = exists ? ${ "s.%s - first" % w.MN if view.partial else "VW" } : 0;
         weights[i] = load_edge<VW>(${ w.X } + Offset(k) * s.${ w.ld } + first, valid);
     }
 }
@@ -130,7 +130,7 @@ __device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s
     for (int i = 0; i < LOADS; ++i) {
         const int depth = k + i / (T / VW), first = ${ w.mn } + output(i % (T / VW) * VW);
         const bool exists = ${ "k" if view.whole_steps else "depth" } < end${ " && first < s.%s" % w.MN if view.w_edge };
-        const int valid = !exists ? 0 : ${ "s.%s - first" % w.MN if view.partial else "VW" };
+        const int valid = exists ? ${ "s.%s - first" % w.MN if view.partial else "VW" } : 0;
 ${ start(w, "i", w.X ~ " + Offset(depth) * s." ~ w.ld ~ " + first", view) }    }
 //% if view.ring
     cp_async_commit();

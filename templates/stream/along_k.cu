@@ -28,7 +28,7 @@ __device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s
     #pragma unroll
     for (int t = 0; t < T; ++t) {
         const bool exists = k < end${ " && %s + t < s.%s" % (w.mn, w.MN) if view.w_edge };
-        const int valid = !exists ? 0 : ${ "end - k" if view.partial else "VW" };
+        const int valid = exists ? ${ "end - k" if view.partial else "VW" } : 0;
 ${ start(w, "t", w.X ~ " + Offset(" ~ w.mn ~ " + t) * s." ~ w.ld ~ " + k", view) }    }
 //% if view.ring
     cp_async_commit();

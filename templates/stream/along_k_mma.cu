@@ -20,7 +20,7 @@ __device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const bool exists = k < end${ " && %s + 8 * i < s.%s" % (w.mn, w.MN) if view.w_edge };
-        const int valid = !exists ? 0 : ${ "end - k" if view.partial else "VW" };
+        const int valid = exists ? ${ "end - k" if view.partial else "VW" } : 0;
 ${ start(w, "i", w.X ~ " + Offset(" ~ w.mn ~ " + 8 * i) * s." ~ w.ld ~ " + k", view) }    }
 //% if view.ring
     cp_async_commit();

@@ -67,7 +67,7 @@ for (int j = 0; j < TM; ++j) {  // eight rows of each warp
     ${ TC }* const to = ${ "C_array[matrix]" if view.pointers else "C" } + ${ "matrix * s.stride_c + " if view.batched and not view.pointers }Offset(row) * s.ldc + n;
     __syncwarp();  // all lanes have read the rows before
 //% if e.reads_c
-    if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what stands there may be NaN
+    if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: it may be uninitialised
         load_rows(to, s${ rows_left(kernel) }${ columns_left(kernel) }, c);
         __syncwarp();
     }

@@ -11,8 +11,8 @@ using Accumulators = ${ view.wgmma.c_type }${ "[%s]" | format(view.mmas) if view
 static_assert(${ "BN" if view.swapped else "BM" } == 64${ " * CONSUMERS" if not view.pingpong }, "a consumer multiplies 64 ${ "columns" if view.swapped else "rows" }");
 /*% endif %*/
 
-// The ring of k tiles, ${ "pieces" if view.staged else "rows" } of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
-// swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, ${ "pieces" if view.staged else "rows" } of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
+// 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
     alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // ${ boxes_of(view.a) }
     alignas(1024) ${ factor["B"] } b[STAGES][${ "2 * " if view.gated }BN * BK];  // ${ "of each of two matrices " if view.gated }${ boxes_of(view.b) }

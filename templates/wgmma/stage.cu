@@ -118,7 +118,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 // Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
 // one thread arrives for all, in each block.
 //% else
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all.
 //% endif
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {

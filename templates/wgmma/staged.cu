@@ -23,7 +23,7 @@ __device__ __forceinline__ int staged_at(int m, int n)
 //% macro stage_row(view)
 //% set S = types.scalar.ctype
 // Write alpha * acc + beta * C to the staged piece, of the first or `second` of this thread's two rows, 8 apart, in pairs of
-// columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be NaN.
+// columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be uninitialised.
 __device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int second, const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ S } alpha, ${ S } beta)
 {
     struct alignas(2 * sizeof(${ TC })) PairOfC { ${ TC } at[2]; };  // two neighbouring elements
@@ -45,7 +45,7 @@ __device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int s
 //% macro stage_transposed(view)
 //% set S = types.scalar.ctype
 // Write alpha * acc + beta * C to the staged piece: stmatrix transposes matrices of 8 x 8, of which a warp has two side by side
-// for each eight rows of C. If beta is not 0, the old C is there already; else it is not read: it may be NaN.
+// for each eight rows of C. If beta is not 0, the old C is there already; else it is not read: it may be uninitialised.
 __device__ __forceinline__ void stage_transposed(${ TC }* c, int row, int column, const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ S } alpha, ${ S } beta)
 {
     union Pair { unsigned bits; ${ TC } at[2]; };  // elements of two neighbouring rows
@@ -74,7 +74,7 @@ ${ TC }* const c = shared.c[consumer][${ "(i * %s / %s + piece)" | format(view.s
 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
 named_barrier_sync(1 + consumer, 128);
 //% if view.loads_c
-if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: what stands there may be NaN
+if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: it may be uninitialised
     if (leads) {
         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * ${ view.piece } * sizeof(${ TC }));
 //% if view.c_boxes > 1

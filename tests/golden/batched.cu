@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_16x16x16_sm90_a924b8b5
+// gemm_f32_rr_bB_16x16x16_sm90_084292e6
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -225,7 +225,7 @@ __device__ __forceinline__ void mma(const MatrixA& As, const MatrixB& Bs, Thread
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
 {
@@ -263,7 +263,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_16x16x16_sm90_a924b8b5(
+gemm_f32_rr_bB_16x16x16_sm90_084292e6(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_3cf22864
+// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_97caaed3
 //
 //     C = clamp(acc + beta * C, -1, 1) * scale_m + residual      acc = A * B; f32 on CUDA cores;
 //                                                                C is read unless beta = 0
@@ -223,7 +223,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     return fmaf(clamp(x, -1.0f, 1.0f), scale_m, residual);
 }
 
-// N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, const Epilogue& e, Shape s, int m, int n, Vec<N> value)
 {
@@ -260,7 +260,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_3cf22864(
+gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_97caaed3(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f64_cr_b1000_24x32x40_sm90_d8f94609
+// gemm_f64_cr_b1000_24x32x40_sm90_f367304f
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 1000 products
@@ -206,7 +206,7 @@ __device__ __forceinline__ void mma(const MatrixA& As, const MatrixB& Bs, Thread
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(double* to, Vec<N> value, double beta)
 {
@@ -244,14 +244,14 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_cr_b1000_24x32x40_sm90_d8f94609(
+gemm_f64_cr_b1000_24x32x40_sm90_f367304f(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,
     double alpha,
     double beta)
 {
-    grid_dependency_wait();  // its blocks are there by then, each as soon as an SM has room
+    grid_dependency_wait();  // this kernel's blocks are resident by the time the one before ends
     launch_dependents();
     __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES batch tiles of MB
     __shared__ __align__(16) MatrixB Bs[STAGES * MB];

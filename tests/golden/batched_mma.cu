@@ -1,4 +1,4 @@
-// gemm_bf16_rr_bB_32x32x32_sm90_b07a9ed0
+// gemm_bf16_rr_bB_32x32x32_sm90_78fe49a6
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -181,7 +181,7 @@ __device__ __forceinline__ void mma(const unsigned (&a)[TM][WORDS], const unsign
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
 {
@@ -229,7 +229,7 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_bB_32x32x32_sm90_b07a9ed0(
+gemm_bf16_rr_bB_32x32x32_sm90_78fe49a6(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -237,7 +237,7 @@ gemm_bf16_rr_bB_32x32x32_sm90_b07a9ed0(
     float alpha,
     float beta)
 {
-    grid_dependency_wait();  // its blocks are there by then, each as soon as an SM has room
+    grid_dependency_wait();  // this kernel's blocks are resident by the time the one before ends
     launch_dependents();
     const Shape s{batch};
     const int product = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;

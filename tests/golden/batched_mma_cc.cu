@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_fa004b10
+// gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_1e4f45df
 //
 //     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -187,7 +187,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
     return relu(x);
 }
 
-// N new elements from column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N new elements from column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, const Epilogue& e, int n, Vec<float, N> value)
 {
@@ -225,7 +225,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_fa004b10(
+gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_1e4f45df(
     const F16* const* __restrict__ A_array,
     const F16* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_pB_16x16x16_sm90_a2cd6e83
+// gemm_f32_rr_pB_16x16x16_sm90_8ce1b282
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products, whose matrices lie where A_array, B_array and C_array say
@@ -222,7 +222,7 @@ __device__ __forceinline__ void mma(const MatrixA& As, const MatrixB& Bs, Thread
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
 {
@@ -260,7 +260,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_pB_16x16x16_sm90_a2cd6e83(
+gemm_f32_rr_pB_16x16x16_sm90_8ce1b282(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_sm90_88baafd7
+// gemm_f32_rr_512x512x512_sm90_477eac2d
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -297,7 +297,7 @@ __device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrig
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
 {
@@ -335,7 +335,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_sm90_88baafd7(
+gemm_f32_rr_512x512x512_sm90_477eac2d(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

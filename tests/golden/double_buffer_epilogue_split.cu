@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_Mx300xK_sm90_d2caa84b
+// gemm_f32_rr_bB_Mx300xK_sm90_1e9a2f50
 //
 //     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B;
 //                                                                                        f32 on CUDA cores;
@@ -23,8 +23,8 @@
 // Split-K 4 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  ceil(M / 128) * ceil(N / 128) * batch * 4 blocks of 256 threads
-// Expects A, B, C, bias_n, scale_m, scale_n, residual and aux at addresses divisible by 16, C overlapping no other
-//         operand,
+// Expects A, B, C, bias_n, scale_m, scale_n, residual and aux at addresses divisible by 16, C and aux overlapping no
+//         other operand,
 //         no two matrices of C that overlap,
 //         partials: ceil(M / 128) * ceil(N / 128) * batch * 4 * 16384 floats, uninitialised,
 //         semaphores: ceil(M / 128) * ceil(N / 128) * batch counters, zero before the first launch, which every launch
@@ -460,8 +460,8 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     return silu(aux) + residual;
 }
 
-// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may
-// be NaN.
+// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be
+// uninitialised.
 template <int N>
 __device__ __forceinline__ void store_edge(float* to, const Epilogue& e, Shape s, int m, int n, Vec<N> value, int valid)
 {
@@ -505,7 +505,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int sk
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_sm90_d2caa84b(
+gemm_f32_rr_bB_Mx300xK_sm90_1e9a2f50(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rc_300x4096xK_sm90_6b9f1e2f
+// gemm_f32_rc_300x4096xK_sm90_9c530dc6
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -455,7 +455,7 @@ __device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrig
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
 {
@@ -495,7 +495,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, Thr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_300x4096xK_sm90_6b9f1e2f(
+gemm_f32_rc_300x4096xK_sm90_9c530dc6(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

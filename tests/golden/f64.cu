@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_sm90_4942a34c
+// gemm_f64_rr_512x512x512_sm90_00181a1e
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -306,7 +306,7 @@ __device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrig
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(double* to, Vec<N> value, double beta)
 {
@@ -344,7 +344,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_4942a34c(
+gemm_f64_rr_512x512x512_sm90_00181a1e(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

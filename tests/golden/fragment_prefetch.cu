@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_sm90_6d9be49d
+// gemm_f32_rr_512x512x512_sm90_7bdbe163
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -295,7 +295,7 @@ __device__ __forceinline__ void outer_product(const float (&a)[TM], const float 
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
 {
@@ -333,7 +333,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_sm90_6d9be49d(
+gemm_f32_rr_512x512x512_sm90_7bdbe163(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

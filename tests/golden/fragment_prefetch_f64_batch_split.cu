@@ -1,4 +1,4 @@
-// gemm_f64_rr_bB_Mx64xK_sm90_85069b4d
+// gemm_f64_rr_bB_Mx64xK_sm90_bb40030f
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -410,7 +410,7 @@ __device__ __forceinline__ void outer_product(const double (&a)[TM], const doubl
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(double* to, Vec<N> value, double beta)
 {
@@ -441,7 +441,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_bB_Mx64xK_sm90_85069b4d(
+gemm_f64_rr_bB_Mx64xK_sm90_bb40030f(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

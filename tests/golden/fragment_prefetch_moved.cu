@@ -1,4 +1,4 @@
-// gemm_f32_rr_300x200x100_sm90_784be92b
+// gemm_f32_rr_300x200x100_sm90_3a6fc733
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -329,7 +329,7 @@ __device__ __forceinline__ void outer_product(const float (&a)[TM], const float 
     }
 }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid)
 {
@@ -378,7 +378,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_300x200x100_sm90_784be92b(
+gemm_f32_rr_300x200x100_sm90_3a6fc733(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_64x4096x4096_sm90_c0e2a9a9
+// gemm_f32_rr_64x4096x4096_sm90_609b83a5
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -451,7 +451,7 @@ __device__ __forceinline__ void outer_product(const float (&a)[TM], const float 
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
 {
@@ -483,7 +483,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_64x4096x4096_sm90_c0e2a9a9(
+gemm_f32_rr_64x4096x4096_sm90_609b83a5(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

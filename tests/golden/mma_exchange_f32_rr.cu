@@ -1,4 +1,4 @@
-// gemm_bf16bf16f32_rr_512x512x512_sm90_56761d01
+// gemm_bf16bf16f32_rr_512x512x512_sm90_0f2cbfc5
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -47,8 +47,8 @@ constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the n
 // Work split
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
 constexpr int K_STEP = 16;                           // k of a step: those of one set of fragments
-constexpr int MMAS_M = WM / 16;                      // instructions down a warp's tile
-constexpr int MMAS_N = WN / 8;                       // instructions across a warp's tile
+constexpr int MMAS_M = WM / 16;                      // products of 16 x 8 down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // products of 16 x 8 across a warp's tile
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
@@ -78,8 +78,8 @@ constexpr int VC = 4;           // elements of an access to C
 
 static_assert(BM % WM == 0, "warps split a block's rows evenly");
 static_assert(BN % WN == 0, "warps split a block's columns evenly");
-static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
-static_assert(WN % 16 == 0, "fragments of B are loaded for two instructions at a time");
+static_assert(WM % 16 == 0, "fragments of A have 16 rows");
+static_assert(WN % 16 == 0, "fragments of B, of 8 columns, are loaded two at a time");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
 static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
 static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
@@ -273,7 +273,7 @@ __device__ __forceinline__ void copy_b(const BF16* tile, Shape s, TileB& shared)
     }
 }
 
-// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows for each instruction, from `warp_m` on.
+// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows each, from `warp_m` on.
 __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m, int k_step, unsigned (&a)[MMAS_M][4])
 {
     const int lane = threadIdx.x % 32;
@@ -285,8 +285,8 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on.
-// One ldmatrix brings those of two.
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. One
+// ldmatrix brings two.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
 {
     const int lane = threadIdx.x % 32;
@@ -324,7 +324,7 @@ __device__ __forceinline__ void rows_of(const Accumulators& acc, float (&sums)[T
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, Vec<float, N> value, float beta)
 {
@@ -365,7 +365,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16bf16f32_rr_512x512x512_sm90_56761d01(
+gemm_bf16bf16f32_rr_512x512x512_sm90_0f2cbfc5(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_468e0d2c
+// gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_31a6a384
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
@@ -63,8 +63,8 @@ constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the n
 // Work split
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
 constexpr int K_STEP = 32;                           // k of a step: those of one set of fragments
-constexpr int MMAS_M = WM / 16;                      // instructions down a warp's tile
-constexpr int MMAS_N = WN / 8;                       // instructions across a warp's tile
+constexpr int MMAS_M = WM / 16;                      // products of 16 x 8 down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // products of 16 x 8 across a warp's tile
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
@@ -94,8 +94,8 @@ constexpr int VC = 8;           // elements of an access to C
 
 static_assert(BM % WM == 0, "warps split a block's rows evenly");
 static_assert(BN % WN == 0, "warps split a block's columns evenly");
-static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
-static_assert(WN % 16 == 0, "fragments of B are loaded for two instructions at a time");
+static_assert(WM % 16 == 0, "fragments of A have 16 rows");
+static_assert(WN % 16 == 0, "fragments of B, of 8 columns, are loaded two at a time");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
 static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
 static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
@@ -264,7 +264,7 @@ __device__ __forceinline__ void copy_a(const unsigned char* tile, Shape s, int r
     for (int i = 0; i < A_ITERATIONS; ++i) {
         const int step = i * (THREADS / A_LANES), m = first + step;
         const int valid = m < rows ? VA : 0;  // elements that exist
-        cp_async<1 * VA>(&shared[m][swizzled_a(m, k)], from + Offset(step) * s.lda, 1 * max(0, min(VA, valid)));
+        cp_async<VA>(&shared[m][swizzled_a(m, k)], from + Offset(step) * s.lda, max(0, min(VA, valid)));
     }
 }
 
@@ -276,11 +276,11 @@ __device__ __forceinline__ void copy_b(const signed char* tile, Shape s, TileB& 
     #pragma unroll
     for (int i = 0; i < B_ITERATIONS; ++i) {
         const int step = i * (THREADS / B_LANES), n = first + step;
-        cp_async<1 * VB>(&shared[n][swizzled_b(n, k)], from + Offset(step) * s.ldb, 1 * VB);
+        cp_async<VB>(&shared[n][swizzled_b(n, k)], from + Offset(step) * s.ldb, VB);
     }
 }
 
-// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows for each instruction, from `warp_m` on.
+// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows each, from `warp_m` on.
 __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m, int k_step, unsigned (&a)[MMAS_M][4])
 {
     const int lane = threadIdx.x % 32;
@@ -292,8 +292,8 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on.
-// One ldmatrix brings those of two.
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. One
+// ldmatrix brings two.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
 {
     const int lane = threadIdx.x % 32;
@@ -365,7 +365,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
                                                               acc)));
 }
 
-// N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, Shape s, int m, int n, Vec<int, N> value,
                                               int row_sum, Vec<int, N> column_sum)
@@ -411,7 +411,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_468e0d2c(
+gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_31a6a384(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

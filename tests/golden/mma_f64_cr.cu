@@ -1,4 +1,4 @@
-// gemm_f64_cr_Mx512x1024_sm90_103b11e1
+// gemm_f64_cr_Mx512x1024_sm90_63aa4d33
 //
 //     C = alpha * A * B + beta * C      f64 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -40,8 +40,8 @@ constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the n
 // Work split
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
 constexpr int K_STEP = 8;                            // k of a step: those of one set of fragments
-constexpr int MMAS_M = WM / 16;                      // instructions down a warp's tile
-constexpr int MMAS_N = WN / 8;                       // instructions across a warp's tile
+constexpr int MMAS_M = WM / 16;                      // products of 16 x 8 down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // products of 16 x 8 across a warp's tile
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
@@ -71,8 +71,8 @@ constexpr int VC = 2;           // elements of an access to C
 
 static_assert(BM % WM == 0, "warps split a block's rows evenly");
 static_assert(BN % WN == 0, "warps split a block's columns evenly");
-static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
-static_assert(WN % 16 == 0, "fragments of B are loaded for two instructions at a time");
+static_assert(WM % 16 == 0, "fragments of A have 16 rows");
+static_assert(WN % 16 == 0, "fragments of B, of 8 columns, are loaded two at a time");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
 static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
 static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
@@ -273,7 +273,7 @@ __device__ __forceinline__ void rows_of(const Accumulators& acc, double (&sums)[
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(double* to, Vec<N> value, double beta)
 {
@@ -312,7 +312,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, ThreadO
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f64_cr_Mx512x1024_sm90_103b11e1(
+gemm_f64_cr_Mx512x1024_sm90_63aa4d33(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

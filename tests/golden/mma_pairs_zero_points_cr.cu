@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_88af7480
+// gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_d6d5ac33
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
@@ -65,8 +65,8 @@ constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the n
 // Work split
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
 constexpr int K_STEP = 32;                           // k of a step: those of one set of fragments
-constexpr int MMAS_M = WM / 16;                      // instructions down a warp's tile
-constexpr int MMAS_N = WN / 8;                       // instructions across a warp's tile
+constexpr int MMAS_M = WM / 16;                      // products of 16 x 8 down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // products of 16 x 8 across a warp's tile
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
@@ -96,8 +96,8 @@ constexpr int VC = 8;           // elements of an access to C
 
 static_assert(BM % WM == 0, "warps split a block's rows evenly");
 static_assert(BN % WN == 0, "warps split a block's columns evenly");
-static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
-static_assert(WN % 16 == 0, "fragments of B are loaded for two instructions at a time");
+static_assert(WM % 16 == 0, "fragments of A have 16 rows");
+static_assert(WN % 16 == 0, "fragments of B, of 8 columns, are loaded two at a time");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
 static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
 static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
@@ -284,7 +284,7 @@ __device__ __forceinline__ void copy_a(const unsigned char* tile, Shape s, int d
     for (int i = 0; i < A_ITERATIONS; ++i) {
         const int step = i * (THREADS / A_LANES), k = first + step;
         const int valid = k < depth ? VA : 0;  // elements that exist
-        cp_async<1 * VA>(&shared[k][swizzled_a(k, m)], from + Offset(step) * s.lda, 1 * max(0, min(VA, valid)));
+        cp_async<VA>(&shared[k][swizzled_a(k, m)], from + Offset(step) * s.lda, max(0, min(VA, valid)));
     }
 }
 
@@ -298,7 +298,7 @@ __device__ __forceinline__ void copy_b(const signed char* tile, Shape s, int col
     for (int i = 0; i < B_ITERATIONS; ++i) {
         const int step = i * (THREADS / B_LANES), k = first + step;
         const int valid = k < depth ? columns - n : 0;  // elements that exist
-        cp_async<1 * VB>(&shared[k][swizzled_b(k, n)], from + Offset(step) * s.ldb, 1 * max(0, min(VB, valid)));
+        cp_async<VB>(&shared[k][swizzled_b(k, n)], from + Offset(step) * s.ldb, max(0, min(VB, valid)));
     }
 }
 
@@ -389,8 +389,8 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
                                                               acc)));
 }
 
-// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may
-// be NaN.
+// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be
+// uninitialised.
 template <int N>
 __device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, Shape s, int m, int n, Vec<int, N> value,
                                            int row_sum, Vec<int, N> column_sum, int valid)
@@ -444,7 +444,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_88af7480(
+gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_d6d5ac33(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_127x61x33_sm90_67a8a1f0
+// gemm_f16f16f32_cr_127x61x33_sm90_fefffcef
 //
 //     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -46,8 +46,8 @@ constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the n
 // Work split
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
 constexpr int K_STEP = 16;                           // k of a step: those of one set of fragments
-constexpr int MMAS_M = WM / 16;                      // instructions down a warp's tile
-constexpr int MMAS_N = WN / 8;                       // instructions across a warp's tile
+constexpr int MMAS_M = WM / 16;                      // products of 16 x 8 down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // products of 16 x 8 across a warp's tile
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
@@ -77,8 +77,8 @@ constexpr int VC = 1;           // elements of an access to C
 
 static_assert(BM % WM == 0, "warps split a block's rows evenly");
 static_assert(BN % WN == 0, "warps split a block's columns evenly");
-static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
-static_assert(WN % 16 == 0, "fragments of B are loaded for two instructions at a time");
+static_assert(WM % 16 == 0, "fragments of A have 16 rows");
+static_assert(WN % 16 == 0, "fragments of B, of 8 columns, are loaded two at a time");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
 static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
 static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
@@ -195,8 +195,8 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
 }
 
 // Global memory -> registers: this thread's accesses to A's tile. Zeros stand for what lies outside A.
-__device__ __forceinline__ void fetch_a(const F16* tile, Shape s, int rows, int depth, Vec<F16,
-                                        VA> (&staged)[A_ITERATIONS])
+__device__ __forceinline__ void fetch_a(const F16* tile, Shape s, int rows, int depth,
+                                        Vec<F16, VA> (&staged)[A_ITERATIONS])
 {
     const int first = threadIdx.x / A_LANES, m = threadIdx.x % A_LANES * VA;
     const F16* const from = tile + Offset(first) * s.lda + m;
@@ -219,8 +219,8 @@ __device__ __forceinline__ void store_shared_a(const Vec<F16, VA> (&staged)[A_IT
 }
 
 // Global memory -> registers: this thread's accesses to B's tile. Zeros stand for what lies outside B.
-__device__ __forceinline__ void fetch_b(const F16* tile, Shape s, int columns, int depth, Vec<F16,
-                                        VB> (&staged)[B_ITERATIONS])
+__device__ __forceinline__ void fetch_b(const F16* tile, Shape s, int columns, int depth,
+                                        Vec<F16, VB> (&staged)[B_ITERATIONS])
 {
     const int first = threadIdx.x / B_LANES, n = threadIdx.x % B_LANES * VB;
     const F16* const from = tile + Offset(first) * s.ldb + n;
@@ -242,7 +242,7 @@ __device__ __forceinline__ void store_shared_b(const Vec<F16, VB> (&staged)[B_IT
     }
 }
 
-// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows for each instruction, from `warp_m` on.
+// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows each, from `warp_m` on.
 __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m, int k_step, unsigned (&a)[MMAS_M][4])
 {
     const int lane = threadIdx.x % 32;
@@ -254,8 +254,8 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on.
-// One ldmatrix brings those of two.
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. One
+// ldmatrix brings two.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
 {
     const int lane = threadIdx.x % 32;
@@ -293,7 +293,7 @@ __device__ __forceinline__ void rows_of(const Accumulators& acc, float (&sums)[T
     }
 }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_edge(float* to, Vec<float, N> value, float beta, int valid)
 {
@@ -342,7 +342,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_127x61x33_sm90_67a8a1f0(
+gemm_f16f16f32_cr_127x61x33_sm90_fefffcef(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_s8u8s32_rc_Mx512xK_sm90_50a3badd
+// gemm_s8u8s32_rc_Mx512xK_sm90_bcea015d
 //
 //     C = alpha * A * B + beta * C      A s8, B u8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -48,8 +48,8 @@ constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the n
 // Work split
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
 constexpr int K_STEP = 32;                           // k of a step: those of one set of fragments
-constexpr int MMAS_M = WM / 16;                      // instructions down a warp's tile
-constexpr int MMAS_N = WN / 8;                       // instructions across a warp's tile
+constexpr int MMAS_M = WM / 16;                      // products of 16 x 8 down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // products of 16 x 8 across a warp's tile
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
@@ -79,8 +79,8 @@ constexpr int VC = 2;           // elements of an access to C
 
 static_assert(BM % WM == 0, "warps split a block's rows evenly");
 static_assert(BN % WN == 0, "warps split a block's columns evenly");
-static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
-static_assert(WN % 16 == 0, "fragments of B are loaded for two instructions at a time");
+static_assert(WM % 16 == 0, "fragments of A have 16 rows");
+static_assert(WN % 16 == 0, "fragments of B, of 8 columns, are loaded two at a time");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
 static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
 static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
@@ -206,8 +206,8 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
 }
 
 // Global memory -> registers: this thread's accesses to A's tile. Zeros stand for what lies outside A.
-__device__ __forceinline__ void fetch_a(const signed char* tile, Shape s, int rows, int depth, Vec<unsigned,
-                                        VA / 4> (&staged)[A_ITERATIONS])
+__device__ __forceinline__ void fetch_a(const signed char* tile, Shape s, int rows, int depth,
+                                        Vec<unsigned, VA / 4> (&staged)[A_ITERATIONS])
 {
     const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
     const signed char* const from = tile + Offset(first) * s.lda + k;
@@ -230,8 +230,8 @@ __device__ __forceinline__ void store_shared_a(const Vec<unsigned, VA / 4> (&sta
 }
 
 // Global memory -> registers: this thread's accesses to B's tile. Zeros stand for what lies outside B.
-__device__ __forceinline__ void fetch_b(const unsigned char* tile, Shape s, int depth, Vec<unsigned,
-                                        VB / 4> (&staged)[B_ITERATIONS])
+__device__ __forceinline__ void fetch_b(const unsigned char* tile, Shape s, int depth,
+                                        Vec<unsigned, VB / 4> (&staged)[B_ITERATIONS])
 {
     const int first = threadIdx.x / B_LANES, k = threadIdx.x % B_LANES * VB;
     const unsigned char* const from = tile + Offset(first) * s.ldb + k;
@@ -253,7 +253,7 @@ __device__ __forceinline__ void store_shared_b(const Vec<unsigned, VB / 4> (&sta
     }
 }
 
-// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows for each instruction, from `warp_m` on.
+// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows each, from `warp_m` on.
 __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m, int k_step, unsigned (&a)[MMAS_M][4])
 {
     const int lane = threadIdx.x % 32;
@@ -265,8 +265,8 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on.
-// One ldmatrix brings those of two.
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. One
+// ldmatrix brings two.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
 {
     const int lane = threadIdx.x % 32;
@@ -304,7 +304,7 @@ __device__ __forceinline__ void rows_of(const Accumulators& acc, int (&sums)[TM]
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(int* to, Vec<int, N> value, int beta)
 {
@@ -346,7 +346,7 @@ __device__ __forceinline__ void store_c(int* tile, Shape s, int rows, ThreadOrig
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8u8s32_rc_Mx512xK_sm90_50a3badd(
+gemm_s8u8s32_rc_Mx512xK_sm90_bcea015d(
     const signed char* __restrict__ A,
     const unsigned char* __restrict__ B,
     int* __restrict__ C,

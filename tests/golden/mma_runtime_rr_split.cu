@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_9b4b4566
+// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_4a3382e8
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                              C is read unless beta = 0, A and B always
@@ -15,7 +15,7 @@
 // Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
 // Launch  ceil(M / 64) * ceil(N / 128) * 2 blocks of 64 threads, 49168 bytes of dynamic shared memory
-// Expects A, B, C, bias_n and row_amax at addresses divisible by 16, C overlapping no other operand,
+// Expects A, B, C, bias_n and row_amax at addresses divisible by 16, C and row_amax overlapping no other operand,
 //         row_amax holding 0 before every launch,
 //         partials: ceil(M / 64) * ceil(N / 128) * 2 * 8192 floats, uninitialised,
 //         semaphores: ceil(M / 64) * ceil(N / 128) counters, zero before the first launch, which every launch leaves
@@ -68,8 +68,8 @@ constexpr int SPLIT = 2;   // split-K: blocks that compute the same tile of C, e
 // Work split
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
 constexpr int K_STEP = 16;                           // k of a step: those of one set of fragments
-constexpr int MMAS_M = WM / 16;                      // instructions down a warp's tile
-constexpr int MMAS_N = WN / 8;                       // instructions across a warp's tile
+constexpr int MMAS_M = WM / 16;                      // products of 16 x 8 down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // products of 16 x 8 across a warp's tile
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
@@ -99,8 +99,8 @@ constexpr int VC = 2;           // elements of an access to C
 
 static_assert(BM % WM == 0, "warps split a block's rows evenly");
 static_assert(BN % WN == 0, "warps split a block's columns evenly");
-static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
-static_assert(WN % 16 == 0, "fragments of B are loaded for two instructions at a time");
+static_assert(WM % 16 == 0, "fragments of A have 16 rows");
+static_assert(WN % 16 == 0, "fragments of B, of 8 columns, are loaded two at a time");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
 static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
 static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
@@ -351,7 +351,7 @@ __device__ __forceinline__ void copy_b(const BF16* tile, Shape s, int columns, i
     }
 }
 
-// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows for each instruction, from `warp_m` on.
+// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows each, from `warp_m` on.
 __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m, int k_step, unsigned (&a)[MMAS_M][4])
 {
     const int lane = threadIdx.x % 32;
@@ -363,8 +363,8 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns for each instruction, from `warp_n` on.
-// One ldmatrix brings those of two.
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. One
+// ldmatrix brings two.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
 {
     const int lane = threadIdx.x % 32;
@@ -466,7 +466,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
     return x2;
 }
 
-// The first `valid` of N new elements from column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N new elements from column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int n, Vec<float, N> value, Magnitude& row_amax,
                                            int valid)
@@ -507,7 +507,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_9b4b4566(
+gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_4a3382e8(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rr_Mx512x1024_scale_m_scale_n_bias_sm90_17a4bde8
+// gemm_s8s8bf16_rr_Mx512x1024_scale_m_scale_n_bias_sm90_f4146617
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16;
 //                                                                  sums in s32 on tensor cores;
@@ -64,8 +64,8 @@ constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the n
 // Work split
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
 constexpr int K_STEP = 32;                           // k of a step: those of one set of fragments
-constexpr int MMAS_M = WM / 16;                      // instructions down a warp's tile
-constexpr int MMAS_N = WN / 8;                       // instructions across a warp's tile
+constexpr int MMAS_M = WM / 16;                      // products of 16 x 8 down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // products of 16 x 8 across a warp's tile
 constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
 
 // How A gets to shared memory
@@ -95,8 +95,8 @@ constexpr int VC = 4;           // elements of an access to C
 
 static_assert(BM % WM == 0, "warps split a block's rows evenly");
 static_assert(BN % WN == 0, "warps split a block's columns evenly");
-static_assert(WM % 16 == 0, "an instruction multiplies 16 rows");
-static_assert(WN % 16 == 0, "fragments of B are loaded for two instructions at a time");
+static_assert(WM % 16 == 0, "fragments of A have 16 rows");
+static_assert(WN % 16 == 0, "fragments of B, of 8 columns, are loaded two at a time");
 static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
 static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
 static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
@@ -269,7 +269,7 @@ __device__ __forceinline__ void copy_a(const signed char* tile, Shape s, int row
     for (int i = 0; i < A_ITERATIONS; ++i) {
         const int step = i * (THREADS / A_LANES), m = first + step;
         const int valid = m < rows ? VA : 0;  // elements that exist
-        cp_async<1 * VA>(&shared[m][swizzled_a(m, k)], from + Offset(step) * s.lda, 1 * max(0, min(VA, valid)));
+        cp_async<VA>(&shared[m][swizzled_a(m, k)], from + Offset(step) * s.lda, max(0, min(VA, valid)));
     }
 }
 
@@ -281,11 +281,11 @@ __device__ __forceinline__ void copy_b(const signed char* tile, Shape s, TileB& 
     #pragma unroll
     for (int i = 0; i < B_ITERATIONS; ++i) {
         const int step = i * (THREADS / B_LANES), k = first + step;
-        cp_async<1 * VB>(&shared[k][swizzled_b(k, n)], from + Offset(step) * s.ldb, 1 * VB);
+        cp_async<VB>(&shared[k][swizzled_b(k, n)], from + Offset(step) * s.ldb, VB);
     }
 }
 
-// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows for each instruction, from `warp_m` on.
+// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows each, from `warp_m` on.
 __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m, int k_step, unsigned (&a)[MMAS_M][4])
 {
     const int lane = threadIdx.x % 32;
@@ -353,7 +353,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int a
     return fmaf(e.alpha * acc * scale_m, scale_n, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
 }
 
-// N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, int m, int n, Vec<int, N> value)
 {
@@ -392,7 +392,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8s8bf16_rr_Mx512x1024_scale_m_scale_n_bias_sm90_17a4bde8(
+gemm_s8s8bf16_rr_Mx512x1024_scale_m_scale_n_bias_sm90_f4146617(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_127x61x33_sm90_291ceb48
+// gemm_f32_rr_127x61x33_sm90_9c61213b
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -325,7 +325,7 @@ __device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrig
     }
 }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid)
 {
@@ -371,7 +371,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_127x61x33_sm90_291ceb48(
+gemm_f32_rr_127x61x33_sm90_9c61213b(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rc_p12_100x64x64_sm90_1cbac853
+// gemm_f32_rc_p12_100x64x64_sm90_3bdfb167
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 12 products, whose matrices lie where A_array, B_array and C_array say
@@ -331,7 +331,7 @@ __device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrig
     }
 }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid)
 {
@@ -377,7 +377,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_p12_100x64x64_sm90_1cbac853(
+gemm_f32_rc_p12_100x64x64_sm90_3bdfb167(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

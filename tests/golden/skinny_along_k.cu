@@ -1,4 +1,4 @@
-// gemm_f32_rc_1x4096x4096_sm90_530b9f50
+// gemm_f32_rc_1x4096x4096_sm90_9b29e83a
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -50,15 +50,15 @@ constexpr int LOADS = T;       // accesses of a thread a step
 constexpr int STEP = 32 * VW;  // k that a block takes in a step
 
 // Shared memory
-constexpr int PITCH = BK;                               // floats from one line of a chunk to the next
-constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
-constexpr int PARTIALS = 1;                             // sums of each element of C that meet in shared memory
-constexpr int CHUNK_FLOATS = S * PITCH;                 // floats of a chunk of the small operand
-constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
+constexpr int PITCH = BK;                              // floats from one line of a chunk to the next
+constexpr int SUMS_PITCH = BN + 4;                     // floats from one line of sums to the next
+constexpr int PARTIALS = 1;                            // sums of each element of C that meet in shared memory
+constexpr int CHUNK_WORDS = S * PITCH;                 // floats of a chunk of the small operand
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
 // floats of shared memory, for one and then the other
-constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
+constexpr int SHARED_WORDS = CHUNK_WORDS * (CHUNK_WORDS >= SUMS_WORDS) + SUMS_WORDS * (SUMS_WORDS > CHUNK_WORDS);
 
 static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
@@ -114,7 +114,7 @@ __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, i
     #pragma unroll
     for (int t = 0; t < T; ++t) {
         const bool exists = k < end;
-        const int valid = !exists ? 0 : VW;
+        const int valid = exists ? VW : 0;
         weights[t] = load_edge<VW>(B + Offset(n + t) * s.ldb + k, valid);
     }
 }
@@ -195,14 +195,14 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rc_1x4096x4096_sm90_530b9f50(
+gemm_f32_rc_1x4096x4096_sm90_9b29e83a(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
     float alpha,
     float beta)
 {
-    __shared__ __align__(16) float shared[SHARED_FLOATS];
+    __shared__ __align__(16) float shared[SHARED_WORDS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
     Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
 

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_1x4096x4096_sm90_559bdd44
+// gemm_bf16_rr_1x4096x4096_sm90_b5fd25e6
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -74,7 +74,7 @@ constexpr int XW = 4;                         // elements of an access to the sm
 
 // Shared memory
 constexpr int W_BYTES = 2;          // bytes of an element of the weights
-constexpr int RING_FLOATS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // floats of the ring
+constexpr int RING_WORDS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // floats of the ring
 constexpr int SUMS_PITCH = BN + 4;  // floats from one line of sums to the next
 constexpr int PARTIALS = WARPS;     // sums of each element of C that meet in shared memory
 
@@ -174,14 +174,14 @@ __device__ __forceinline__ int output(int t)
 }
 
 // Start the loads of one step: this thread's columns of B at DEPTH k, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, int n, Packed<BF16,
-                                      VW> (&weights)[LOADS][THREADS])
+__device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, int n,
+                                      Packed<BF16, VW> (&weights)[LOADS][THREADS])
 {
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const int depth = k + i / (T / VW), first = n + output(i % (T / VW) * VW);
         const bool exists = k < end;
-        const int valid = !exists ? 0 : VW;
+        const int valid = exists ? VW : 0;
         cp_async<W_BYTES * VW>(&weights[i][threadIdx.x], B + Offset(depth) * s.ldb + first,
                                valid > 0 ? W_BYTES * VW : 0);
     }
@@ -253,7 +253,7 @@ __device__ __forceinline__ void take(const Packed<BF16, VW> (&step)[LOADS][THREA
 __device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll
-    for (int line = 0; line < S; line += 1) {
+    for (int line = 0; line < S; ++line) {
         #pragma unroll
         for (int depth = 0; depth < LANE_K; depth += XW) {
             chunk[line][depth / XW] = load_packed<XW>(A + Offset(m + line) * s.lda + k + depth);
@@ -278,7 +278,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_1x4096x4096_sm90_559bdd44(
+gemm_bf16_rr_1x4096x4096_sm90_b5fd25e6(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -287,7 +287,7 @@ gemm_bf16_rr_1x4096x4096_sm90_559bdd44(
 {
     float* const shared = reinterpret_cast<float*>(dynamic_shared());
     Ring& ring = *reinterpret_cast<Ring*>(shared);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_FLOATS);  // PARTIALS of each element
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_WORDS);  // PARTIALS of each element
 
     const Shape s{};
     const int tile = blockIdx.x;

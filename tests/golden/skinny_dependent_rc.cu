@@ -1,4 +1,4 @@
-// gemm_bf16_rc_1x4096x4096_sm90_dce284fa
+// gemm_bf16_rc_1x4096x4096_sm90_f61e132f
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -7,7 +7,7 @@
 //     C  1 x 4096, row-major, ldc = 4096
 //
 // Block   1 x 16 of C by 128 threads, 96 bytes of shared memory
-// Thread  4 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
+// Thread  4 elements of C, over 1/32 of the block's part of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, to a register, with 34816 bytes of a block in flight; 0.941 FLOP for a byte of global
 //         memory
@@ -76,12 +76,12 @@ constexpr int LANE_K = VW;     // k that a lane takes in a step
 constexpr int XW = 8;          // elements of an access to the small operand
 
 // Shared memory
-constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
-constexpr int PARTIALS = 1;                             // sums of each element of C that meet in shared memory
-constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at the end
+constexpr int SUMS_PITCH = BN + 4;                     // floats from one line of sums to the next
+constexpr int PARTIALS = 1;                            // sums of each element of C that meet in shared memory
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = SUMS_FLOATS;  // floats of shared memory
+constexpr int SHARED_WORDS = SUMS_WORDS;  // floats of shared memory
 
 static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
@@ -156,7 +156,7 @@ __device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, in
     #pragma unroll
     for (int t = 0; t < T; ++t) {
         const bool exists = k < end;
-        const int valid = !exists ? 0 : VW;
+        const int valid = exists ? VW : 0;
         weights[t] = load_edge<VW>(B + Offset(n + t) * s.ldb + k, valid);
     }
 }
@@ -215,11 +215,11 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
 __device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll
-    for (int line = 0; line < S; line += 1) {
+    for (int line = 0; line < S; ++line) {
         #pragma unroll
         for (int depth = 0; depth < LANE_K; depth += XW) {
             const bool exists = k + depth < end;
-            const int valid = !exists ? 0 : XW;
+            const int valid = exists ? XW : 0;
             chunk[line][depth / XW] = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
         }
     }
@@ -317,7 +317,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_1x4096x4096_sm90_dce284fa(
+gemm_bf16_rc_1x4096x4096_sm90_f61e132f(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
@@ -326,9 +326,9 @@ gemm_bf16_rc_1x4096x4096_sm90_dce284fa(
     float alpha,
     float beta)
 {
-    grid_dependency_wait();  // its blocks are there by then, each as soon as an SM has room
+    grid_dependency_wait();  // this kernel's blocks are resident by the time the one before ends
     launch_dependents();
-    __shared__ __align__(16) float shared[SHARED_FLOATS];
+    __shared__ __align__(16) float shared[SHARED_WORDS];
     Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
 
     const Shape s{};

@@ -1,4 +1,4 @@
-// gemm_f32_rc_Mx4096x4096_sm90_169d5858
+// gemm_f32_rc_Mx4096x4096_sm90_285c50c3
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -53,12 +53,12 @@ constexpr int LANE_K = VW;     // k that a lane takes in a step
 constexpr int XW = 4;          // floats of an access to the small operand
 
 // Shared memory
-constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
-constexpr int PARTIALS = 1;                             // sums of each element of C that meet in shared memory
-constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at the end
+constexpr int SUMS_PITCH = BN + 4;                     // floats from one line of sums to the next
+constexpr int PARTIALS = 1;                            // sums of each element of C that meet in shared memory
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = SUMS_FLOATS;  // floats of shared memory
+constexpr int SHARED_WORDS = SUMS_WORDS;  // floats of shared memory
 
 static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
@@ -112,7 +112,7 @@ __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, i
     #pragma unroll
     for (int t = 0; t < T; ++t) {
         const bool exists = k < end;
-        const int valid = !exists ? 0 : VW;
+        const int valid = exists ? VW : 0;
         weights[t] = load_edge<VW>(B + Offset(n + t) * s.ldb + k, valid);
     }
 }
@@ -170,11 +170,11 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
 __device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll
-    for (int line = 0; line < S; line += 1) {
+    for (int line = 0; line < S; ++line) {
         #pragma unroll
         for (int depth = 0; depth < LANE_K; depth += XW) {
             const bool exists = k + depth < end && m + line < s.M;
-            const int valid = !exists ? 0 : XW;
+            const int valid = exists ? XW : 0;
             const Vec<XW> x = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
             #pragma unroll
             for (int i = 0; i < XW; ++i) chunk[line][depth + i] = x.at[i];
@@ -200,7 +200,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_Mx4096x4096_sm90_169d5858(
+gemm_f32_rc_Mx4096x4096_sm90_285c50c3(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -208,7 +208,7 @@ gemm_f32_rc_Mx4096x4096_sm90_169d5858(
     float alpha,
     float beta)
 {
-    __shared__ __align__(16) float shared[SHARED_FLOATS];
+    __shared__ __align__(16) float shared[SHARED_WORDS];
     Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
 
     const Shape s{M};

@@ -1,4 +1,4 @@
-// gemm_f32_rr_16x1000x512_sm90_17e44b22
+// gemm_f32_rr_16x1000x512_sm90_80d83614
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -132,7 +132,7 @@ __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, i
     for (int i = 0; i < LOADS; ++i) {
         const int first = n + output(i * VW);
         const bool exists = k < end && first < s.N;
-        const int valid = !exists ? 0 : VW;
+        const int valid = exists ? VW : 0;
         weights[i] = load_edge<VW>(B + Offset(k) * s.ldb + first, valid);
     }
 }
@@ -196,7 +196,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_16x1000x512_sm90_17e44b22(
+gemm_f32_rr_16x1000x512_sm90_80d83614(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

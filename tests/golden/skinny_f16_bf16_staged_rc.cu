@@ -1,4 +1,4 @@
-// gemm_f16bf16f32_rc_Mx1000x4096_sm90_160521e2
+// gemm_f16bf16f32_rc_Mx1000x4096_sm90_b0b03f20
 //
 //     C = alpha * A * B + beta * C      A f16, B bf16, C f32; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
@@ -70,16 +70,16 @@ constexpr int STEP = 32 * VW;  // k that a block takes in a step
 constexpr int XW = 8;          // elements of an access to the small operand
 
 // Shared memory
-constexpr int RX = VW * (VW < 4) + 4 * (VW >= 4);       // numbers of an access to shared memory
-constexpr int PITCH = BK;                               // floats from one line of a chunk to the next
-constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
-constexpr int PARTIALS = 1;                             // sums of each element of C that meet in shared memory
-constexpr int CHUNK_FLOATS = S * PITCH;                 // floats of a chunk of the small operand
-constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
+constexpr int RX = VW * (VW < 4) + 4 * (VW >= 4);      // numbers of an access to shared memory
+constexpr int PITCH = BK;                              // floats from one line of a chunk to the next
+constexpr int SUMS_PITCH = BN + 4;                     // floats from one line of sums to the next
+constexpr int PARTIALS = 1;                            // sums of each element of C that meet in shared memory
+constexpr int CHUNK_WORDS = S * PITCH;                 // floats of a chunk of the small operand
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
 // floats of shared memory, for one and then the other
-constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
+constexpr int SHARED_WORDS = CHUNK_WORDS * (CHUNK_WORDS >= SUMS_WORDS) + SUMS_WORDS * (SUMS_WORDS > CHUNK_WORDS);
 
 static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
@@ -164,7 +164,7 @@ __device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, in
     #pragma unroll
     for (int t = 0; t < T; ++t) {
         const bool exists = k < end && n + t < s.N;
-        const int valid = !exists ? 0 : VW;
+        const int valid = exists ? VW : 0;
         weights[t] = load_edge<VW>(B + Offset(n + t) * s.ldb + k, valid);
     }
 }
@@ -228,7 +228,7 @@ __device__ __forceinline__ void stage(const F16* A, Shape s, int m, int k, Chunk
     for (int i = threadIdx.x; i < S * BK / XW; i += THREADS) {
         const int line = i * XW / BK, depth = i * XW % BK;  // neighbouring threads read along A's lines
         const bool exists = m + line < s.M;
-        const int valid = !exists ? 0 : XW;
+        const int valid = exists ? XW : 0;
         const Offset at = Offset(m + line) * s.lda + k + depth;
         const Packed<F16, XW> values = load_edge<XW>(A + at, valid);
         #pragma unroll
@@ -254,7 +254,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16bf16f32_rc_Mx1000x4096_sm90_160521e2(
+gemm_f16bf16f32_rc_Mx1000x4096_sm90_b0b03f20(
     const F16* __restrict__ A,
     const BF16* __restrict__ B,
     float* __restrict__ C,
@@ -262,7 +262,7 @@ gemm_f16bf16f32_rc_Mx1000x4096_sm90_160521e2(
     float alpha,
     float beta)
 {
-    __shared__ __align__(16) float shared[SHARED_FLOATS];
+    __shared__ __align__(16) float shared[SHARED_WORDS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
     Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
 

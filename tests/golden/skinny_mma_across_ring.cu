@@ -1,4 +1,4 @@
-// gemm_f16_rr_Mx4096x8192_sm90_9be672ba
+// gemm_f16_rr_Mx4096x8192_sm90_a22dafe3
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -7,7 +7,7 @@
 //     C  M x 4096, row-major, ldc = 4096
 //
 // Block   8 x 128 of C by 256 threads, 99344 bytes of shared memory
-// Warp    8 x 128 of C on tensor cores, over 1/8 of K: the sums of 8 warps are added up at the end
+// Warp    8 x 128 of C on tensor cores, over 1/8 of the block's part of K: the sums of 8 warps are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, through its thread's ring in shared memory, with 69632 bytes of a block in flight; 7.53
 //         FLOP for a byte of global memory
@@ -87,7 +87,7 @@ constexpr int XW = 4;                         // elements of an access to the sm
 
 // Shared memory
 constexpr int W_BYTES = 2;          // bytes of an element of the weights
-constexpr int RING_FLOATS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // floats of the ring
+constexpr int RING_WORDS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // floats of the ring
 constexpr int SUMS_PITCH = BN + 4;  // floats from one line of sums to the next
 constexpr int PARTIALS = WARPS;     // sums of each element of C that meet in shared memory
 
@@ -203,14 +203,14 @@ __device__ __forceinline__ int output(int t)
 }
 
 // Start the loads of one step: this thread's columns of B at DEPTH k, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const F16* B, Shape s, int k, int end, int n, Packed<F16,
-                                      VW> (&weights)[LOADS][THREADS])
+__device__ __forceinline__ void fetch(const F16* B, Shape s, int k, int end, int n,
+                                      Packed<F16, VW> (&weights)[LOADS][THREADS])
 {
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const int depth = k + i / (T / VW), first = n + output(i % (T / VW) * VW);
         const bool exists = k < end;
-        const int valid = !exists ? 0 : VW;
+        const int valid = exists ? VW : 0;
         cp_async<W_BYTES * VW>(&weights[i][threadIdx.x], B + Offset(depth) * s.ldb + first,
                                valid > 0 ? W_BYTES * VW : 0);
     }
@@ -238,7 +238,7 @@ __device__ __forceinline__ void fetch_small(const F16* A, Shape s, int tile_m, i
         #pragma unroll
         for (int depth = 0; depth < LANE_K; depth += XW) {
             const bool exists = m + 8 * i < s.M;
-            const int valid = !exists ? 0 : XW;
+            const int valid = exists ? XW : 0;
             chunk[i][depth / XW] = load_edge<XW>(A + Offset(m + 8 * i) * s.lda + k + depth, valid);
         }
     }
@@ -390,7 +390,7 @@ __device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_Mx4096x8192_sm90_9be672ba(
+gemm_f16_rr_Mx4096x8192_sm90_a22dafe3(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,
@@ -402,7 +402,7 @@ gemm_f16_rr_Mx4096x8192_sm90_9be672ba(
 {
     float* const shared = reinterpret_cast<float*>(dynamic_shared());
     Ring& ring = *reinterpret_cast<Ring*>(shared);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_FLOATS);  // PARTIALS of each element
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_WORDS);  // PARTIALS of each element
 
     const Shape s{M};
     const int tile = blockIdx.x / SPLIT;

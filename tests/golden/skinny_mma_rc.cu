@@ -1,4 +1,4 @@
-// gemm_bf16_rc_8x4096x4096_sm90_153c6f37
+// gemm_bf16_rc_8x4096x4096_sm90_3a3588c4
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -70,12 +70,12 @@ constexpr int LANE_K = VW;            // k that a lane takes in a step
 constexpr int XW = 8;                 // elements of an access to the small operand
 
 // Shared memory
-constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
-constexpr int PARTIALS = WARPS;                         // sums of each element of C that meet in shared memory
-constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at the end
+constexpr int SUMS_PITCH = BN + 4;                     // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;                        // sums of each element of C that meet in shared memory
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = SUMS_FLOATS;  // floats of shared memory
+constexpr int SHARED_WORDS = SUMS_WORDS;  // floats of shared memory
 
 static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
@@ -149,7 +149,7 @@ __device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, in
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const bool exists = k < end;
-        const int valid = !exists ? 0 : VW;
+        const int valid = exists ? VW : 0;
         weights[i] = load_edge<VW>(B + Offset(n + 8 * i) * s.ldb + k, valid);
     }
 }
@@ -164,7 +164,7 @@ __device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int tile_m, 
         #pragma unroll
         for (int depth = 0; depth < LANE_K; depth += XW) {
             const bool exists = k + depth < end;
-            const int valid = !exists ? 0 : XW;
+            const int valid = exists ? XW : 0;
             chunk[i][depth / XW] = load_edge<XW>(A + Offset(m + 8 * i) * s.lda + k + depth, valid);
         }
     }
@@ -228,14 +228,14 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8x4096x4096_sm90_153c6f37(
+gemm_bf16_rc_8x4096x4096_sm90_3a3588c4(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,
     float alpha,
     float beta)
 {
-    __shared__ __align__(16) float shared[SHARED_FLOATS];
+    __shared__ __align__(16) float shared[SHARED_WORDS];
     Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
 
     const Shape s{};

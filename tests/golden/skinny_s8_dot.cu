@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_1x4096x4096_sm90_0cef154b
+// gemm_s8s8s32_rc_1x4096x4096_sm90_a7b4c662
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
@@ -8,7 +8,7 @@
 //     C  1 x 4096, row-major, ldc = 4096
 //
 // Block   1 x 16 of C by 128 threads, 96 bytes of shared memory
-// Thread  4 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
+// Thread  4 elements of C, over 1/32 of the block's part of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, to a register, with 17408 bytes of a block in flight; 1.88 FLOP for a byte of global memory
 // Cached  A, which every warp reads again: L1 serves most of it
@@ -64,12 +64,12 @@ constexpr int LANE_K = VW;     // k that a lane takes in a step
 constexpr int XW = 16;         // elements of an access to the small operand
 
 // Shared memory
-constexpr int SUMS_PITCH = BN + 4;                      // ints from one line of sums to the next
-constexpr int PARTIALS = 1;                             // sums of each element of C that meet in shared memory
-constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // ints of the sums at the end
+constexpr int SUMS_PITCH = BN + 4;                     // ints from one line of sums to the next
+constexpr int PARTIALS = 1;                            // sums of each element of C that meet in shared memory
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // ints of the sums at the end
 
 // Shared memory, in all
-constexpr int SHARED_FLOATS = SUMS_FLOATS;  // ints of shared memory
+constexpr int SHARED_WORDS = SUMS_WORDS;  // ints of shared memory
 
 static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
@@ -127,13 +127,13 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 }
 
 // Start the loads of one step: VW k from `k` on of the warp's T columns of B, zeros from k = `end` on.
-__device__ __forceinline__ void fetch(const signed char* B, Shape s, int k, int end, int n, Packed<signed char,
-                                      VW> (&weights)[LOADS])
+__device__ __forceinline__ void fetch(const signed char* B, Shape s, int k, int end, int n,
+                                      Packed<signed char, VW> (&weights)[LOADS])
 {
     #pragma unroll
     for (int t = 0; t < T; ++t) {
         const bool exists = k < end;
-        const int valid = !exists ? 0 : VW;
+        const int valid = exists ? VW : 0;
         weights[t] = load_edge<VW>(B + Offset(n + t) * s.ldb + k, valid);
     }
 }
@@ -192,11 +192,11 @@ __device__ __forceinline__ void store_sums(int (&acc)[S][T], ThreadOrigin thread
 __device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll
-    for (int line = 0; line < S; line += 1) {
+    for (int line = 0; line < S; ++line) {
         #pragma unroll
         for (int depth = 0; depth < LANE_K; depth += XW) {
             const bool exists = k + depth < end;
-            const int valid = !exists ? 0 : XW;
+            const int valid = exists ? XW : 0;
             chunk[line][depth / XW] = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
         }
     }
@@ -295,7 +295,7 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_1x4096x4096_sm90_0cef154b(
+gemm_s8s8s32_rc_1x4096x4096_sm90_a7b4c662(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,
@@ -304,7 +304,7 @@ gemm_s8s8s32_rc_1x4096x4096_sm90_0cef154b(
     int alpha,
     int beta)
 {
-    __shared__ __align__(16) int shared[SHARED_FLOATS];
+    __shared__ __align__(16) int shared[SHARED_WORDS];
     Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
 
     const Shape s{};

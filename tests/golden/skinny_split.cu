@@ -1,4 +1,4 @@
-// gemm_f32_rr_16x4096x4096_sm90_4161fe2d
+// gemm_f32_rr_16x4096x4096_sm90_52bf3c19
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -7,7 +7,7 @@
 //     C  16 x 4096, row-major, ldc = 4096
 //
 // Block   16 x 128 of C by 128 threads, 33808 bytes of shared memory
-// Thread  64 elements of C, over 1/4 of K: the sums of 4 threads are added up at the end
+// Thread  64 elements of C, over 1/4 of the block's part of K: the sums of 4 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, to a register, with 18432 bytes of a block in flight; 7.11 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for each byte, on every known card
@@ -57,16 +57,16 @@ constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each at a k o
 constexpr int STEP = WARPS * GROUPS;  // k that a block takes in a step
 
 // Shared memory
-constexpr int FX = 4;                                   // floats of a read of the small operand
-constexpr int PITCH = S + 4 * (S % 8 == 0);             // floats from one line of a chunk to the next
-constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
-constexpr int PARTIALS = WARPS;                         // sums of each element of C that meet in shared memory
-constexpr int CHUNK_FLOATS = BK * PITCH;                // floats of a chunk of the small operand
-constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
+constexpr int FX = 4;                                  // floats of a read of the small operand
+constexpr int PITCH = S + 4 * (S % 8 == 0);            // floats from one line of a chunk to the next
+constexpr int SUMS_PITCH = BN + 4;                     // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;                        // sums of each element of C that meet in shared memory
+constexpr int CHUNK_WORDS = BK * PITCH;                // floats of a chunk of the small operand
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
 // floats of shared memory, for one and then the other
-constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
+constexpr int SHARED_WORDS = CHUNK_WORDS * (CHUNK_WORDS >= SUMS_WORDS) + SUMS_WORDS * (SUMS_WORDS > CHUNK_WORDS);
 
 static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
@@ -136,7 +136,7 @@ __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, i
     for (int i = 0; i < LOADS; ++i) {
         const int first = n + output(i * VW);
         const bool exists = k < end;
-        const int valid = !exists ? 0 : VW;
+        const int valid = exists ? VW : 0;
         weights[i] = load_edge<VW>(B + Offset(k) * s.ldb + first, valid);
     }
 }
@@ -274,7 +274,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_16x4096x4096_sm90_4161fe2d(
+gemm_f32_rr_16x4096x4096_sm90_52bf3c19(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -283,7 +283,7 @@ gemm_f32_rr_16x4096x4096_sm90_4161fe2d(
     float alpha,
     float beta)
 {
-    __shared__ __align__(16) float shared[SHARED_FLOATS];
+    __shared__ __align__(16) float shared[SHARED_WORDS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
     Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
 

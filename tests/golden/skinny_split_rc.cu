@@ -1,4 +1,4 @@
-// gemm_f32_rc_16x1000x4096_sm90_d0af78a1
+// gemm_f32_rc_16x1000x4096_sm90_0d3e44e1
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -7,7 +7,7 @@
 //     C  16 x 1000, row-major, ldc = 1000
 //
 // Block   8 x 16 of C by 128 threads, 8208 bytes of shared memory
-// Thread  32 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
+// Thread  32 elements of C, over 1/32 of the block's part of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, to a register, with 24576 bytes of a block in flight; 2.67 FLOP for a byte of global memory
 // Bound   global memory: too few FLOP for each byte, on every known card
@@ -55,15 +55,15 @@ constexpr int LOADS = T;       // accesses of a thread a step
 constexpr int STEP = 32 * VW;  // k that a block takes in a step
 
 // Shared memory
-constexpr int PITCH = BK;                               // floats from one line of a chunk to the next
-constexpr int SUMS_PITCH = BN + 4;                      // floats from one line of sums to the next
-constexpr int PARTIALS = 1;                             // sums of each element of C that meet in shared memory
-constexpr int CHUNK_FLOATS = S * PITCH;                 // floats of a chunk of the small operand
-constexpr int SUMS_FLOATS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
+constexpr int PITCH = BK;                              // floats from one line of a chunk to the next
+constexpr int SUMS_PITCH = BN + 4;                     // floats from one line of sums to the next
+constexpr int PARTIALS = 1;                            // sums of each element of C that meet in shared memory
+constexpr int CHUNK_WORDS = S * PITCH;                 // floats of a chunk of the small operand
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // floats of the sums that replace it at the end
 
 // Shared memory, in all
 // floats of shared memory, for one and then the other
-constexpr int SHARED_FLOATS = CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS);
+constexpr int SHARED_WORDS = CHUNK_WORDS * (CHUNK_WORDS >= SUMS_WORDS) + SUMS_WORDS * (SUMS_WORDS > CHUNK_WORDS);
 
 static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
@@ -118,7 +118,7 @@ __device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, i
     #pragma unroll
     for (int t = 0; t < T; ++t) {
         const bool exists = k < end && n + t < s.N;
-        const int valid = !exists ? 0 : VW;
+        const int valid = exists ? VW : 0;
         weights[t] = load_edge<VW>(B + Offset(n + t) * s.ldb + k, valid);
     }
 }
@@ -275,7 +275,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rc_16x1000x4096_sm90_d0af78a1(
+gemm_f32_rc_16x1000x4096_sm90_0d3e44e1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -284,7 +284,7 @@ gemm_f32_rc_16x1000x4096_sm90_d0af78a1(
     float alpha,
     float beta)
 {
-    __shared__ __align__(16) float shared[SHARED_FLOATS];
+    __shared__ __align__(16) float shared[SHARED_WORDS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
     Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
 

@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_sm90_ad2738e7
+// gemm_f64_rr_512x512x512_sm90_f3fb4d53
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -433,7 +433,7 @@ __device__ __forceinline__ void outer_product(const double (&a)[TM], const doubl
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(double* to, Vec<N> value, double beta)
 {
@@ -464,7 +464,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin th
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_ad2738e7(
+gemm_f64_rr_512x512x512_sm90_f3fb4d53(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_16x8192x8192_sm90_6bc9dcec
+// gemm_bf16_rc_16x8192x8192_sm90_6fe75062
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -13,6 +13,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  ceil(M / 64) * ceil(N / 128) * 2 blocks of 256 threads, 140288 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 64 x 8 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 64 x 64 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_bf16_rc_16x8192x8192_wgmma_64x64x128_c1_k2x1_s4_f1_g8_p0
 // Made by gemmgen generate 16x8192x8192 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=128 --set CONSUMERS=1 --set CLUSTER=2 --set ACROSS=1 --set PERSISTENT=0
@@ -102,8 +105,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BN lines of LINE_B elements, one behind the other
@@ -246,7 +250,7 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
 }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -327,7 +331,7 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 // XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta) {
     if (beta != 0.0f) {
@@ -371,7 +375,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage]
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_16x8192x8192_sm90_6bc9dcec(
+gemm_bf16_rc_16x8192x8192_sm90_6fe75062(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -442,7 +446,7 @@ gemm_bf16_rc_16x8192x8192_sm90_6bc9dcec(
             BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
             named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+            if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                 if (leads) {
                     mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
                     tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_3eb74966
+// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_c7262b3d
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -15,6 +15,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 256) * ceil(N / 192) * 2 blocks of 384 threads, 181248 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 32 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 64 x 64 elements, swizzle of 128 bytes
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
 // Config  gemm_bf16_rr_Mx4096x4096_bias_gelu_wgmma_128x192x64_c2_k2x0_s4_f1_g8_p1
 // Made by gemmgen generate '?x4096x4096' --dtype bf16 --layout rr --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=192 --set CLUSTER=2
@@ -110,8 +113,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
@@ -261,7 +265,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -383,7 +387,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
     return gelu(x);
 }
 
-// The first `valid` of N new elements from column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N new elements from column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int n, Vec<float, N> value, int valid) {
     if (valid >= N) {
@@ -432,7 +436,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int colum
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_3eb74966(
+gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_c7262b3d(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -510,7 +514,7 @@ gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_3eb74966(
                 BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
                 named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                     if (leads) {
                         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
                         tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_ef166a0a
+// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_afbd2d75
 //
 //     C = gelu(acc) * acc2 + residual      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16;
 //                                          sums in f32 on tensor cores
@@ -17,6 +17,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 256) * ceil(N / 64) * batch * 2 blocks of 384 threads, 214016 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 64 x 128 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 64 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 64 x 64 x 1 elements, swizzle of 128 bytes
 // Expects A, B, C and residual at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap
 // Config  gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_wgmma_128x64x128_c2_k2x0_s3_f1_g8_p1
@@ -118,8 +121,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // are A * B1's, the second A * B2's.
 using Accumulators = float[MMAS_M][BN];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
     alignas(1024) BF16 b[STAGES][2 * BN * BK];  // of each of two matrices a box of BK lines of LINE_B elements
@@ -269,7 +273,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -437,7 +441,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_ef166a0a(
+gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_afbd2d75(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ residual) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

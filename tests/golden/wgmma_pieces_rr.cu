@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_50c94b20
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says;
 //                                       C is read unless beta = 0, A and B always
@@ -20,12 +20,16 @@
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 256) * ceil(N / 128) * batch * 2 blocks of 384 threads, 150528 bytes of dynamic shared memory
+// Maps    map_a of prepared_a: boxes of 64 x 128 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of prepared_b: boxes of 64 x 32 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 3 * M * 1024 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb_prepare_a_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_50c94b20_prepare_a_kernel writes before: any grid, blocks of 256
+//         threads,
 //         prepared_b: batch * 3 * 1000 * 512 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb_prepare_b_kernel writes before,
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_50c94b20_prepare_b_kernel writes before: any grid, blocks of 256
+//         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1_copy128
 // Made by gemmgen generate '?x512x1000' --dtype f32 --compute bf16x6 --layout rr --batch '?' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -131,8 +135,9 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
-// swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, rows of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
@@ -259,7 +264,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -370,7 +375,7 @@ __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta) {
     if (beta != 0.0f) {
@@ -431,7 +436,7 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1024 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_50c94b20_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -439,7 +444,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb_prepare_a_kernel(
     long long stride_a) {
     const int lines = M, length = 1000;  // of the copy
     const int chunks = (length + 7) / 8;
-    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
+    const int pitch = (length + 63) / 64 * 8;  // chunks from line to line, each of which begins a line of L2
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down * batch;
     grid_dependency_wait();
@@ -468,13 +473,13 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_50c94b20_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch) {
     const int lines = 1000, length = 512;  // of the copy
     const int chunks = (length + 7) / 8;
-    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
+    const int pitch = (length + 63) / 64 * 8;  // chunks from line to line, each of which begins a line of L2
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down * batch;
     grid_dependency_wait();
@@ -511,7 +516,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_50c94b20(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, float* __restrict__ C, int M,
     int batch, long long stride_a, long long stride_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -592,7 +597,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_7e0d6cdb(
                     const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
                     float* const to = C + matrix * s.stride_c + Offset(row) * s.ldc + n;
                     __syncwarp();  // all lanes have read the rows before
-                    if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                         load_rows(to, s, s.M - row, c);
                         __syncwarp();
                     }

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_p64_1024x1024x64_sm90_d8d1951d
+// gemm_bf16_rc_p64_1024x1024x64_sm90_aa3cc4fb
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 64 products, whose matrices lie where A_array, B_array and C_array say
@@ -14,6 +14,12 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) * batch blocks of 384 threads, 164864 bytes of dynamic shared memory
+// Maps    map_a of memory from address 0 on, lines as those of A's matrices: boxes of 64 x 128 x 1 x 1 elements,
+//         swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of memory from address 0 on, lines as those of B's matrices: boxes of 64 x 128 x 1 x 1 elements,
+//         swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of memory from address 0 on, lines as those of C's matrices: boxes of 64 x 64 x 1 x 1 elements, swizzle
+//         of 128 bytes
 // Expects A_array, B_array and C_array of 64 device pointers each,
 //         each of them divisible by 16; those to A and B may repeat and overlap,
 //         no matrix of C overlapping another matrix of A, B or C
@@ -76,8 +82,9 @@ static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked 
 using Accumulators = float[BN / 2];
 static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -202,7 +209,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -250,7 +257,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
         wgmma_m64n128k16_bf16(acc, a + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16);
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
@@ -260,7 +268,7 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
 
 // Write alpha * acc + beta * C to the staged piece, of the first or `second` of this thread's two rows, 8 apart, in
-// pairs of columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be NaN.
+// pairs of columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be uninitialised.
 __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int second, const float (&acc)[BN / 2],
                                           int piece, float alpha, float beta) {
     struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring elements
@@ -286,7 +294,7 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int seco
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_p64_1024x1024x64_sm90_d8d1951d(
+gemm_bf16_rc_p64_1024x1024x64_sm90_aa3cc4fb(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const BF16* const* __restrict__ A_array,
     const BF16* const* __restrict__ B_array, BF16* const* __restrict__ C_array, float alpha, float beta) {
@@ -354,7 +362,7 @@ gemm_bf16_rc_p64_1024x1024x64_sm90_d8d1951d(
             BF16* const c = shared.c[consumer][piece % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
             named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+            if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                 if (leads) {
                     mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
                     tma_load_4d(c, &map_c, &shared.c_loaded[consumer], n, m, origin_c.near, origin_c.far);

@@ -1,4 +1,4 @@
-// gemm_f16_rc_pB_Mx513x1000_sm90_6a218697
+// gemm_f16_rc_pB_Mx513x1000_sm90_b85dd17d
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products, whose matrices lie where A_array, B_array and C_array say
@@ -14,6 +14,10 @@
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) * batch blocks of 384 threads, 149504 bytes of dynamic shared memory
+// Maps    map_a of memory from address 0 on, lines as those of A's matrices: boxes of 64 x 128 x 1 x 1 elements,
+//         swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of memory from address 0 on, lines as those of B's matrices: boxes of 64 x 128 x 1 x 1 elements,
+//         swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A_array, B_array and C_array of batch device pointers each,
 //         each of them divisible by 16; those to A and B may repeat and overlap,
 //         no matrix of C overlapping another matrix of A, B or C
@@ -113,8 +117,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
-// swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, rows of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) F16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) F16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -225,7 +230,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -279,7 +284,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
@@ -300,7 +306,7 @@ __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(F16* to, Vec<float, N> value, float beta) {
     if (beta != 0.0f) {
@@ -361,7 +367,7 @@ __device__ __forceinline__ void store_rows(F16* c, Shape s, int rows, int column
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_pB_Mx513x1000_sm90_6a218697(
+gemm_f16_rc_pB_Mx513x1000_sm90_b85dd17d(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const F16* const* __restrict__ A_array, const F16* const* __restrict__ B_array, F16* const* __restrict__ C_array,
     int M, int batch, float alpha, float beta) {
@@ -431,7 +437,7 @@ gemm_f16_rc_pB_Mx513x1000_sm90_6a218697(
                     const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
                     F16* const to = C_array[matrix] + Offset(row) * s.ldc + n;
                     __syncwarp();  // all lanes have read the rows before
-                    if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                         load_rows(to, s, s.M - row, s.N - n, c);
                         __syncwarp();
                     }

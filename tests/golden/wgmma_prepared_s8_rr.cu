@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4
+// gemm_s8s8s32_rr_Mx513x100_sm90_08869831
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -13,9 +13,13 @@
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 117760 bytes of dynamic shared memory
+// Maps    map_a of prepared_a: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of prepared_b: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4_prepare_a_kernel writes before,
-//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4_prepare_b_kernel writes before,
+//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_08869831_prepare_a_kernel writes before:
+//         any grid, blocks of 256 threads,
+//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_08869831_prepare_b_kernel writes before:
+//         any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
 // Made by gemmgen generate '?x513x100' --types s8,s8,s32 --layout rr --arch sm_90 --family wgmma --set BN=64
@@ -95,8 +99,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = int[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
-// swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, rows of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) signed char a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -194,7 +199,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -245,7 +250,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
@@ -266,7 +272,7 @@ __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(int* to, Vec<int, N> value, int beta) {
     if (beta != 0) {
@@ -329,13 +335,13 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_08869831_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M) {
     const int lines = M, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
-    const int pitch = (length + 127) / 128 * 8;  // from a line, which begins with one of L2, to the next
+    const int pitch = (length + 127) / 128 * 8;  // chunks from line to line, each of which begins a line of L2
     const unsigned across = (length + 511u) / 512, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -357,12 +363,12 @@ gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_08869831_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 513, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
-    const int pitch = (length + 127) / 128 * 8;  // from a line, which begins with one of L2, to the next
+    const int pitch = (length + 127) / 128 * 8;  // chunks from line to line, each of which begins a line of L2
     const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -396,7 +402,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4(
+gemm_s8s8s32_rr_Mx513x100_sm90_08869831(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, int* __restrict__ C, int M,
     int alpha, int beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -468,7 +474,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_c54694d4(
                     const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
                     int* const to = C + Offset(row) * s.ldc + n;
                     __syncwarp();  // all lanes have read the rows before
-                    if (beta != 0) {  // else C is not read: what stands there may be NaN
+                    if (beta != 0) {  // else C is not read: it may be uninitialised
                         load_rows(to, s, s.M - row, s.N - n, c);
                         __syncwarp();
                     }

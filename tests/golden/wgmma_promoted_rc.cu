@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_29314488
+// gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_20ac3263
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -15,6 +15,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 64) * ceil(N / 128) blocks of 256 threads, 115712 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 128 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 64 x 64 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_wgmma_64x128x128_c1_k1x0_s4_f0_g8_p1
 // Made by gemmgen generate 512x512x1024 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BM=64 --set CONSUMERS=1 --set IN_FLIGHT=0
@@ -78,8 +81,9 @@ static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked 
 using Accumulators = float[BN / 2];
 static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -184,7 +188,7 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
 }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -245,7 +249,7 @@ __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& t
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
 
 // Write alpha * acc + beta * C to the staged piece, of the first or `second` of this thread's two rows, 8 apart, in
-// pairs of columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be NaN.
+// pairs of columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be uninitialised.
 __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int second, const float (&acc)[BN / 2],
                                           int piece, float alpha, float beta) {
     struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring elements
@@ -271,7 +275,7 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int seco
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_29314488(
+gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_20ac3263(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -329,7 +333,7 @@ gemm_e4m3e4m3bf16_promoted_rc_512x512x1024_sm90_29314488(
             BF16* const c = shared.c[consumer][piece % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
             named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+            if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                 if (leads) {
                     mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
                     tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_1023x1025x1027_sm90_553bfe15
+// gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -12,11 +12,13 @@
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 64) * ceil(N / 96) blocks of 256 threads, 171008 bytes of dynamic shared memory
+// Maps    map_a of prepared_a: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of prepared_b: boxes of 64 x 96 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 1023 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_553bfe15_prepare_a_kernel writes
-//         before,
-//         prepared_b: 1025 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_553bfe15_prepare_b_kernel writes
-//         before,
+//         prepared_a: 1023 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2_prepare_a_kernel writes
+//         before: any grid, blocks of 256 threads,
+//         prepared_b: 1025 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2_prepare_b_kernel writes
+//         before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16_rc_1023x1025x1027_wgmma_64x96x64_c1_k1x0_s8_f1_g8_p1_copy128_rows0
 // Made by gemmgen generate 1023x1025x1027 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=96 --set CONSUMERS=1 --set STAGES=8 --set ROWS_UNROLL=0
@@ -105,8 +107,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
-// swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, rows of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -197,7 +200,7 @@ __device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsi
 }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -250,7 +253,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
@@ -271,7 +275,7 @@ __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta) {
     if (beta != 0.0f) {
@@ -334,12 +338,12 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 1088 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_1023x1025x1027_sm90_553bfe15_prepare_a_kernel(
+gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a) {
     const int lines = 1023, length = 1027;  // of the copy
     const int chunks = (length + 7) / 8;
-    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
+    const int pitch = (length + 63) / 64 * 8;  // chunks from line to line, each of which begins a line of L2
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -360,12 +364,12 @@ gemm_bf16_rc_1023x1025x1027_sm90_553bfe15_prepare_a_kernel(
 
 // prepared_b = B, with lines 1088 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_1023x1025x1027_sm90_553bfe15_prepare_b_kernel(
+gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b) {
     const int lines = 1025, length = 1027;  // of the copy
     const int chunks = (length + 7) / 8;
-    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
+    const int pitch = (length + 63) / 64 * 8;  // chunks from line to line, each of which begins a line of L2
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -390,7 +394,7 @@ gemm_bf16_rc_1023x1025x1027_sm90_553bfe15_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_1023x1025x1027_sm90_553bfe15(
+gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, float alpha,
     float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -454,7 +458,7 @@ gemm_bf16_rc_1023x1025x1027_sm90_553bfe15(
                     const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
                     BF16* const to = C + Offset(row) * s.ldc + n;
                     __syncwarp();  // all lanes have read the rows before
-                    if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                    if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                         load_rows(to, s, s.M - row, s.N - n, c);
                         __syncwarp();
                     }

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_9f7fbee0
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_8d26bbf5
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32;
 //                                                               sums in f32 on tensor cores;
@@ -17,6 +17,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) * batch blocks of 384 threads, 164864 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 64 x 64 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 64 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 32 x 64 x 1 elements, swizzle of 128 bytes
 // Expects A, B, C, bias_n and residual at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, stride_a, stride_c, stride_residual divisible by 8
@@ -104,8 +107,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) F16 a[STAGES][BM * BK];  // boxes of BK lines of LINE_A elements, one behind the other
     alignas(1024) F16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
@@ -228,7 +232,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -347,8 +351,8 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     return gelu(x) + residual;
 }
 
-// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may
-// be NaN.
+// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be
+// uninitialised.
 template <int N>
 __device__ __forceinline__ void store_edge(float* to, const Epilogue& e, Shape s, int m, int n, Vec<float, N> value,
                                            int valid) {
@@ -397,7 +401,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_9f7fbee0(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_8d26bbf5(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, const float* __restrict__ residual,
     int M, int lda, int batch, long long stride_a, long long stride_c, long long stride_residual, float alpha,
@@ -467,7 +471,7 @@ gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_residual_sm90_9f7fbee0(
                 float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
                 named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                     if (leads) {
                         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
                         tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_da30e7f9
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_96dbb203
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16;
 //                                                                  sums in s32 on tensor cores;
@@ -17,6 +17,8 @@
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 215040 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 128 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 128 x 256 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B, C, bias_n, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
 // Config  gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_wgmma_128x256x128_c2_k1x0_s4_f1_g8_p0
 // Made by gemmgen generate 512x513x1024 --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set PERSISTENT=0
@@ -108,8 +110,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = int[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
-// swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, rows of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -207,7 +210,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -266,7 +269,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
@@ -304,8 +308,8 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int a
     return fmaf(e.alpha * acc * scale_m, scale_n, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
 }
 
-// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may
-// be NaN.
+// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be
+// uninitialised.
 template <int N>
 __device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int m, int n, Vec<int, N> value, int valid) {
     if (valid >= N) {
@@ -369,7 +373,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const 
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_da30e7f9(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_96dbb203(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C,
     const float* __restrict__ bias_n, const float* __restrict__ scale_m, const float* __restrict__ scale_n, float alpha,
     float beta) {
@@ -433,7 +437,7 @@ gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_da30e7f9(
                 const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
                 BF16* const to = C + Offset(row) * s.ldc + n;
                 __syncwarp();  // all lanes have read the rows before
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                     load_rows(to, s, s.N - n, c);
                     __syncwarp();
                 }

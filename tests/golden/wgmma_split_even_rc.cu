@@ -1,4 +1,4 @@
-// gemm_bf16_rc_64x4096x14336_sm90_51944244
+// gemm_bf16_rc_64x4096x14336_sm90_042d445e
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -14,6 +14,9 @@
 //         tile
 //
 // Launch  ceil(M / 64) * ceil(N / 64) * 2 blocks of 256 threads, 201728 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 32 x 64 elements, swizzle of 64 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_bf16_rc_64x4096x14336_wgmma_64x64x128_c1_k1x0_s6_f1_g8_p0_split2
 // Made by gemmgen generate 64x4096x14336 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=64 --set BK=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=2
@@ -76,8 +79,9 @@ static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked 
 using Accumulators = float[BN / 2];
 static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BN lines of LINE_B elements, one behind the other
@@ -210,7 +214,7 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
 }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -256,7 +260,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
                              b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(BF16) / 16);
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
@@ -301,7 +306,7 @@ __device__ __forceinline__ int staged_at(int m, int n) {
 }
 
 // Write alpha * acc + beta * C to the staged piece, of the first or `second` of this thread's two rows, 8 apart, in
-// pairs of columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be NaN.
+// pairs of columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be uninitialised.
 __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int second, const float (&acc)[PART_N / 2],
                                           int piece, float alpha, float beta) {
     struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring elements
@@ -326,7 +331,7 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int seco
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_64x4096x14336_sm90_51944244(
+gemm_bf16_rc_64x4096x14336_sm90_042d445e(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -396,7 +401,7 @@ gemm_bf16_rc_64x4096x14336_sm90_51944244(
         BF16* const c = shared.c[consumer][piece % C_STAGES];
         if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
         named_barrier_sync(1 + consumer, 128);
-        if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+        if (beta != 0.0f) {  // else C is not read: it may be uninitialised
             if (leads) {
                 mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
                 tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_c2613ad7
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_be23bb16
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -17,6 +17,8 @@
 //         tile
 //
 // Launch  ceil(M / 128) * ceil(N / 64) * 2 blocks of 384 threads, 104448 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_wgmma_128x64x128_c2_k1x0_s4_f0_g8_p0_split2
 // Made by gemmgen generate '?x513x8192' --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set BN=64 --set IN_FLIGHT=0 --set PERSISTENT=0 --set SPLIT=2
@@ -117,8 +119,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which a
-// swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, rows of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) E4M3 a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -249,7 +252,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -364,7 +367,7 @@ __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
 
-// N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta) {
     if (beta != 0.0f) {
@@ -424,7 +427,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_c2613ad7(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_be23bb16(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M,
     float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -499,7 +502,7 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_c2613ad7(
                 const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
                 BF16* const to = C + Offset(row) * s.ldc + n;
                 __syncwarp();  // all lanes have read the rows before
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                     load_rows(to, s, s.M - row, s.N - n, c);
                     __syncwarp();
                 }

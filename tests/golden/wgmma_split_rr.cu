@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_981411f4
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -17,12 +17,17 @@
 //         tile
 //
 // Launch  ceil(M / 64) * ceil(N / 128) * batch * 4 blocks of 256 threads, 152576 bytes of dynamic shared memory
+// Maps    map_a of prepared_a: boxes of 64 x 64 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of prepared_b: boxes of 64 x 64 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 32 x 64 x 1 elements, swizzle of 64 bytes
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 64 * ceil(K / 64) * 64 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa_prepare_a_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_981411f4_prepare_a_kernel writes before: any grid, blocks of 256
+//         threads,
 //         prepared_b: batch * K * 4096 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa_prepare_b_kernel writes before,
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_981411f4_prepare_b_kernel writes before: any grid, blocks of 256
+//         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4_copy128
 // Made by gemmgen generate '64x4096x?' --dtype f16 --layout rr --batch '?' --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set STAGES=6 --set PERSISTENT=0 --set SPLIT=4
@@ -126,8 +131,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) F16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) F16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
@@ -271,7 +277,7 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
 }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -326,7 +332,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
@@ -427,7 +434,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
     return silu(x);
 }
 
-// N new elements of C from column n on. beta = 0 leaves the old ones unread: what stands there may be NaN.
+// N new elements of C from column n on. beta = 0 leaves the old ones unread: they may be uninitialised.
 template <int N>
 __device__ __forceinline__ Vec<F16, N> results(const F16* from, const Epilogue& e, int n, Vec<float, N> value) {
     Vec<F16, N> old = {};
@@ -477,7 +484,7 @@ struct alignas(16) Chunk {
 // prepared_a = A, with lines ceil(K / 64) * 64 elements apart: whole chunks of 16 bytes, with zeros behind a line's
 // end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_981411f4_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -486,7 +493,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa_prepare_a_kernel(
     long long stride_a) {
     const int lines = 64, length = K;  // of the copy
     const int chunks = (length + 7) / 8;
-    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
+    const int pitch = (length + 63) / 64 * 8;  // chunks from line to line, each of which begins a line of L2
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down * batch;
     grid_dependency_wait();
@@ -508,7 +515,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_981411f4_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -516,7 +523,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa_prepare_b_kernel(
     long long stride_b) {
     const int lines = K, length = 4096;  // of the copy
     const int chunks = (length + 7) / 8;
-    const int pitch = (length + 63) / 64 * 8;  // from a line, which begins with one of L2, to the next
+    const int pitch = (length + 63) / 64 * 8;  // chunks from line to line, each of which begins a line of L2
     const unsigned across = (length + 255u) / 256, down = (lines + 7u) / 8;
     const unsigned tiles = across * down * batch;
     grid_dependency_wait();
@@ -541,7 +548,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa_prepare_b_kernel(
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_981411f4(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int K, int lda, int batch,
     long long stride_a, long long stride_b, float alpha, float beta) {
@@ -619,7 +626,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_b2883efa(
             F16* const c = shared.c[consumer][(i * PART_N / CN + piece) % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
             named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+            if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                 if (leads) {
                     mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(F16));
                     tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_1a37db75
+// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_6f49880e
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16;
 //                                                         sums in s32 on tensor cores;
@@ -18,6 +18,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 96) * ceil(N / 128) blocks of 384 threads, 140288 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 128 x 48 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 128 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 64 x 48 elements, swizzle of 128 bytes
 // Expects A, B, C, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
 // Config  gemm_s8s8bf16_rc_Mx4096x1024_la16_scale_m_scale_n_wgmma_96x128x128_c2_k1x0_s4_f1_g8_p1_o1_x1
 // Made by gemmgen generate '?x4096x1024' --types s8,s8,bf16 --layout rc --epilogue 'alpha * acc * scale_m * scale_n + beta * C' --ld-align 16 --arch sm_90 --family wgmma --set BM=96 --set BN=128 --set SWAP=1 --set PINGPONG=1
@@ -110,8 +113,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BM of each instruction over the 128 threads of a warpgroup.
 using Accumulators = int[MMAS_N][BM / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) signed char a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -243,7 +247,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -297,7 +301,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
@@ -331,7 +336,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int a
     return fmaf(e.beta, c, e.alpha * acc * scale_m * scale_n);
 }
 
-// N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, int m, int n, Vec<int, N> value) {
     Vec<BF16, N> old = {};
@@ -373,7 +378,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_1a37db75(
+gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_6f49880e(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ scale_m, const float* __restrict__ scale_n,
     int M, float alpha, float beta) {
@@ -454,7 +459,7 @@ gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_1a37db75(
                 BF16* const c = shared.c[consumer][(i * BM / CM + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
                 named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                     if (leads) {
                         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(BF16));
                         tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);

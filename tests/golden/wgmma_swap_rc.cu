@@ -1,4 +1,4 @@
-// gemm_bf16_rc_271x4096x4096_sm90_97355fec
+// gemm_bf16_rc_271x4096x4096_sm90_fbbd40cd
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -13,6 +13,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 136) * ceil(N / 64) blocks of 256 threads, 223232 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 64 x 136 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 64 x 136 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_bf16_rc_271x4096x4096_wgmma_136x64x64_c1_k1x0_s8_f1_g8_p1_x1
 // Made by gemmgen generate 271x4096x4096 --dtype bf16 --layout rc --arch sm_90 --family wgmma --set BM=136 --set BN=64 --set SWAP=1 --set CONSUMERS=1 --set STAGES=8
@@ -71,8 +74,9 @@ static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked 
 using Accumulators = float[BM / 2];
 static_assert(BN == 64 * CONSUMERS, "a consumer multiplies 64 columns");
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -177,7 +181,7 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
 }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -227,7 +231,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
         wgmma_m64n136k16_bf16(acc, a + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16);
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
@@ -259,7 +264,8 @@ __device__ __forceinline__ void stmatrix_x2_trans(void* row, const unsigned (&r)
 #endif  // __CUDACC__
 
 // Write alpha * acc + beta * C to the staged piece: stmatrix transposes matrices of 8 x 8, of which a warp has two side
-// by side for each eight rows of C. If beta is not 0, the old C is there already; else it is not read: it may be NaN.
+// by side for each eight rows of C. If beta is not 0, the old C is there already; else it is not read: it may be
+// uninitialised.
 __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, const float (&acc)[BM / 2], int piece,
                                                  float alpha, float beta) {
     union Pair { unsigned bits; BF16 at[2]; };  // elements of two neighbouring rows
@@ -290,7 +296,7 @@ __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, c
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_271x4096x4096_sm90_97355fec(
+gemm_bf16_rc_271x4096x4096_sm90_fbbd40cd(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -352,7 +358,7 @@ gemm_bf16_rc_271x4096x4096_sm90_97355fec(
             BF16* const c = shared.c[consumer][piece % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
             named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+            if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                 if (leads) {
                     mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(BF16));
                     tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_cc_b3_512x520xK_sm90_9377c734
+// gemm_f32_tf32_cc_b3_512x520xK_sm90_29b2145f
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says;
 //                                       C is read unless beta = 0, A and B always
@@ -15,6 +15,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) * batch blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 32 x 32 x 1 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 32 x 256 x 1 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 32 x 64 x 1 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
 //         ldb, stride_a, stride_b divisible by 4
@@ -94,8 +97,9 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) float a[STAGES][BM * BK];  // boxes of BK lines of LINE_A elements, one behind the other
     alignas(1024) float b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -231,7 +235,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -306,7 +310,8 @@ __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, i
     wgmma_commit();
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
@@ -325,7 +330,7 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 // XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 4) ^ (m % 8)) * 4 + n % 4; }
 
-// The first `valid` of N results to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// The first `valid` of N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid) {
     if (valid >= N) {
@@ -372,7 +377,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int columns, Threa
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_cc_b3_512x520xK_sm90_9377c734(
+gemm_f32_tf32_cc_b3_512x520xK_sm90_29b2145f(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int K, int ldb, long long stride_a, long long stride_b, float alpha,
     float beta) {
@@ -447,7 +452,7 @@ gemm_f32_tf32_cc_b3_512x520xK_sm90_9377c734(
                 float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
                 named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                     if (leads) {
                         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
                         tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);

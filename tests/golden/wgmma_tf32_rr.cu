@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_22659c52
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_1ad27eb8
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says;
 //                                                    C is read unless beta = 0, A and B always
@@ -17,6 +17,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 512) * ceil(N / 128) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 32 x 64 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 32 x 16 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 32 x 32 elements, swizzle of 128 bytes
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
 // Config  gemm_f32_tf32_rr_Mx512x1024_bias_gelu_wgmma_256x128x32_c2_k2x0_s4_f1_g8_p1_r2
 // Made by gemmgen generate '?x512x1024' --dtype f32 --compute tf32 --layout rr --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set CLUSTER=2
@@ -98,8 +101,9 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value) {
 // A thread's accumulators: 64 x BM of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_N][BM / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) float a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
     alignas(1024) float b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
@@ -262,7 +266,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -408,7 +412,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
     return gelu(x);
 }
 
-// N new elements from column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N new elements from column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, const Epilogue& e, int n, Vec<N> value) {
     Vec<N> old = {};
@@ -449,7 +453,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_22659c52(
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_1ad27eb8(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -530,7 +534,7 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_22659c52(
                 float* const c = shared.c[consumer][(i * BM / CM + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
                 named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                     if (leads) {
                         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(float));
                         for (int at = 0; at < 64; at += CN)

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_aa26d8f3
+// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_f4c60a02
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -19,6 +19,9 @@
 //         not as they become free, so that neighbours in the raster ask for lines together, which L2 reads once
 //
 // Launch  up to ceil(M / 256) * ceil(N / 160) * 2 blocks of 384 threads, 201728 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 64 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 80 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 32 x 64 elements, swizzle of 64 bytes
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
 // Config  gemm_bf16_rc_8192x28672x8192_bias_gelu_wgmma_128x160x64_c2_k2x0_s5_f1_g8_p1_o1_pdl0_whole1
 // Made by gemmgen generate 8192x28672x8192 --dtype bf16 --layout rc --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=160 --set CLUSTER=2 --set STAGES=5 --set PINGPONG=1 --set PDL=0 --set WHOLE=1
@@ -109,8 +112,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -266,7 +270,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -387,7 +391,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
     return gelu(x);
 }
 
-// N new elements of C from column n on. beta = 0 leaves the old ones unread: what stands there may be NaN.
+// N new elements of C from column n on. beta = 0 leaves the old ones unread: they may be uninitialised.
 template <int N>
 __device__ __forceinline__ Vec<BF16, N> results(const BF16* from, const Epilogue& e, int n, Vec<float, N> value) {
     Vec<BF16, N> old = {};
@@ -435,7 +439,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_aa26d8f3(
+gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_f4c60a02(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -512,7 +516,7 @@ gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_aa26d8f3(
                 BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
                 named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                     if (leads) {
                         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
                         tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);

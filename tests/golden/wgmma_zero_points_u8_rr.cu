@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_9518b369
+// gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores;
@@ -19,12 +19,19 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 107520 bytes of dynamic shared memory
+// Maps    map_a of prepared_a: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of prepared_b: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 64 x 64 elements, swizzle of 64 bytes
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other
 //         operand,
-//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_prepare_a_kernel writes before,
-//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_prepare_b_kernel writes before,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_sum_a_kernel writes before,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_sum_b_kernel writes before,
+//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_prepare_a_kernel writes before:
+//         any grid, blocks of 256 threads,
+//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_prepare_b_kernel writes before:
+//         any grid, blocks of 256 threads,
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_sum_a_kernel writes before: any grid, blocks
+//         of 256 threads,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_sum_b_kernel writes before: any grid,
+//         blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
 // Made by gemmgen generate '?x512x100' --types u8,s8,s8 --layout rr --epilogue 'alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n' --arch sm_90 --family wgmma --set BN=64
@@ -104,8 +111,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
 // A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
 using Accumulators = int[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles start at multiples of 1024 bytes, after which
-// a swizzle repeats: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
+// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
+// bytes.
 struct Shared {
     alignas(1024) unsigned char a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
@@ -227,7 +235,7 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
-// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles start at multiples of 1024 bytes; 62-63: the
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
@@ -279,7 +287,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
+// one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
@@ -331,7 +340,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     return fmaf(x, scale_n, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
 }
 
-// N new elements from row m, column n on to C. beta = 0 overwrites C unread: what stood there may be NaN.
+// N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
 __device__ __forceinline__ void store_results(signed char* to, const Epilogue& e, Shape s, int m, int n, Vec<int,
                                               N> value, int row_sum, Vec<int, N> column_sum) {
@@ -398,13 +407,13 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M) {
     const int lines = M, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
-    const int pitch = (length + 127) / 128 * 8;  // from a line, which begins with one of L2, to the next
+    const int pitch = (length + 127) / 128 * 8;  // chunks from line to line, each of which begins a line of L2
     const unsigned across = (length + 511u) / 512, down = (lines + 7u) / 8;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -426,12 +435,12 @@ gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 512, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
-    const int pitch = (length + 127) / 128 * 8;  // from a line, which begins with one of L2, to the next
+    const int pitch = (length + 127) / 128 * 8;  // chunks from line to line, each of which begins a line of L2
     const unsigned across = (length + 63u) / 64, down = (lines + 63u) / 64;
     const unsigned tiles = across * down;
     grid_dependency_wait();
@@ -461,7 +470,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M) {
@@ -487,7 +496,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b) {
     grid_dependency_wait();
@@ -516,7 +525,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_9518b369_sum_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_9518b369(
+gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, const float* __restrict__ scale_m,
     const float* __restrict__ scale_n, const int* __restrict__ zero_m, const int* __restrict__ zero_b,
@@ -590,7 +599,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_9518b369(
                 signed char* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
                 named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: what stands there may be NaN
+                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                     if (leads) {
                         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(signed char));
                         tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);

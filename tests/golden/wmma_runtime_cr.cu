@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_10639029
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_2eb08d87
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; A f16, B f16, C f32;
 //                                                              sums in f32 on tensor cores;
@@ -17,7 +17,7 @@
 // Stages  one: nothing is multiplied while a k tile is copied
 //
 // Launch  ceil(M / 64) * ceil(N / 64) * batch blocks of 128 threads
-// Expects A, B, C, bias_n and row_amax at addresses divisible by 16, C overlapping no other operand,
+// Expects A, B, C, bias_n and row_amax at addresses divisible by 16, C and row_amax overlapping no other operand,
 //         no two matrices of C that overlap,
 //         row_amax holding 0 before every launch
 // Config  gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_wmma_64x64x16_w32x32
@@ -226,7 +226,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_10639029(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_2eb08d87(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     float* __restrict__ C,

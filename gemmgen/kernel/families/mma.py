@@ -338,8 +338,8 @@ def _tiling(step: int) -> tuple[Derived, ...]:
     return (
         Derived("THREADS", THREADS, "threads a block"),
         Derived("K_STEP", str(step), "k of a step: those of one set of fragments"),
-        Derived("MMAS_M", f"WM / {MMA_M}", "instructions down a warp's tile"),
-        Derived("MMAS_N", f"WN / {MMA_N}", "instructions across a warp's tile"),
+        Derived("MMAS_M", f"WM / {MMA_M}", "products of 16 x 8 down a warp's tile"),
+        Derived("MMAS_N", f"WN / {MMA_N}", "products of 16 x 8 across a warp's tile"),
         Derived("K_STEPS", "BK / K_STEP", "steps along a k tile"),
     )
 

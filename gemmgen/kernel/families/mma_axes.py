@@ -60,8 +60,8 @@ CONSTRAINTS = (
     # Tiles: of a block, a warp, an instruction
     Constraint("BM % WM == 0", "warps split a block's rows evenly"),
     Constraint("BN % WN == 0", "warps split a block's columns evenly"),
-    Constraint(f"WM % {MMA_M} == 0", f"an instruction multiplies {MMA_M} rows"),
-    Constraint(f"WN % {PAIR_N} == 0", "fragments of B are loaded for two instructions at a time"),
+    Constraint(f"WM % {MMA_M} == 0", f"fragments of A have {MMA_M} rows"),
+    Constraint(f"WN % {PAIR_N} == 0", "fragments of B, of 8 columns, are loaded two at a time"),
     Constraint("BK % (2 * K_STEP) == 0", "fragments of a k tile take turns in two sets of registers"),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     # Stages and copies

@@ -45,6 +45,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
 from gemmgen.problem.sizes import Size
+from gemmgen.support.words import plural
 
 SUBWORDS = ((2, "unsigned short"), (1, "unsigned char"))  # vectors that fill no register: bytes, and what holds them
 
@@ -170,7 +171,7 @@ class Skinny(Family):
         uniform, direct = plan.problem.types.uniform, skinny.BK == 0
         if direct or dots(plan.problem, skinny) if w.along_k else skinny.LANES < WARP:
             names |= {"RX"}
-        names |= {"BK", "PITCH", "CHUNK_FLOATS"} if direct else {"LANE_K"}
+        names |= {"BK", "PITCH", "CHUNK_WORDS"} if direct else {"LANE_K"}
         if uniform and not direct:
             names |= {"XW"}
         if w.along_k:
@@ -183,7 +184,7 @@ class Skinny(Family):
         if skinny.SPLIT == 1:
             names.add("SPLIT")
         if plan.launch.shared_bytes:
-            names |= {"SHARED_FLOATS", "CHUNK_FLOATS", "SUMS_FLOATS"}
+            names |= {"SHARED_WORDS", "CHUNK_WORDS", "SUMS_WORDS"}
         return frozenset(names)
 
     def view(self, plan: Plan) -> SkinnyView:
@@ -246,11 +247,12 @@ def _streaming(plan: Plan) -> Iterator[str]:
     small, weights = (role.X for role in roles(plan.problem))
     slices, mma = work.k_slices, plan.constants["MMA"] == 1
     unit = "warps" if mma else "threads"
-    sharing = f"over 1/{slices} of K: the sums of {slices} {unit} are added up at the end"
+    whole = "K" if plan.launch.splits == 1 else "the block's part of K"
+    sharing = f"over 1/{slices} of {whole}: the sums of {slices} {unit} are added up at the end"
     if mma:
         yield f"Warp    {plan.tile[0]} x {plan.tile[1]} of C on tensor cores, {sharing}"
     else:
-        yield f"Thread  {work.outputs} elements of C, {sharing}"
+        yield f"Thread  {plural(work.outputs, 'element')} of C, {sharing}"
     yield (f"Weights the elements of {weights}, each multiplied by those of {small}, the small operand, at the same k")
     way = "through its thread's ring in shared memory" if plan.constants["ASYNC"] else "to a register"
     yield (
@@ -262,7 +264,8 @@ def _streaming(plan: Plan) -> Iterator[str]:
     if mma or memory_bound(intensity, plan.problem.types.accumulator):
         yield "Bound   global memory: too few FLOP for each byte, on every known card"
     else:
-        yield "Bound   global memory on a card that can compute more than that for each byte, else FFMA issue"
+        issue = f"{plan.instruction} issue"
+        yield f"Bound   global memory on a card that can compute more than that for each byte, else {issue}"
 
 
 def _converting(problem: Problem, small: int) -> SkinnyConfig:

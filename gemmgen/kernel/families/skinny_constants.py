@@ -26,7 +26,7 @@ def derived(problem: Problem, config: SkinnyConfig) -> tuple[Derived, ...]:
         *_ring(problem, config),
         *_reads(problem, config),
         *_arrays(problem, config),
-        Derived("SHARED_BYTES", "4 * SHARED_FLOATS + 16 * (SPLIT > 1)", "shared memory a block, in bytes"),
+        Derived("SHARED_BYTES", "4 * SHARED_WORDS + 16 * (SPLIT > 1)", "shared memory a block, in bytes"),
     )
 
 
@@ -85,7 +85,7 @@ def _ring(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
     if config.ASYNC:
         size, bytes_ = problem.dtype_of(roles(problem)[1].X).size, "UNROLL * LOADS * THREADS * VW * W_BYTES"
         yield Derived("W_BYTES", str(size), "bytes of an element of the weights", group=SHARED)
-        yield Derived("RING_FLOATS", f"{bytes_} / 4", f"{_sums(problem)} of the ring", group=SHARED)
+        yield Derived("RING_WORDS", f"{bytes_} / 4", f"{_sums(problem)} of the ring", group=SHARED)
 
 
 def _reads(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
@@ -108,13 +108,13 @@ def _arrays(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
     sums, direct = _sums(problem), config.BK == 0
     lines = "S" if roles(problem)[1].along_k else "BK"
     chunk = f"{lines} * PITCH{' / 4' if dots(problem, config) else ''}"
-    larger = "CHUNK_FLOATS * (CHUNK_FLOATS >= SUMS_FLOATS) + SUMS_FLOATS * (SUMS_FLOATS > CHUNK_FLOATS)"
+    larger = "CHUNK_WORDS * (CHUNK_WORDS >= SUMS_WORDS) + SUMS_WORDS * (SUMS_WORDS > CHUNK_WORDS)"
     replacing = "" if direct else " that replace it"
     one = "" if direct else ", for one and then the other"
-    total = ("SUMS_FLOATS" if direct else larger) + (" + RING_FLOATS" if config.ASYNC else "")
-    yield Derived("CHUNK_FLOATS", chunk, f"{sums} of a chunk of the small operand", group=SHARED)
-    yield Derived("SUMS_FLOATS", "PARTIALS * S * SUMS_PITCH", f"{sums} of the sums{replacing} at the end", group=SHARED)
-    yield Derived("SHARED_FLOATS", total, f"{sums} of shared memory{one}", group=f"{SHARED}, in all")
+    total = ("SUMS_WORDS" if direct else larger) + (" + RING_WORDS" if config.ASYNC else "")
+    yield Derived("CHUNK_WORDS", chunk, f"{sums} of a chunk of the small operand", group=SHARED)
+    yield Derived("SUMS_WORDS", "PARTIALS * S * SUMS_PITCH", f"{sums} of the sums{replacing} at the end", group=SHARED)
+    yield Derived("SHARED_WORDS", total, f"{sums} of shared memory{one}", group=f"{SHARED}, in all")
 
 
 def _sums(problem: Problem) -> str:

@@ -148,7 +148,7 @@ SKINNY_BUGS = (
     Bug("rows beyond the edge of the small operand, direct", "guard", DIRECT_ALONG_K,
         "m + line < s.M", "true", (READS,)),
     Bug("a vector of the small operand past the end of K", "guard", DIRECT_ALONG_K,
-        "!exists ? 0 : end - k - depth", "!exists ? 0 : XW", (READS, POISON)),
+        "exists ? end - k - depth : 0", "exists ? XW : 0", (READS, POISON)),
     Bug("the small operand is a step behind the weights", "stage", DIRECT, "tile_m, next, end",
         "tile_m, next - STEP, end", (VALUE,)),
     Bug("the ring of the small operand starts one step late", "stage", DIRECT_ALONG_K,
