@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from gemmgen.kernel.families.skinny_axes import MOST_SMALL
 from gemmgen.kernel.model import representative
 from gemmgen.problem.epilogue import LINEAR, Epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 
-THIN = 64  # rows or columns of C up to which a product of f32 streams its weights
+THIN = MOST_SMALL  # rows or columns of C up to which a product of f32 streams its weights
 
 Size = tuple[int, int, int]
 

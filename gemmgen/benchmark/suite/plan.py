@@ -162,7 +162,10 @@ def searched_with(kernel: KernelFile) -> int:
 
 @cache
 def search_digest() -> str:
-    """One key for what decides which kernels a search tries: templates, what makes kernels, and search."""
+    """One key for what decides which kernels a search tries: templates, what makes kernels, and search.
+
+    Not of cards' figures, nor of what won before: these change its order.
+    """
     modules = sorted(Path(str(gemmgen.kernel.__file__)).parent.rglob("*.py"))
     templates = (path.relative_to(TEMPLATES) for path in sorted(TEMPLATES.rglob("*.cu")))
     rendered = [TEMPLATES / path for path in templates if not {*path.parts} & {*NOT_KERNELS}]
