@@ -12,7 +12,7 @@ from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, budget_of, kernel_fil
 from gemmgen.artifacts.kernelfile import reading, require_writable, write_kernel
 from gemmgen.artifacts.records import Origin, provenance
 from gemmgen.kernel.config import Config
-from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, config_of, family_named
+from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, family_named, plan_of
 from gemmgen.kernel.families.base import Family, check, first_rejection
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.naming import require_identifier
@@ -209,7 +209,7 @@ def explain(kernel: Kernel, *, arch: str = "auto") -> Explanation:
     found = kernel_file(kernel, spec)
     if found.record is not None and found.path is not None:
         with reading(found.path.with_suffix(".json")):
-            config_of(found.source)
+            plan_of(found.source)
             if arch == "auto" and "arch" in found.record:
                 name, spec = compile_target(found.arch)[0], found.card
     return explain_kernel(found, name, spec, Store())

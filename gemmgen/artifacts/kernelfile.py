@@ -38,6 +38,7 @@ from gemmgen.support.brief import brief
 from gemmgen.support.errors import GemmgenError, InvalidInput, require, whole
 from gemmgen.support.files import write_atomic
 
+INT_END = 2**31  # the first number that CUDA's int does not hold
 SHOWN = 10  # names that a message lists
 
 
@@ -250,7 +251,7 @@ def reading(path: Path, what: str = "the record of a kernel") -> Iterator[None]:
         raise InvalidInput(f"{path}: {error}") from error
     except KeyError as error:
         raise InvalidInput(f"{path} is not {what}: it lacks {error}") from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise InvalidInput(f"{path} is not {what} ({type(error).__name__}: {error})") from error
 
 
@@ -384,7 +385,7 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
         text="",
         problem=problem,
         family=family,
-        config=axes_of_record({name: whole(name, value) for name, value in record["config"].items()}),
+        config=axes_of_record({name: _axis(name, value) for name, value in record["config"].items()}),
         launch=geometry,
         parameters=parameters(problem, geometry) if given is None else tuple(_parameter(one) for one in given),
     )
@@ -415,6 +416,12 @@ def _types(fields: Mapping[str, Any]) -> Types:
 
 def _size(value: int | str) -> int | None:
     return None if value == RUNTIME else whole("a size", value)
+
+
+def _axis(name: str, value: object) -> int:
+    number = whole(name, value, least=0)
+    require(number < INT_END, f"{name} = {number}: less than {INT_END} is needed, as kernels have it as an int")
+    return number
 
 
 def _line(value: int | str) -> Any:

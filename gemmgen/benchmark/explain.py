@@ -12,7 +12,7 @@ from typing import Any
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.kernel.analysis import Traffic, traffic
 from gemmgen.kernel.by_hand import edited_axes, with_axes
-from gemmgen.kernel.families import plan_of
+from gemmgen.kernel.families import config_to_blame, plan_of
 from gemmgen.kernel.model import LAUNCH_US, Bound, Prediction, predict, representative
 from gemmgen.kernel.plan import Plan, Tile
 from gemmgen.kernel.render import render_plan
@@ -175,7 +175,14 @@ def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store | No
     """Explain `kernel` on `device`. A compiler or disassembler that is missing leaves its part out, with the reason.
 
     Without `store` nothing is compiled: registers are those of its JSON, or estimated.
+
+    Raises InvalidInput where its family or an axis is not known, or its config breaks a constraint that figures need.
     """
+    with config_to_blame(kernel.source):
+        return _explained(kernel, arch, device, store)
+
+
+def _explained(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store | None) -> Explanation:
     source = kernel.source
     axes = edited_axes(source, device.arch) if kernel.edited else {}
     case, plan = representative(source.problem), plan_of(with_axes(source, axes))

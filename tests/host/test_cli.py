@@ -562,6 +562,12 @@ WRONG_RECORDS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a parameter": (lambda record: record["parameters"][0].update(name="X"), "unknown parameter const float* X"),
     "the family": (lambda record: record.update(family="nope"), "unknown family 'nope'"),
     "an axis": (lambda record: record["config"].update(XX=1), "'XX' is no parameter"),
+    "a negative axis": (lambda record: record["config"].update(BM=-1), "BM = -1: at least 0 is needed"),
+    "a huge axis": (
+        lambda record: record["config"].update(BM=10**30),
+        f"BM = {10**30}: less than 2147483648 is needed, as kernels have it as an int",
+    ),
+    "a divisor": (lambda record: record.update(family="simt", config={"TM": 0}), "BM >= 1 and BN >= 1 and BK >= 1"),
     "the architecture": (lambda record: record.update(arch="sm_10"), "unknown arch 'sm_10'"),
 }
 

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.benchmark.explain import explain
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.expression import names_in
 from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Config, Family, family_named
 from gemmgen.kernel.families.base import check, constants, first_rejection
-from gemmgen.problem.device import ARCHS, Arch
+from gemmgen.kernel.render import render
+from gemmgen.problem.device import ARCHS, Arch, device_named
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
@@ -157,6 +160,22 @@ def test_a_0_is_judged_beside_every_value_of_another_axis(family: Family) -> Non
         for value in other.values:
             rejected = first_rejection(family, problem, config.with_values(**{axis.name: 0, other.name: value}), LIMITS)
             assert rejected is None or rejected.constraint.because in str(rejected)
+
+
+@pytest.mark.parametrize(
+    ("axis", "value", "words"),
+    [
+        ("TM", 0, "TM >= 1"),
+        ("BM", 0, "BM >= 1"),
+        ("WM", 10**7, "BM % WM == 0"),
+        ("BN", 2**31 - 1, "4294967280 threads a block"),
+    ],
+)
+def test_a_config_on_file_that_has_no_figures_is_refused_and_no_crash(axis: str, value: int, words: str) -> None:
+    source = render(SQUARE, SIMT, SIMT.default(SQUARE))
+    broken = replace(source, config={**source.config, axis: value})
+    with pytest.raises(InvalidInput, match=words):
+        explain(KernelFile(broken), "sm_90", device_named("H200"), None)
 
 
 @given(st.sampled_from(PROBLEMS), st.data())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -43,7 +44,9 @@ def test_ranges_of_a_split_cover_k_once(splits: int) -> None:
 def test_what_no_plan_says_is_not_replayed() -> None:
     problem, mma = Problem(None, None, None, types="bf16"), FAMILIES["mma"]
     assert order_of(render(problem, NAIVE, NAIVE.default(problem))) is None
-    assert order_of(render(problem, mma, mma.default(problem))) is not None
+    source = render(problem, mma, mma.default(problem))
+    assert order_of(source) is not None
+    assert order_of(replace(source, config={**source.config, "WM": 0})) is None, "no plan has this"
 
 
 def test_a_wgmma_sums_as_an_mma_of_its_architecture_does() -> None:

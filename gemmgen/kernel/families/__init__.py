@@ -1,7 +1,10 @@
 """Kernel families by name. A new family is a module here, a line below and its templates."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from gemmgen.kernel.config import Config
-from gemmgen.kernel.families.base import Family
+from gemmgen.kernel.families.base import Family, check
 from gemmgen.kernel.families.batched import BATCHED
 from gemmgen.kernel.families.batched_mma import BATCHED_MMA
 from gemmgen.kernel.families.mma import MMA
@@ -12,6 +15,7 @@ from gemmgen.kernel.families.wgmma import WGMMA
 from gemmgen.kernel.families.wmma import WMMA
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import parse_arch
 from gemmgen.support.errors import require
 
 FAMILIES: dict[str, Family] = {
@@ -35,9 +39,27 @@ def config_of(source: KernelSource) -> tuple[Family, Config]:
 
 
 def plan_of(source: KernelSource) -> Plan:
-    """The plan that `source` was rendered from. Raises InvalidInput for names that are none."""
+    """The plan that `source` was rendered from.
+
+    Raises InvalidInput for names that are none, or a constraint that its config breaks where no plan can be made of it.
+    """
     family, config = config_of(source)
-    return family.plan(source.problem, config)
+    with config_to_blame(source):
+        return family.plan(source.problem, config)
+
+
+@contextmanager
+def config_to_blame(source: KernelSource) -> Iterator[None]:
+    """Where what is computed of a config fails, raises InvalidInput with the constraint that the config breaks.
+
+    That of a JSON is not checked before: one of another version may break a constraint of today's and be sound.
+    """
+    try:
+        yield
+    except (ArithmeticError, LookupError):  # a divisor, say, that a constraint rules out
+        family, config = config_of(source)
+        check(family, source.problem, config, parse_arch(source.arch).limits)
+        raise
 
 
 __all__ = [
@@ -55,6 +77,7 @@ __all__ = [
     "Config",
     "Family",
     "config_of",
+    "config_to_blame",
     "family_named",
     "plan_of",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from math import gcd
+from math import gcd, isqrt
 
 from gemmgen.kernel.config import Derived
 from gemmgen.kernel.expression import evaluate
@@ -111,7 +111,9 @@ def threads_contiguous(accesses: int, lines: int, threads: int, wanted: int) -> 
     def cost(count: int) -> tuple[int, float]:
         return accesses // count * -(-lines // (threads // count)), max(count / wanted, wanted / count)
 
-    return min((size for size in range(1, accesses + 1) if accesses % size == 0 and threads % size == 0), key=cost)
+    both = gcd(accesses, threads)
+    below_root = [size for size in range(1, isqrt(both) + 1) if both % size == 0]  # of a large axis, too, soon found
+    return min(sorted({*below_root, *(both // size for size in below_root)}), key=cost)
 
 
 def fragment_width(config: SimtConfig, operand: Operand) -> int:
