@@ -19,7 +19,7 @@ from typing import Any
 from gemmgen.artifacts.cards import GALLERY, arch_of, card_folder, card_folders, recorded_card
 from gemmgen.artifacts.promises import launch_is_wrong, only_promised, require_agreement
 from gemmgen.artifacts.wrapped import kernel_alone
-from gemmgen.kernel.config import axes_of_record
+from gemmgen.kernel.config import AXIS_END, axes_of_record
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.naming import full_name_of, parse_name, require_identifier
 from gemmgen.kernel.prepare import ENTRY, step_of_record
@@ -38,7 +38,6 @@ from gemmgen.support.brief import brief
 from gemmgen.support.errors import GemmgenError, InvalidInput, require, whole
 from gemmgen.support.files import write_atomic
 
-INT_END = 2**31  # the first number that CUDA's int does not hold
 SHOWN = 10  # names that a message lists
 
 
@@ -420,7 +419,7 @@ def _size(value: int | str) -> int | None:
 
 def _axis(name: str, value: object) -> int:
     number = whole(name, value, least=0)
-    require(number < INT_END, f"{name} = {number}: less than {INT_END} is needed, as kernels have it as an int")
+    require(number < AXIS_END, f"{name} = {number}: less than {AXIS_END} is needed, as kernels have it as an int")
     return number
 
 

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 from gemmgen.support.errors import InvalidInput, require
 
+AXIS_END = 2**31  # values are less: CUDA's int holds no more
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -70,7 +72,7 @@ class Config:
         if match is None:
             return None
         config = cls(**{name: int(value) for name, value in match.groupdict().items() if value})
-        return config if str(config) == text else None
+        return config if str(config) == text and max(config.values.values()) < AXIS_END else None
 
     @classmethod
     @cache

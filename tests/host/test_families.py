@@ -217,6 +217,7 @@ def test_a_config_reads_back_and_other_text_does_not() -> None:
     assert SIMT.config_type.parse(str(config)) == config
     assert SIMT.config_type.parse(str(config) + "_x") is None
     assert NAIVE.config_type.parse("16x") is None
+    assert NAIVE.config_type.parse(f"16x{2**31}") is None, "no int of CUDA's"
     assert isinstance(NAIVE.config_type.parse("16x8"), Config)
 
 
