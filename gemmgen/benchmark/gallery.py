@@ -9,17 +9,18 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.cards import arch_of, belongs, card_folders, card_of
-from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, write_kernel
+from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, reading, write_kernel
 from gemmgen.artifacts.records import VERDICTS, kernel_document
 from gemmgen.benchmark.moved import moved
 from gemmgen.benchmark.predicted import is_predicted, predicted_page
 from gemmgen.benchmark.report.ratios import ratio_plot
-from gemmgen.benchmark.scores import FAILED, Score, line, link, number, page, read_failure, scores_in, times
+from gemmgen.benchmark.scores import FAILED, Score, is_winner, line, link, number, page, read_failure, scores_in, times
 from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.source import KernelSource
@@ -81,10 +82,30 @@ def write_readme(folder: Path) -> list[Path]:
     return [*made]
 
 
+def shown_in(folder: Path) -> list[KernelFile]:
+    """The kernels of `folder` by name; those that cannot be read or shown are passed over: `unreadable` names them."""
+    shown = []
+    for kernel in kernels_in(folder):
+        with suppress(InvalidInput):
+            _require_shown(kernel, folder)
+            shown.append(kernel)
+    return shown
+
+
+def _require_shown(kernel: KernelFile, folder: Path) -> None:
+    """Raise InvalidInput where README.md of this kernel alone cannot be made of what its record says."""
+    assert kernel.path is not None
+    with reading(kernel.path.with_suffix(".json")):
+        scores = [Score(kernel.source.problem, kernel)] if is_winner(kernel) else []
+        _readme(folder, [kernel], scores)
+        ratio_plot(scores)
+
+
 def _pages(folder: Path) -> dict[Path, str]:
     """README.md, and the plot that it shows where something was measured beside a baseline."""
-    scores = scores_in(folder)
-    made, plot = {folder / "README.md": _readme(folder, scores)}, ratio_plot(scores)
+    kernels = shown_in(folder)
+    scores = scores_in(folder, kernels)
+    made, plot = {folder / "README.md": _readme(folder, kernels, scores)}, ratio_plot(scores)
     return made if plot is None else {**made, folder / RATIOS: render_html("ratios.svg", plot=plot)}
 
 
@@ -97,8 +118,10 @@ def rerender(root: Path, store: Store) -> list[Path]:
     changed = []
     for folder in folders(root):
         renamed = {}
-        for kernel in kernels_in(folder):  # `unreadable` names what it passes over
-            fresh = rendered_again(kernel.source, kernel.arch)
+        for kernel in shown_in(folder):
+            assert kernel.path is not None
+            with reading(kernel.path.with_suffix(".json")):
+                fresh = rendered_again(kernel.source, kernel.arch)
             if fresh != kernel.source:
                 write_kernel(fresh, _updated_record(kernel, fresh, store), folder)
                 _remove(kernel, fresh)
@@ -128,11 +151,12 @@ def _remove(kernel: KernelFile, fresh: KernelSource) -> None:
 
 def readme(folder: Path) -> str:
     """The text of README.md: kernels benched beside cuBLASLt, links to the studies, each ladder rung by rung."""
-    return _readme(folder, scores_in(folder))
+    kernels = shown_in(folder)
+    return _readme(folder, kernels, scores_in(folder, kernels))
 
 
-def _readme(folder: Path, scores: Sequence[Score]) -> str:
-    kernels = sorted(kernels_in(folder), key=lambda kernel: representative(kernel.source.problem).flops)
+def _readme(folder: Path, kernels: Iterable[KernelFile], scores: Sequence[Score]) -> str:
+    kernels = sorted(kernels, key=lambda kernel: representative(kernel.source.problem).flops)
     ladders: dict[str, list[KernelFile]] = defaultdict(list)
     for kernel in kernels:
         if "rung" in _record(kernel):
@@ -235,7 +259,7 @@ def _damage(path: Path) -> Iterator[Disagreement]:
     kernel = path.with_suffix(".cu")
     try:
         if kernel.exists():
-            read_kernel(kernel)
+            _require_shown(read_kernel(kernel), path.parent)
         elif path.name.startswith(FAILED):
             read_failure(path)
         else:
@@ -248,10 +272,11 @@ def _check_kernel(path: Path) -> str | None:
     try:
         kernel = read_kernel(path)
         fresh = rendered_again(kernel.source, kernel.arch)
+        if kernel.record is None:
+            return "has no JSON beside it"
+        _require_shown(kernel, path.parent)
     except InvalidInput as error:
         return f"cannot be read: {error}"
-    if kernel.record is None:
-        return "has no JSON beside it"
     if kernel.source.text != fresh.text:
         return "is not what the templates render: run `gemmgen gallery --render`"
     if kernel.source != fresh or kernel.edited:

@@ -157,9 +157,13 @@ class Summary:
         return number(self.normal, "{:.3f}x") + f" of {self.normals}" * (0 < self.normals < self.rows)
 
 
-def scores_in(folder: Path) -> list[Score]:
-    """The rows of `folder`, the least work first: winners, and problems for which none was found."""
-    winners = [Score(kernel.source.problem, kernel) for kernel in kernels_in(folder) if is_winner(kernel)]
+def scores_in(folder: Path, kernels: Iterable[KernelFile] | None = None) -> list[Score]:
+    """The rows of `folder`, the least work first: winners, and problems for which none was found.
+
+    kernels  those of the folder that count; None: all that can be read
+    """
+    found = kernels_in(folder) if kernels is None else kernels
+    winners = [Score(kernel.source.problem, kernel) for kernel in found if is_winner(kernel)]
     failures = []
     for path in sorted(folder.glob(f"{FAILED}*.json")):
         with suppress(InvalidInput):  # `gallery.unreadable` names what is passed over

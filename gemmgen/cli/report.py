@@ -11,7 +11,7 @@ from gemmgen.api import DEFAULT_OUT, report
 from gemmgen.artifacts.cards import GALLERY
 from gemmgen.benchmark.report.page import Page
 from gemmgen.cli.options import json_option
-from gemmgen.cli.output import emit
+from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import watch
 from gemmgen.support.errors import require
 from gemmgen.support.words import plural
@@ -28,11 +28,13 @@ from gemmgen.support.words import plural
 )
 @click.option("--compile", "compiled", is_flag=True, help="Compile and disassemble each kernel, for its main loop.")
 @json_option
-def command(folders: tuple[Path, ...], to: Path, compiled: bool, as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, folders: tuple[Path, ...], to: Path, compiled: bool, as_json: bool) -> None:
     """Write one HTML page of the kernels in each DIR and in the folders directly in it. [gemmgen-out and generated]
 
     Ratios to cuBLASLt by shape and type, the roofline with every kernel on it, and for each kernel what explain says
-    of it and what was shown of it. The page needs no network and no other file; links lead to the kernels' own.
+    of it and what was shown of it. The page needs no network and no other file; links lead to the kernels' own. Exits
+    with 1 where it leaves out a kernel, as what its JSON says cannot be shown.
     """
     roots = folders or tuple(folder for folder in (DEFAULT_OUT, GALLERY) if folder.is_dir())
     require(bool(roots), f"there is neither {DEFAULT_OUT} nor {GALLERY} here: name a folder that has kernels")
@@ -43,7 +45,14 @@ def command(folders: tuple[Path, ...], to: Path, compiled: bool, as_json: bool) 
         lambda: _document(page, to),
         lambda console: console.print(f"{to}: {plural(len(page.kernels), 'kernel')}", soft_wrap=True),
     )
+    if page.left_out:
+        stderr().print(*page.left_out, sep="\n", soft_wrap=True)
+        ctx.exit(FAILED)
 
 
 def _document(page: Page, to: Path) -> dict[str, object]:
-    return {"file": str(to), "kernels": [card.name for card in page.kernels]}
+    return {
+        "file": str(to),
+        "kernels": [card.name for card in page.kernels],
+        "left_out": list(page.left_out),
+    }

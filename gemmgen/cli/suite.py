@@ -16,7 +16,7 @@ from rich.console import Console
 
 from gemmgen.artifacts.cards import GALLERY, card_folder
 from gemmgen.artifacts.kernelfile import read_text, require_writable
-from gemmgen.benchmark.gallery import write_readme
+from gemmgen.benchmark.gallery import shown_in, write_readme
 from gemmgen.benchmark.scores import Summary, scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS, PREDICTED, select, suite
 from gemmgen.benchmark.suite.plan import BUDGET, PREDICTED_BUDGET, ShapeOutcome, Step, SuitePlan
@@ -167,7 +167,7 @@ def _ran(plan: SuitePlan, steps: Sequence[Step]) -> Ran:
             _run(step, plan, outcomes)
     finally:
         readme = write_readme(plan.folder)[0] if plan.folder.is_dir() else None
-    return Ran(plan, outcomes, summaries(scores_in(plan.folder)), readme)
+    return Ran(plan, outcomes, summaries(scores_in(plan.folder, shown_in(plan.folder))), readme)
 
 
 def _shapes(own: Path | None, groups: Sequence[str], predicted: bool) -> Sequence[Problem]:

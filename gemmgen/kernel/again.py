@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gemmgen.kernel.families import config_of, plan_of
+from dataclasses import replace
+
+from gemmgen.kernel.families import config_of, config_to_blame, plan_of
 from gemmgen.kernel.plan import Never
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
@@ -14,9 +16,11 @@ from gemmgen.support.errors import InvalidInput
 def rendered_again(source: KernelSource, arch: str = DEFAULT_ARCH, problem: Problem | None = None) -> KernelSource:
     """What the templates make today of a kernel's config, for `problem` or its own; by its name if a user gave it one.
 
-    Raises InvalidInput for a family or an axis that is not known any more.
+    Raises InvalidInput for a family or an axis that is not known any more, or a config that cannot be rendered.
     """
-    again = render(problem or source.problem, *config_of(source), arch)
+    asked = source if problem is None else replace(source, problem=problem)
+    with config_to_blame(asked):
+        again = render(asked.problem, *config_of(asked), arch)
     return again if source.own_name is None else again.renamed(source.own_name)
 
 
@@ -26,15 +30,16 @@ def rendered_or_none(
     """The same; None for a config that this version does not know, or refuses."""
     try:
         return rendered_again(source, arch, problem)
-    except (InvalidInput, ZeroDivisionError):  # a divisor that a constraint would have refused
+    except InvalidInput:
         return None
 
 
 def never_of(source: KernelSource) -> tuple[Never, ...]:
     """What no launch of the kernel runs, as its plan says; nothing of a text that is not what gemmgen renders."""
     try:
-        stated = plan_of(source).never
-    except (InvalidInput, ZeroDivisionError):
+        with config_to_blame(source):
+            stated = plan_of(source).never
+    except InvalidInput:
         return ()
     return stated if stated and is_rendered(source, source.arch) else ()
 

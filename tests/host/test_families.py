@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.benchmark.explain import explain
+from gemmgen.kernel.again import never_of, rendered_or_none
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.expression import names_in
-from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Config, Family, family_named
+from gemmgen.kernel.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, Config, Family, family_named
 from gemmgen.kernel.families.base import check, constants, first_rejection
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS, Arch, device_named
@@ -176,6 +177,14 @@ def test_a_config_on_file_that_has_no_figures_is_refused_and_no_crash(axis: str,
     broken = replace(source, config={**source.config, axis: value})
     with pytest.raises(InvalidInput, match=words):
         explain(KernelFile(broken), "sm_90", device_named("H200"), None)
+
+
+@pytest.mark.parametrize(("family", "axis"), [(MMA, "MMA_K"), (SIMT, "TM")])
+def test_a_config_on_file_that_cannot_be_rendered_is_none_of_today(family: Family, axis: str) -> None:
+    problem = Problem(512, 512, 512, types="bf16") if family is MMA else SQUARE
+    source = render(problem, family, family.default(problem))
+    broken = replace(source, config={**source.config, axis: 0})
+    assert rendered_or_none(source) == source and rendered_or_none(broken) is None and never_of(broken) == ()
 
 
 @given(st.sampled_from(PROBLEMS), st.data())

@@ -175,6 +175,42 @@ def test_a_damaged_json_is_named(gallery: Path, name: str, content: str, capsys:
     assert one["file"] == str(path)
 
 
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        {"verification": 1.5},
+        {"verification": {"passed": True}},
+        {"time": "x"},
+        {"time": {"kind": "predicted", "us": "fast", "tflops": 1}},
+        {"rung": {"number": 1}},
+        {"bench": {"speedup": 1.5}},
+    ],
+)
+def test_a_kernel_whose_record_cannot_be_shown_is_named_and_the_others_are_shown(
+    gallery: Path, evidence: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = next((gallery / "sm_90").glob("*_32x32x32_*.json"))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **evidence}))
+    for words in ([], ["--render"]):
+        assert main(["gallery", str(gallery), *words]) == 1
+        assert capsys.readouterr().err.startswith(f"{path} cannot be read: {path}")
+        rows = (gallery / "sm_90" / "README.md").read_text()
+        assert rows.count(".cu)") == 2 and path.stem not in rows
+    assert main(["gallery", str(gallery), "--check"]) == 1
+    assert f"cannot be read: {path}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--check"], ["--render"]])
+def test_a_config_that_cannot_be_rendered_is_told_with_its_file(
+    gallery: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = next((gallery / "sm_90").glob("*_32x32x32_*.json"))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "config": {"BM": 0}}))
+    assert main(["gallery", str(gallery), *words]) == (1 if words == ["--check"] else 2)
+    captured = capsys.readouterr()
+    assert path.stem in captured.out + captured.err and "BM >= 1" in captured.out + captured.err
+
+
 def test_a_record_from_before_an_axis_is_brought_up_to_date(gallery: Path) -> None:
     path = next((gallery / "sm_90").glob("*_32x32x32_*.json"))
     record = json.loads(path.read_text())

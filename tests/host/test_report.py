@@ -166,6 +166,31 @@ def test_the_command_writes_it_and_says_where(folder: Path, tmp_path: Path, caps
     assert len(json.loads(capsys.readouterr().out)["kernels"]) == 3
 
 
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        {"verification": 1.5},
+        {"verification": {"passed": True}},
+        {"time": {"kind": "measured"}},
+        {"sanitizers": [{}]},
+        {"family": "nope"},
+        {"bench": {"speedup": -1.0}},
+    ],
+)
+def test_a_kernel_whose_record_cannot_be_shown_is_named_and_the_others_are_shown(
+    tmp_path: Path, evidence: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for tile in (8, 16):
+        source = api.generate(Problem(64, 96, 32), family="naive", BM=tile, out=tmp_path)
+    path = tmp_path / f"{source.name}.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **evidence}))
+    to = tmp_path / "page.html"
+    assert main(["report", str(tmp_path), "--to", str(to)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == f"{to}: 1 kernel\n" and captured.err.startswith(str(path))
+    assert to.read_text().count('<article class="kernel"') == 1
+
+
 @pytest.mark.parametrize(("name", "code", "words"), [("missing", 2, "is no folder"), ("empty", 1, "no kernel")])
 def test_a_folder_without_kernels_is_refused(
     name: str, code: int, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

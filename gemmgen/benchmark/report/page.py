@@ -6,13 +6,13 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
 from gemmgen.artifacts.certificate import certificate_name
-from gemmgen.artifacts.kernelfile import KernelFile, kernels_in
+from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, reading
 from gemmgen.artifacts.recheck import read_certificate
 from gemmgen.artifacts.records import verdicts_of
 from gemmgen.benchmark.explain import Explanation, explain
@@ -135,13 +135,17 @@ class CardResults:
 
 @dataclass(frozen=True)
 class Page:
-    """All that the page shows."""
+    """All that the page shows.
+
+    left_out  kernels that it does without, as what their JSON says cannot be shown: their files, and why
+    """
 
     folders: tuple[str, ...]
     kernels: tuple[KernelCard, ...]
     results: tuple[CardResults, ...]
     rooflines: tuple[RooflinePlot, ...]
-    ladders: tuple[Ladder, ...]
+    ladders: tuple[Ladder, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def version(self) -> str:
@@ -178,16 +182,24 @@ def collect(roots: Sequence[Path], base: Path, store: Store | None, progress: Pr
     if store is not None:
         _compile(kernels, store, progress)
     progress.stage("explain", len(kernels))
-    cards = []
+    cards, left_out = [], []
     for kernel in kernels:
-        cards.append(_card(kernel, base, store))
+        try:
+            cards.append(_card(kernel, base, store))
+        except InvalidInput as error:
+            left_out.append(str(error))
         progress.step("explain", None)
+    shown = [card.explanation.kernel for card in cards]
+    return replace(_page(roots, cards), ladders=tuple(ladders_in([*_folders(roots)], shown)), left_out=tuple(left_out))
+
+
+def _page(roots: Sequence[Path], cards: Sequence[KernelCard]) -> Page:
+    """All but the studies."""
     return Page(
         folders=tuple(map(str, roots)),
         kernels=tuple(cards),
         results=tuple(_results(cards)),
         rooflines=tuple(_rooflines([card.explanation for card in cards])),
-        ladders=tuple(ladders_in([*_folders(roots)], kernels)),
     )
 
 
@@ -228,14 +240,18 @@ def _compile(kernels: Sequence[KernelFile], store: Store, progress: Progress) ->
 
 
 def _card(kernel: KernelFile, base: Path, store: Store | None) -> KernelCard:
+    """Raises InvalidInput where a page of this kernel alone cannot be made of what its record says."""
     assert kernel.path is not None
-    return KernelCard(
-        score=Score(kernel.source.problem, kernel),
-        explanation=explain(kernel, kernel.arch, kernel.card, store),
-        files=tuple((path.name, _link(path, base)) for path in _files(kernel.path) if path.is_file()),
-        checks=checks_of(kernel),
-        certified=certified(kernel),
-    )
+    with reading(next(path for path in _files(kernel.path)[1:] if path.is_file())):
+        card = KernelCard(
+            score=Score(kernel.source.problem, kernel),
+            explanation=explain(kernel, kernel.arch, kernel.card, store),
+            files=tuple((path.name, _link(path, base)) for path in _files(kernel.path) if path.is_file()),
+            checks=checks_of(kernel),
+            certified=certified(kernel),
+        )
+        render_html("page.html", page=_page((), [card]))
+        return card
 
 
 def _files(kernel: Path) -> tuple[Path, ...]:

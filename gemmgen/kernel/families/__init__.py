@@ -16,7 +16,7 @@ from gemmgen.kernel.families.wmma import WMMA
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
-from gemmgen.support.errors import require
+from gemmgen.support.errors import GemmgenError, require
 
 FAMILIES: dict[str, Family] = {
     family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE, MMA, WGMMA, WMMA, BATCHED_MMA)
@@ -56,7 +56,9 @@ def config_to_blame(source: KernelSource) -> Iterator[None]:
     """
     try:
         yield
-    except (ArithmeticError, LookupError):  # a divisor, say, that a constraint rules out
+    except GemmgenError:
+        raise
+    except Exception:  # whatever comes of what a constraint rules out: a divisor that is 0, say
         family, config = config_of(source)
         check(family, source.problem, config, parse_arch(source.arch).limits)
         raise
