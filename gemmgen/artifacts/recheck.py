@@ -159,6 +159,8 @@ def read_certificate(path: Path) -> Certificate:
         files, asked, executor, verification = (
             record[name] for name in ("files", "certified", "executor", "verification")
         )
+        for name, digest in files.items():
+            require(isinstance(digest, str), f"files: {name!r} = {digest!r:.100} is no hash of a file")
         found = {name: _content(path.parent, name) for name in files}
         changed = tuple(_differences(files, {name: _hash(data) for name, data in found.items()}))
         start = whole("kernel_start", record["kernel_start"], least=0)
