@@ -48,7 +48,7 @@ def export(
 
     A kernel that is wrong is not written: `files` is empty, and `verdict` says how it is wrong.
     Raises InvalidInput (no such kernel; `to` holds other files of these names; `torch`, and the kernel takes arrays of
-    pointers), CandidateFailed (it does not compile) or GemmgenError (the device is not available; `to` cannot be
+    pointers), CandidateFailed (it does not compile; the device is not available) or GemmgenError (`to` cannot be
     written).
     """
     if examples is not None:

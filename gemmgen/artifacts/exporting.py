@@ -24,7 +24,7 @@ from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.target import DeviceChoice, Target, compile_target, open_target
 from gemmgen.search.trial import Progress
 from gemmgen.support.brief import brief
-from gemmgen.support.errors import CandidateFailed, GemmgenError
+from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.host_memory import require_memory
@@ -101,7 +101,8 @@ def _show(source: KernelSource, arch: str, wish: Wish, examples: int) -> Shown:
     try:
         target = open_target(wish.device, arch, store)
     except CandidateFailed as error:
-        raise GemmgenError(f"{error}. {UNVERIFIED}") from error
+        reason = f"{error.failure.reason}. {UNVERIFIED}"
+        raise CandidateFailed(replace(error.failure, reason=reason)) from error
     with target.executor:
         return show_on(target, source, compiled, examples, wish.seed, wish.progress)
 

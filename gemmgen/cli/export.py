@@ -16,7 +16,7 @@ from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.artifacts.records import Document, kernel_document, verdict_document
 from gemmgen.cli.named import named
 from gemmgen.cli.options import Whole, arch_option, as_option, device_option, json_option, out_option, seed_option
-from gemmgen.cli.output import emit
+from gemmgen.cli.output import emit, judging
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.verify import show_pass, show_unconfined, show_verdict
 from gemmgen.cli.reports.words import bold
@@ -41,6 +41,7 @@ from gemmgen.run.target import DeviceChoice, compile_target
 @out_option("Folder in which a NAME is looked up first.")
 @json_option
 @click.pass_context
+@judging()
 def command(
     ctx: click.Context,
     kernels: tuple[str, ...],
@@ -61,6 +62,9 @@ def command(
     --certificate FILE` checks it again. Where a kernel is wrong none is exported. Kernels that DIR holds of earlier
     exports stay, and the same kernel is replaced; nothing else is. --arch auto is the architecture that
     the kernel's JSON names, unless the kernel was edited.
+
+    Exit codes: 0 exported, 1 a kernel is wrong or the files cannot be written, 2 wrong usage, 3 not judged here: see
+    `gemmgen verify --help`.
     """
     several = len(kernels) > 1
     if several and own_name is not None:

@@ -34,6 +34,21 @@ class OutputLost(GemmgenError):
     """Standard output takes no more."""
 
 
+class NotJudged(CandidateFailed):
+    """A kernel was to be judged, and this machine lacks what that takes: nothing says that it is wrong."""
+
+
+@contextmanager
+def judging() -> Iterator[None]:
+    """For a command that judges kernels: what is unavailable becomes NotJudged."""
+    try:
+        yield
+    except CandidateFailed as error:
+        if error.failure.kind != "unavailable":
+            raise
+        raise NotJudged(error.failure) from error
+
+
 def emit(as_json: bool, document: Callable[[], Any], show: Show) -> None:
     """Print a command's result: `document()` as JSON, or whatever `show` prints to the console. Raises OutputLost."""
     if as_json:
@@ -129,9 +144,9 @@ def classify(error: BaseException) -> tuple[str, str, int]:
         return "wrong usage", error.format_message(), error.exit_code
     if isinstance(error, InvalidInput):
         return "wrong usage", str(error), WRONG_USAGE
-    if isinstance(error, GemmgenError):
-        return "failed", str(error), FAILED
-    if isinstance(error, OSError):  # a full disk under $TMPDIR or standard output, say
+    if isinstance(error, NotJudged):
+        return "not judged", str(error), NOT_JUDGED
+    if isinstance(error, GemmgenError | OSError):  # a full disk under $TMPDIR or standard output, say
         return "failed", str(error), FAILED
     if isinstance(error, MemoryError):
         return "failed", f"out of memory ({error})" if str(error) else "out of memory", FAILED

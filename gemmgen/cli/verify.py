@@ -26,7 +26,7 @@ from gemmgen.artifacts.unseen import unseen
 from gemmgen.benchmark.explain import Explanation
 from gemmgen.cli.named import named
 from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
-from gemmgen.cli.output import DONE, FAILED, NOT_JUDGED, emit
+from gemmgen.cli.output import DONE, FAILED, NOT_JUDGED, emit, judging
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
 from gemmgen.cli.reports.verify import coverage_words, show_expected, show_unconfined, show_verdict
@@ -82,6 +82,7 @@ FOR_A_KERNEL = (
 @out_option("Folder in which a NAME is looked up first.")
 @json_option
 @click.pass_context
+@judging()
 def command(
     ctx: click.Context,
     kernel: str | None,
@@ -119,7 +120,8 @@ def command(
     --require-coverage they fail the kernel. Outcomes do not count that the compiler finds impossible, or that the plan
     of a kernel as gemmgen renders it rules out: PASS says why.
 
-    Exit codes: 0 PASS, 1 FAIL, 2 wrong usage, 3 not judged here.
+    Exit codes: 0 PASS, 1 FAIL, 2 wrong usage, 3 not judged here: by all that was run, or as this machine lacks a C++
+    compiler, say, or the GPU that is asked for.
 
     --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of launches
     that are too large for that only the first blocks run. A finding fails the kernel, and names the line of the .cu.

@@ -277,6 +277,8 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a name that is a path": (lambda record: record.update(name="../x"), "name = '../x' names no function"),
     "no parameters": (lambda record: record.update(parameters=3), "is not the record of a kernel"),
     "a file elsewhere": (lambda record: record["files"].update({"../secret": "0"}), "names no file beside it"),
+    "a hash that is no text": (lambda record: record["files"].update({f"{NAME}.h": []}), f"'{NAME}.h' = [] is no hash"),
+    "files without hashes": (lambda record: record.update(files=[f"{NAME}.h"]), "is not a certificate"),
     "a kernel that is no file": (
         lambda record: record.update(kernel_file="x.cu"),
         "certificate: it lacks 'x.cu'",
@@ -335,7 +337,7 @@ def test_wrong_usage_is_explained(run: Run, words: str, message: str) -> None:
 def test_export_without_an_executor_says_what_to_do(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "/nowhere/c++")
     code, _, err = run("export", FULL, "--to", "out", "--device", "emulator")
-    assert code == 1 and "does not run" in err and "--examples 0 exports the kernel unverified" in err
+    assert code == 3 and "does not run" in err and "--examples 0 exports the kernel unverified" in err
     assert not (tmp_path / "out").exists()
 
 

@@ -584,6 +584,14 @@ def test_a_wrong_value_in_a_json_is_told_with_its_file(run: Run, tmp_path: Path,
     assert code == 2 and err.startswith(f"gemmgen: wrong usage: {path}: {message}")
 
 
+def test_a_kernel_cut_off_in_its_header_has_no_function(run: Run, tmp_path: Path) -> None:
+    api.generate(Problem(64, 96, 32), family="naive", out=tmp_path)
+    path = tmp_path / f"{RENDERED}.cu"
+    path.write_text(path.read_text()[:300])
+    code, _, err = run("verify", path.name)
+    assert RENDERED in path.read_text() and code == 2 and f"{path.name} has no function {RENDERED}" in err
+
+
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"int main() {}"])
 def test_a_file_that_is_no_kernel_is_wrong_usage(run: Run, tmp_path: Path, content: bytes) -> None:
     (tmp_path / f"{RENDERED}.cu").write_bytes(content)
@@ -625,20 +633,29 @@ def test_a_full_disk(tmp_path: Path) -> None:
 def test_no_driver(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("gemmgen.run.target", "gemmgen.benchmark.bench", "gemmgen.run.gpu.executor"):
         monkeypatch.setattr(sys.modules[module], "why_no_gpu", lambda: "no NVIDIA driver: install the driver")
-    for line in (
-        "tune 64x64x64 --device gpu",
-        f"verify {FULL} --device gpu",
-        "bench 64x64x64",
-        "devices --measure",
+    for line, expected in (
+        ("tune 64x64x64 --device gpu", 1),
+        (f"verify {FULL} --device gpu", 3),
+        (f"export {FULL} --device gpu --to out", 3),
+        ("bench 64x64x64", 1),
+        ("devices --measure", 1),
     ):
         code, out, err = run(*line.split())
-        assert code == 1 and out == "" and "no NVIDIA driver: install the driver" in err, line
+        assert code == expected and out == "" and "no NVIDIA driver: install the driver" in err, line
     document = json.loads(run("tune", "64x64x64", "--device", "gpu", "--json")[1])
     assert document["error"]["failure"] == {
         "kind": "unavailable",
         "reason": "no NVIDIA driver: install the driver",
         "source": "gpu",
     }
+
+
+def test_a_kernel_that_nothing_here_can_run_is_not_judged(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "/nowhere/c++")
+    code, out, err = run("verify", FULL, "--device", "emulator")
+    assert code == 3 and out == "" and err.startswith("gemmgen: not judged: unavailable (emulator): ")
+    error = json.loads(run("verify", FULL, "--device", "emulator", "--json")[1])["error"]
+    assert error["exit_code"] == 3 and error["failure"]["kind"] == "unavailable"
 
 
 def test_a_problem_too_large_to_verify(run: Run, tmp_path: Path) -> None:

@@ -335,7 +335,7 @@ def test_a_missing_program_says_what_to_install(monkeypatch):
 
 @pytest.mark.skipif(why_no_gpu() is None, reason="this machine has a GPU")
 def test_the_option_needs_a_gpu(capsys):
-    assert main(["verify", SOURCE.name, "--sanitize"]) == 1
+    assert main(["verify", SOURCE.name, "--sanitize"]) == 3
     assert "watches kernels on a GPU: " in capsys.readouterr().err
     assert main(["verify", SOURCE.name, "--tool", "racecheck", "--device", "emulator"]) == 2
     assert "not in the emulator" in capsys.readouterr().err
