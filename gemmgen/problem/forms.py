@@ -9,7 +9,7 @@ from itertools import product, takewhile
 from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.nodes import Binary, Call, Name, Node, inside, substitute, unparse
 from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, SCALARS, SUMS, C
-from gemmgen.problem.parser import parse
+from gemmgen.problem.parser import FORM_CALLS, parse
 from gemmgen.support.errors import InvalidInput
 
 # What zero points make of acc: the sum of (A - zero_m) * (B - zero_n) over K.
@@ -35,6 +35,7 @@ _FORMS = {
     **{name: f"{name}(x)" for name, operand in OPERANDS.items() if operand.written},
     **{name: f"{name}(x)" for name, one in FUNCTIONS.items() if len(one.parameters) == 1},
 }
+_NAMES = (*_GATED, *_ZERO_POINTS, *_FORMS)
 _SCALES = ("scale_m", "scale_n", "scale_a", "scale_b")
 
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
@@ -63,7 +64,7 @@ def _form(expression: str) -> Node:
 
 def parse_forms(text: str) -> Node:
     """The tree that forms joined by + mean: bias+gelu is gelu(alpha * acc + beta * C + bias_n). Raises InvalidInput."""
-    forms = list(_terms(parse(text, (*_GATED, *_ZERO_POINTS, *_FORMS), forms=True)))
+    forms = list(_terms(parse(text, _NAMES, forms=True)))
     if isinstance(forms[0], Name) and forms[0].name in _GATED:
         return reduce(partial(_applied, text), forms[1:], _form(_GATED[forms[0].name]))
     zeros = frozenset(form.name for form in takewhile(_is_zero_point, forms) if isinstance(form, Name))
@@ -104,7 +105,7 @@ def _applied(text: str, value: Node, form: Node) -> Node:
         raise InvalidInput(
             f"epilogue: {unparse(form)} in {text!r}: zero points come first, one of A's and one of B's at most"
         )
-    known = ", ".join((*_GATED, *_ZERO_POINTS, *_FORMS, "clamp(lo, hi)"))
+    known = ", ".join((*_NAMES, *FORM_CALLS))
     raise InvalidInput(
         f"epilogue: {unparse(form)!r} of {text!r} is no form, and without acc it is no expression: forms are {known}"
     )

@@ -13,6 +13,13 @@ from gemmgen.problem.operands import OPERANDS
 from gemmgen.support.errors import InvalidInput, require
 
 LONGEST = 500  # characters of an expression
+# Functions that forms call by their numbers alone.
+FORM_CALLS = tuple(
+    f"{name}({', '.join(one.parameters[1:])})"
+    for name, one in FUNCTIONS.items()
+    if 0 < one.constants == len(one.parameters) - 1
+)
+HINTS = {"bias": "write bias_n (one for each column) or bias_m (one for each row)"}  # on what is a form, and no name
 CHARACTERS = re.compile(r"[A-Za-z0-9_ .,+\-*/()]*", re.ASCII)
 
 
@@ -30,7 +37,9 @@ def parse(text: str, names: tuple[str, ...], forms: bool = False) -> Node:
             warnings.simplefilter("ignore")  # Python's doubts about `1or x` and its like
             body = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError) as error:
-        place = f" (from character {error.offset} on)" if isinstance(error, SyntaxError) and error.offset else ""
+        place = ""
+        if isinstance(error, SyntaxError):  # which has no place where the text ends
+            place = f" (from character {error.offset} on)" if error.offset else " (it ends too early)"
         raise InvalidInput(f"epilogue: {text!r} is no expression{place}") from error
     return _Parser(text, names, forms).node(body)
 
@@ -60,8 +69,8 @@ class _Parser:
 
     def _name(self, node: ast.expr, name: str) -> Name:
         if name not in self.names:
-            known = f"known are {', '.join(self.names)}"
-            hint = f"{name} takes an argument" if name in FUNCTIONS or name in OPERANDS else known
+            known = f"known are {', '.join((*self.names, *(FORM_CALLS if self.forms else ())))}"
+            hint = f"{name} takes an argument" if name in FUNCTIONS or name in OPERANDS else HINTS.get(name, known)
             raise self._wrong(node, f"is no name here: {hint}")
         return Name(name)
 
@@ -89,6 +98,9 @@ class _Parser:
         for index in range(len(given) - constants, len(given)):
             if not isinstance(arguments[index], Number):
                 raise self._wrong(given[index], f"is {parameters[index]} of {name}, which has to be a number")
+        match name, arguments:
+            case "clamp", (*_, Number(lo), Number(hi)) if lo > hi:
+                raise self._wrong(node, f"has lo = {lo:g} above hi = {hi:g}")
         return Call(name, arguments)
 
     def _wrong(self, node: ast.expr, what: str) -> InvalidInput:
