@@ -13,12 +13,12 @@ import click
 
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.kernel.families import DEFAULT_FAMILY, FAMILIES
-from gemmgen.problem.dtype import DType
+from gemmgen.problem.dtype import ELEMENTS, DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import ALIGNS, RUNTIME, Distance, Size, parse_shape
-from gemmgen.problem.types import ELEMENTS, Compute, Types
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import require
 
 Function = TypeVar("Function", bound=Callable[..., Any])

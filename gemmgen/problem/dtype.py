@@ -250,7 +250,10 @@ class DType(Enum):
         name = text.rpartition(".")[2].lower()  # of torch.float16, too
         here = " or ".join(label for label, others in ELSEWHERE.items() if name in others)
         meant = f" ({here} here)" if here else ""
-        require(text in known, f"unknown dtype {text!r}{meant}: known are {', '.join(known)}")
+        require(
+            text in known,
+            f"unknown dtype {text!r}{meant}: known are {', '.join(one.label for one in ELEMENTS)} and, of C alone, s32",
+        )
         return known[text]
 
     @classmethod
@@ -268,3 +271,7 @@ class DType(Enum):
         except TypeError:
             return cls.parse(str(given))
         return next((one for one in cls if one.numpy == theirs), None) or cls.parse(theirs.name)
+
+
+# That A and B can have.
+ELEMENTS = (DType.F32, DType.F64, DType.F16, DType.BF16, DType.E4M3, DType.E5M2, DType.S8, DType.U8)

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from gemmgen.problem.dtype import DType
+from gemmgen.problem.dtype import ELEMENTS, DType
 from gemmgen.problem.pieces import BF16X6, Pieces
 from gemmgen.support.errors import require
 from gemmgen.support.words import listed
 
 FLOATS = (DType.F32, DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
 BYTES = (DType.S8, DType.U8)
-ELEMENTS = (*FLOATS[:1], DType.F64, *FLOATS[1:], *BYTES)  # that A and B can have
 # Types that C may have, by that of the sums.
 RESULTS = {DType.F64: (DType.F64,), DType.F32: FLOATS, DType.S32: (DType.S32, *FLOATS, *BYTES)}
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmgen.problem.case import Case
-from gemmgen.problem.dtype import DType
+from gemmgen.problem.dtype import ELEMENTS, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout, Matrix
 from gemmgen.problem.sizes import SIZE_LIMIT, parse_shape
-from gemmgen.problem.types import ELEMENTS, Compute, Types
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import InvalidInput
 
 ANY = Problem(None, None, None, ld_align=4)
@@ -52,6 +52,7 @@ ANY = Problem(None, None, None, ld_align=4)
         ({"layout": "row"}, "unknown layout 'row': known are rr, rc, cr, cc"),
         ({"m": "16"}, """M = '16' is no whole number, nor None or "?" for run time"""),
         ({"dtype": "int8"}, "unknown dtype 'int8' (s8 here): known are f32"),
+        ({"dtype": "fp16"}, "(f16 here): known are f32, f64, f16, bf16, e4m3, e5m2, s8, u8 and, of C alone, s32"),
         ({"dtype": np.complex64}, "unknown dtype 'complex64': known are f32"),
         ({"types": ("s8", "s8")}, """types = ('s8', 's8'): those of A, B and C, for example ("s8", "s8", "s32")"""),
         ({"types": None}, "types = None: those of A, B and C"),
