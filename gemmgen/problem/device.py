@@ -7,6 +7,7 @@ capability) and the cards' data sheets. Those of L2 and CLUSTER_REACH were read 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gemmgen.problem.dtype import DType
@@ -233,10 +234,19 @@ def least_ridge(dtype: DType) -> float:
 
 def parse_arch(text: str) -> Arch:
     """`sm_NN` or `sm_NNa`; LIKE says whose limits some have. Raises InvalidInput for others, with the known names."""
+    return _arch_of(text, (*ARCHS, *LIKE))
+
+
+def _arch_of(text: str, known: Iterable[str]) -> Arch:
     match = re.fullmatch(r"(sm_[0-9]+)[af]?", text)
     name = LIKE.get(match[1], match[1]) if match is not None else ""
-    require(name in ARCHS, f"unknown arch {text!r}: known are {', '.join((*ARCHS, *LIKE))}")
+    require(name in ARCHS, f"unknown arch {text!r}: known are {', '.join(known)}")
     return ARCHS[name]
+
+
+def spec_for(text: str) -> DeviceSpec:
+    """The card that `text` names, or that stands for the arch that it names. Raises InvalidInput with both's names."""
+    return _card(text) or device_for(_arch_of(text, (*ARCHS, *LIKE, *DEVICES)))
 
 
 def device_for(arch: Arch) -> DeviceSpec:
@@ -263,8 +273,11 @@ def short_name(reported: str) -> str:
 
 def device_named(name: str) -> DeviceSpec:
     """The known card `name`, upper or lower case; raises InvalidInput with the known names."""
-    for spec in DEVICES.values():
-        if spec.name.lower() == name.lower():
-            return spec
-    require(False, f"unknown device {name!r}: known are {', '.join(DEVICES)}")
-    raise AssertionError
+    card = _card(name)
+    require(card is not None, f"unknown device {name!r}: known are {', '.join(DEVICES)}")
+    assert card is not None
+    return card
+
+
+def _card(name: str) -> DeviceSpec | None:
+    return next((spec for spec in DEVICES.values() if spec.name.lower() == name.lower()), None)

@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
 from gemmgen.problem.device import (
-    ARCHS,
     DEFAULT_ARCH,
     DEVICES,
     DeviceSpec,
     device_for,
-    device_named,
     parse_arch,
     short_name,
+    spec_for,
 )
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu import why_no_gpu
@@ -96,15 +95,6 @@ def compile_target(arch: str) -> tuple[str, DeviceSpec]:
 def _arch_name(asked: str, card: str) -> str:
     """What to compile for: "sm_90a" where that was asked for, the card's arch where its name or "auto" was."""
     return asked if asked.startswith("sm_") else card
-
-
-def spec_for(text: str) -> DeviceSpec:
-    """The card that `text` names, or that stands for the arch that it names. Raises InvalidInput."""
-    if text.startswith("sm_"):
-        return device_for(parse_arch(text))
-    cards, known = {name.lower() for name in DEVICES}, ", ".join((*ARCHS, *DEVICES))
-    require(text.lower() in cards, f"unknown arch {text!r}: known are {known}")
-    return device_named(text)
 
 
 def spec_of(card: DeviceProperties) -> DeviceSpec:

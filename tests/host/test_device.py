@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DEVICES, device_for, device_named, parse_arch
+from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DEVICES, LIKE, device_for, device_named, parse_arch, spec_for
 from gemmgen.problem.dtype import DType
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.target import spec_of
@@ -33,6 +33,14 @@ def test_cards_are_found_in_either_case() -> None:
     assert device_named("rtx 4090") is device_named("RTX 4090") is DEVICES["RTX 4090"]
     with pytest.raises(InvalidInput, match="unknown device 'RTX': known are T4, A100"):
         device_named("RTX")
+
+
+@pytest.mark.parametrize("text", ["sm_91", "H20"])
+def test_what_is_neither_an_arch_nor_a_card_names_all_of_both(text: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        spec_for(text)
+    assert str(caught.value) == f"unknown arch {text!r}: known are {', '.join((*ARCHS, *LIKE, *DEVICES))}"
+    assert spec_for("sm_87").name == "RTX 3090" and spec_for("h200") is DEVICES["H200"]
 
 
 def test_every_arch_has_a_card_to_stand_for_it() -> None:
