@@ -18,7 +18,7 @@ from gemmgen.artifacts.library.rules import Rule
 from gemmgen.artifacts.library.spec import CHUNK
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
-from gemmgen.support.errors import require
+from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import content_key
 
 
@@ -107,6 +107,12 @@ class ArrayProduct:
         return self._loaded[name]
 
 
+class UnknownProduct(InvalidInput, KeyError):
+    """A library has no product of this name: what a mapping's `get` and `in` take for an answer, too."""
+
+    __str__ = Exception.__str__  # KeyError's quotes the message
+
+
 class ArrayLibrary(Mapping[str, ArrayProduct]):
     """The products of a library by name. A context manager: leaving it frees what its kernels hold."""
 
@@ -114,6 +120,9 @@ class ArrayLibrary(Mapping[str, ArrayProduct]):
         self._products = dict(products)
 
     def __getitem__(self, name: str) -> ArrayProduct:
+        """Raises UnknownProduct."""
+        if name not in self._products:
+            raise UnknownProduct(f"the library has no product {name!r}: known are {', '.join(self)}")
         return self._products[name]
 
     def __iter__(self) -> Iterator[str]:
