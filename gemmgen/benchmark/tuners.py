@@ -35,7 +35,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.search.order import Ranked, Search, rounds
 from gemmgen.search.space import Space, explore
 from gemmgen.support.brief import brief
-from gemmgen.support.errors import InvalidInput, require
+from gemmgen.support.errors import GemmgenError, InvalidInput
 
 RECORDED = tuple(sorted(DATA.glob("h200_*_space.json")))
 OURS = "gemmgen"
@@ -124,9 +124,15 @@ def tuners_of(contests: Sequence[Contest]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.tuner for contest in contests for one in contest.outcomes))
 
 
+def require_kernel_tuner() -> None:
+    """Raise GemmgenError where Kernel Tuner is missing."""
+    if find_spec("kernel_tuner") is None:
+        raise GemmgenError(MISSING)
+
+
 def contest(recorded: Recorded, seeds: int = SEEDS) -> Contest:
-    """Ours and Kernel Tuner's strategies on one space. Raises InvalidInput where Kernel Tuner is missing."""
-    require(find_spec("kernel_tuner") is not None, MISSING)
+    """Ours and Kernel Tuner's strategies on one space. Raises GemmgenError where Kernel Tuner is missing."""
+    require_kernel_tuner()
     budgets = [budget for budget in BUDGETS if budget < len(recorded.us)]
     ours = [Outcome(OURS, budget, (recorded.lost(search_recorded(recorded, budget)),)) for budget in budgets]
     return Contest(recorded, (*ours, *_kernel_tuner(recorded, budgets, seeds)))

@@ -18,7 +18,7 @@ from gemmgen.benchmark.study.measuring import PER_PROBLEM
 from gemmgen.benchmark.study.modelcheck import check_document
 from gemmgen.benchmark.study.record import study_document
 from gemmgen.benchmark.study.times import TIMES
-from gemmgen.benchmark.tuners import RECORDED, SEEDS, contest, load_recorded, tuners_document
+from gemmgen.benchmark.tuners import RECORDED, SEEDS, contest, load_recorded, require_kernel_tuner, tuners_document
 from gemmgen.cli.options import ProblemOptions, Shape, Whole, device_option, json_option, problem_options, shape_of
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import counter, watch
@@ -197,6 +197,7 @@ def tuners(words: list[str], data: tuple[Path, ...], seeds: int, out: Path | Non
     line = shlex.join(["gemmgen", *words])
     if out is not None:
         require_writable(out)
+    require_kernel_tuner()
     spaces = load_recorded(data or RECORDED)
     with counter("search", len(spaces)) as on_space:
         contests = []
