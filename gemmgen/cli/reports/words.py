@@ -87,8 +87,8 @@ def bad(words: str) -> Text:
 
 
 def accepted(count: int, total: int) -> str:
-    """ "3,664 accepted (1 in 1,931,738)"."""
-    return f"{count:,} accepted" + (f" (1 in {round(total / count):,})" if count else "")
+    """ "3,664 accepted (1 in 1,931,738)"; without the ratio where more than half are."""
+    return f"{count:,} accepted" + (f" (1 in {round(total / count):,})" if 0 < 2 * count <= total else "")
 
 
 def occupancy(fit: Occupancy) -> str:
