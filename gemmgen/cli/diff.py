@@ -11,7 +11,7 @@ import click
 from gemmgen.api import diff
 from gemmgen.benchmark.difference import CONTEXT, Difference
 from gemmgen.cli.named import tell_others
-from gemmgen.cli.options import Whole, arch_option, json_option, out_option
+from gemmgen.cli.options import Whole, json_option, out_option, recorded_arch_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.reports.diff import show_difference
 
@@ -20,7 +20,7 @@ from gemmgen.cli.reports.diff import show_difference
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option("--context", type=Whole(0), default=CONTEXT, show_default=True, help="Lines about a change of the text.")
-@arch_option
+@recorded_arch_option
 @out_option("Folder in which a name is looked up first.")
 @json_option
 def command(a: str, b: str, context: int, arch: str, out: Path, as_json: bool) -> None:

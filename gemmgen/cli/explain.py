@@ -12,7 +12,7 @@ from gemmgen.api import explain
 from gemmgen.artifacts.records import compiled_document, failure_document, kernel_document, prediction_document
 from gemmgen.benchmark.explain import Explanation, LoopUse
 from gemmgen.cli.named import named
-from gemmgen.cli.options import arch_option, json_option, out_option
+from gemmgen.cli.options import json_option, out_option, recorded_arch_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.reports.explain import show_explanation
 from gemmgen.run.target import compile_target
@@ -20,7 +20,7 @@ from gemmgen.run.target import compile_target
 
 @click.command()
 @click.argument("kernel", metavar="NAME|FILE")
-@arch_option
+@recorded_arch_option
 @out_option("Folder in which a NAME is looked up first.")
 @json_option
 def command(kernel: str, arch: str, out: Path, as_json: bool) -> None:

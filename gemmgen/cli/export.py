@@ -15,7 +15,15 @@ from gemmgen.artifacts.exporting import Exported
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.artifacts.records import Document, kernel_document, verdict_document
 from gemmgen.cli.named import named
-from gemmgen.cli.options import Whole, arch_option, as_option, device_option, json_option, out_option, seed_option
+from gemmgen.cli.options import (
+    Whole,
+    as_option,
+    device_option,
+    json_option,
+    out_option,
+    recorded_arch_option,
+    seed_option,
+)
 from gemmgen.cli.output import emit, judging
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.verify import show_pass, show_unconfined, show_verdict
@@ -35,7 +43,7 @@ from gemmgen.run.target import DeviceChoice, compile_target
     help="Situations to verify, 0 for none.  [default: 100; 20 for large problems]",
 )
 @seed_option
-@arch_option
+@recorded_arch_option
 @as_option
 @click.option("--torch", is_flag=True, help="Write NAME_torch.cpp, too: operators of torch.")
 @out_option("Folder in which a NAME is looked up first.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -297,12 +297,14 @@ def as_option(function: Function) -> Function:
     return click.option("--as", "own_name", metavar="NAME", help=text)(function)
 
 
-def arch_option(function: Function) -> Function:
-    """--arch: what to compile for, and whose limits count."""
-    text = (
-        "Architecture to compile for: sm_NN, sm_NNa, or that of a card such as A100. auto: of the GPU here, else sm_90."
-    )
+def arch_option(function: Function, auto: str = "of the GPU here, else sm_90") -> Function:
+    """--arch: what to compile for, and whose limits count; `auto` is what --help says of "auto"."""
+    text = f"Architecture to compile for: sm_NN, sm_NNa, or that of a card such as A100. auto: {auto}."
     return click.option("--arch", default="auto", show_default=True, help=text)(function)
+
+
+# --arch of a command for kernels on file.
+recorded_arch_option = partial(arch_option, auto="that of the kernel's JSON, else of the GPU here, else sm_90")
 
 
 def device_option(function: Function) -> Function:
