@@ -72,8 +72,8 @@ def command(
 
     Each kernel is a random accepted point of a family's space, for a random problem: sizes fixed or at run time,
     layouts, padding, alignment. Each runs on tiny, ragged, prime, tall and flat shapes, K = 0, any alpha and beta
-    (NaN and huge ones too), and data that is small integers, one-hot, random, denormal, huge, or has Inf and NaN in
-    it.
+    (NaN and huge ones too), and data that is small integers, random, sparse, one-hot, denormal, huge, or has Inf and
+    NaN in it.
 
     A failure is shrunk to the smallest kernel and situation that still fail, and saved in --corpus, whose files are
     replayed at the start of every run. With a GPU or without: kernels run where --device says.

@@ -22,6 +22,7 @@ from gemmgen.artifacts.records import problem_document
 from gemmgen.benchmark import bench
 from gemmgen.benchmark.study import STUDIES, Study
 from gemmgen.cli import COMMANDS, cli, main, progress
+from gemmgen.cli.reports import words
 from gemmgen.kernel.again import rendered_again
 from gemmgen.kernel.naming import RESERVED, full_name_of, parse_name
 from gemmgen.kernel.render import render
@@ -240,6 +241,18 @@ def test_json_is_one_document(run: Run) -> None:
     _, out, err = run("generate", SHAPE, "--family", "naive", "--json")
     document = json.loads(out)
     assert document["name"] == RENDERED and len(document["files"]) == 2 and err == ""
+
+
+@pytest.mark.parametrize(("command", "stated"), [("explain", True), ("export", True), ("diff", True), ("tune", False)])
+def test_help_says_what_arch_auto_is(run: Run, command: str, stated: bool) -> None:
+    out = " ".join(run(command, "--help")[1].split())
+    assert ("auto: that of the kernel's JSON, else of the GPU here, else sm_90." in out) == stated
+    assert ("auto: of the GPU here, else sm_90." in out) != stated
+
+
+def test_space_shows_how_many_configs_are_accepted_where_most_are_not(run: Run) -> None:
+    assert "16 configs, 15 accepted\n" in run("space", "512x512x512", "--family", "naive")[1]
+    assert words.accepted(1, 2) == "1 accepted (1 in 2)" and words.accepted(0, 9) == "0 accepted"
 
 
 def test_space_counts_add_up(run: Run) -> None:

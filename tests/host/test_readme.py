@@ -14,6 +14,7 @@ from gemmgen.artifacts.library.spec import read_spec
 from gemmgen.benchmark.scores import Summary, scores_in, summaries
 from gemmgen.cli import COMMANDS, cli
 from gemmgen.kernel.families import FAMILIES
+from gemmgen.verification.situation import ALL_DATA_KINDS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -152,6 +153,40 @@ def test_the_spec_of_the_library_is_one(tmp_path: Path) -> None:
 def test_every_family_is_described() -> None:
     listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "kernels.md").read_text(), re.MULTILINE)
     assert {*listed} == {*FAMILIES}
+
+
+def test_every_detail_of_a_family_is_described_with_it() -> None:
+    page = (ROOT / "docs" / "kernels.md").read_text()
+    told = page.partition("`details` of a family")[2].partition("Where a kernel cannot")[0]
+    everywhere, *lists = told.split("\n- ")
+    for name, family in FAMILIES.items():
+        own = " ".join(part for part in lists if f"`{name}`" in part.partition(":")[0])
+        assert {*family.details} == {one for one in family.details if f"`{one}`" in everywhere + own}, name
+        assert bool(family.details) == (name not in ("naive", "wmma"))
+
+
+def test_the_table_of_commands_writes_arguments_as_help_does() -> None:
+    context = click.Context(cli)
+    rows = (ROOT / "docs" / "commands.md").read_text().replace("\\|", "|")
+    for name in ("bench", "suite", "diff"):
+        command = cli.get_command(context, name)
+        assert command is not None
+        usage = " ".join(
+            [name, *(one.make_metavar(context) for one in command.params if isinstance(one, click.Argument))]
+        )
+        assert f"| `gemmgen {usage}` |" in rows
+
+
+@pytest.mark.parametrize("where", ["docs", "help"])
+def test_all_kinds_of_data_that_fuzz_draws_are_named(where: str) -> None:
+    command = cli.get_command(click.Context(cli), "fuzz")
+    assert command is not None and command.help is not None
+    page = (ROOT / "docs" / "verification.md").read_text()
+    told = command.help if where == "help" else page.partition("`gemmgen fuzz` does this")[2].partition("```")[0]
+    names = {"exact": "small integers", "onehot": "one-hot", "special": "Inf and NaN"}
+    for kind in ALL_DATA_KINDS:
+        assert names.get(kind, kind) in " ".join(told.split()), kind
+    assert where == "help" or all(f" {kind} " in page.partition("      data:")[2] for kind in ALL_DATA_KINDS)
 
 
 def test_ways_to_install_name_extras_that_exist() -> None:
