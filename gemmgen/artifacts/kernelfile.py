@@ -221,12 +221,17 @@ def read_kernel(path: Path) -> KernelFile:
     return KernelFile(source, record, path)
 
 
-def kernels_in(folder: Path) -> Iterator[KernelFile]:
-    """The kernels of `folder` that have a record, by name; files that cannot be read as such are passed over."""
+def kernels_in(folder: Path, refused: Callable[[InvalidInput], object] = lambda _: None) -> Iterator[KernelFile]:
+    """The kernels of `folder` that have a record, by name; files that cannot be read as such are passed over.
+
+    refused  hears why, of those that have a JSON beside them
+    """
     for path in sorted(folder.glob("*.cu")):
         try:
             kernel = read_kernel(path)
-        except InvalidInput:
+        except InvalidInput as error:
+            if path.with_suffix(".json").exists():
+                refused(error)
             continue
         if kernel.record is not None:
             yield kernel

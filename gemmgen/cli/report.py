@@ -34,7 +34,7 @@ def command(ctx: click.Context, folders: tuple[Path, ...], to: Path, compiled: b
 
     Ratios to cuBLASLt by shape and type, the roofline with every kernel on it, and for each kernel what explain says
     of it and what was shown of it. The page needs no network and no other file; links lead to the kernels' own. Exits
-    with 1 where it leaves out a kernel, as what its JSON says cannot be shown.
+    with 1 where it leaves out a kernel, as its JSON cannot be read or shown.
     """
     roots = folders or tuple(folder for folder in (DEFAULT_OUT, GALLERY) if folder.is_dir())
     require(bool(roots), f"there is neither {DEFAULT_OUT} nor {GALLERY} here: name a folder that has kernels")

@@ -174,6 +174,8 @@ def test_the_command_writes_it_and_says_where(folder: Path, tmp_path: Path, caps
         {"time": {"kind": "measured"}},
         {"sanitizers": [{}]},
         {"family": "nope"},
+        {"config": {"BM": 10**30}},
+        {"problem": 3},
         {"bench": {"speedup": -1.0}},
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -137,7 +137,7 @@ class CardResults:
 class Page:
     """All that the page shows.
 
-    left_out  kernels that it does without, as what their JSON says cannot be shown: their files, and why
+    left_out  why it does without kernels whose JSON cannot be read or shown, each with the file's path
     """
 
     folders: tuple[str, ...]
@@ -175,14 +175,16 @@ def write_report(roots: Sequence[Path], to: Path, store: Store | None = None, pr
 
 def collect(roots: Sequence[Path], base: Path, store: Store | None, progress: Progress) -> Page:
     """What the page shows, with links from the folder `base`. Raises as `write_report` does."""
-    kernels = list(found_in(roots))
+    left_out: list[str] = []
+    kernels = list(found_in(roots, lambda error: left_out.append(str(error))))
     if not kernels:
-        raise GemmgenError(f"no kernel with its JSON in {', '.join(map(str, roots))}: gemmgen tune writes some")
+        why = "".join(f"\n{reason}" for reason in left_out)
+        raise GemmgenError(f"no kernel with its JSON in {', '.join(map(str, roots))}: gemmgen tune writes some{why}")
     kernels.sort(key=lambda one: representative(one.source.problem).flops)
     if store is not None:
         _compile(kernels, store, progress)
     progress.stage("explain", len(kernels))
-    cards, left_out = [], []
+    cards = []
     for kernel in kernels:
         try:
             cards.append(_card(kernel, base, store))
@@ -203,11 +205,14 @@ def _page(roots: Sequence[Path], cards: Sequence[KernelCard]) -> Page:
     )
 
 
-def found_in(roots: Sequence[Path]) -> Iterator[KernelFile]:
-    """The kernels of `roots` and of the folders in them, exported ones too; of two of a name and card the first one."""
+def found_in(roots: Sequence[Path], refused: Callable[[InvalidInput], object] = lambda _: None) -> Iterator[KernelFile]:
+    """The kernels of `roots` and of the folders in them, exported ones too; of two of a name and card the first one.
+
+    refused  as for `kernels_in`
+    """
     seen: set[tuple[str, str]] = set()
     for folder in _folders(roots):
-        for kernel in chain(kernels_in(folder), _exported(folder)):
+        for kernel in chain(kernels_in(folder, refused), _exported(folder)):
             key = kernel.source.name, kernel.device
             if key not in seen:
                 seen.add(key)
