@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.arena import Segment, place
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.executor import Executor, Floats, Operands
-from gemmgen.support.errors import CandidateFailed, InvalidInput
+from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.support.files import Store
 
 ANY_SHAPE = Problem(None, None, None, lda=None, ldb=None, ldc=None)
@@ -454,6 +455,21 @@ def test_a_block_that_waits_for_lower_ones_is_told(shared_store: Store) -> None:
             free.run(case, data(case), seed=seed)
         told = r"block \d, thread 0 waits for blocks of lower numbers: CUDA promises no order of blocks"
         assert re.fullmatch(told, "; ".join(waiting.assumed())) and free.assumed() == ()
+
+
+def test_a_launch_that_was_slow_once_is_no_waiting(emulator: EmulatorExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, case = emulator.load(kernel(NAIVE)), ANY_SHAPE.case(3, 4, 2)
+    run, timeout = slow._run_blocks, Failure("timeout", "block 1, thread 128 still runs after 31 s", "emulator")
+    outcomes = iter([CandidateFailed(timeout)])
+
+    def busy(*arguments: Any) -> dict[str, Floats]:
+        for failure in outcomes:
+            raise failure
+        return run(*arguments)
+
+    monkeypatch.setattr(slow, "_run_blocks", busy)
+    np.testing.assert_array_equal(slow.run(case, data(case), seed=1), expected(case, data(case)))
+    assert next(outcomes, None) is None and slow.assumed() == ()
 
 
 def test_printf_prints_once(emulator: EmulatorExecutor, capfd: pytest.CaptureFixture[str]) -> None:

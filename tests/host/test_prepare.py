@@ -21,6 +21,7 @@ from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.arguments import arguments_of
+from gemmgen.run.emulator.driver import long_preparation
 from gemmgen.run.gpu import arena
 from gemmgen.support.errors import CandidateFailed, InvalidInput
 
@@ -186,3 +187,11 @@ def test_what_is_summed_is_the_copy_where_there_is_one() -> None:
 def test_matrices_behind_pointers_are_not_prepared() -> None:
     with pytest.raises(InvalidInput, match="whose matrices lie where pointers say"):
         A_BY_ROWS.of(Problem(4, 4, 4, batch=2, pointers=True))
+
+
+def test_a_copy_of_many_lines_may_take_long() -> None:
+    """Of so many lines of one element it took 20 s, where nothing else ran, and 31 s elsewhere, which was its limit."""
+    problem = Problem(None, None, 1, types="s8,s8,s32")
+    source = render(problem, WGMMA, WGMMA.default(problem))
+    assert long_preparation(source, problem.case(2112000, 1)) > 60
+    assert long_preparation(source, problem.case(64, 64)) < 0.5
