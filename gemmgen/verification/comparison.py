@@ -49,13 +49,18 @@ class Mismatch:
     matrix: int | None = None
     output: str = "C"
 
+    @property
+    def place(self) -> str:
+        """ "row_amax of matrix 2: row_amax[5][0]"."""
+        of_matrix = "" if self.matrix is None else f"{self.output} of matrix {self.matrix}: "
+        return f"{of_matrix}{self.output}[{self.row}][{self.col}]"
+
     def __str__(self) -> str:
-        c = self.output if self.matrix is None else f"{self.output} of matrix {self.matrix}: {self.output}"
         got, expected = f"{self.got:.9g}", f"{self.expected:.9g}"
         if got == expected:  # doubles, alike in nine digits
             got, expected = f"{self.got:.17g}", f"{self.expected:.17g}"
         return (
-            f"{c}[{self.row}][{self.col}] is {got}, not {expected}: "
+            f"{self.place} is {got}, not {expected}: "
             f"off by {self.error:.3g}, allowed {self.bound:.3g}; {self.count} elements wrong"
         )
 

@@ -21,6 +21,7 @@ from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import CONFIG, KernelSource
 from gemmgen.support.errors import Failure, InvalidInput
+from gemmgen.verification.comparison import Mismatch
 from gemmgen.verification.verifier import Verdict
 
 SOURCE = render(*parse_name("gemm_f32_rr_MxNx40_naive_8x8"))
@@ -116,6 +117,14 @@ def test_what_only_the_json_promises_is_shown(tmp_path: Path, case: str) -> None
     console = Console(width=400, record=True)
     show_verdict(console, kernel, Verdict("emulator", 8, 0, 0.5), "gemmgen verify", None)
     assert f"judged under {', '.join(promised)}, which only its JSON promises" in console.export_text()
+
+
+def test_the_first_wrong_element_is_one_of_the_output_that_is_wrong(tmp_path: Path) -> None:
+    wrong = Mismatch(5, 0, 1.0, 2.0, 1.0, 0.0, 3, matrix=2, output="row_amax")
+    failed = Verdict("emulator", 1, 0, math.inf, Failure("wrong", str(wrong), "verifier"), mismatch=wrong)
+    console = Console(width=400, record=True)
+    show_verdict(console, read_kernel(written(SOURCE, tmp_path, lambda _: None)), failed, "gemmgen verify", None)
+    assert "row_amax of matrix 2: row_amax[5][0] of 3 wrong elements" in console.export_text()
 
 
 def test_a_json_that_launches_otherwise_what_gemmgen_renders_is_at_fault(tmp_path: Path) -> None:

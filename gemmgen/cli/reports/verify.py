@@ -170,7 +170,7 @@ def _show_failure(console: Console, kernel: KernelFile, verdict: Verdict, again:
             made.add_row("", "it passes alone, and fails only after earlier launches")
     if verdict.mismatch is not None:
         wrong = verdict.mismatch
-        made.add_row("first wrong", f"C[{wrong.row}][{wrong.col}] of {plural(wrong.count, 'wrong element')}")
+        made.add_row("first wrong", f"{wrong.place} of {plural(wrong.count, 'wrong element')}")
         made.add_row("computed", f"{wrong.got:.9g}, expected {wrong.expected:.9g}")
         made.add_row("error", f"{wrong.error:.3g}, its bound {wrong.bound:.3g}")
         besides = verdict.failure.reason.removeprefix(str(wrong)).removeprefix("; ")  # the launch whose end it is
