@@ -197,7 +197,8 @@ def ratios(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Dou
 def right(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doubles) -> Mask:
     """Which of `got` a right kernel may store, whose results before that are off by `bound` at most.
 
-    Where storing rounds, that is any number of `dtype` from that of the least such result to that of the greatest.
+    Where storing rounds, that is any number of `dtype` from that of the least such result to that of the greatest. What
+    NaN becomes in a type that has none is not said.
     """
     if dtype == types.scalar:
         near = _error(got, stored_as(types, dtype, values)) <= bound  # and not `> bound`: NaN compares false
@@ -205,7 +206,7 @@ def right(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doub
         return np.asarray(near | doubtful(values, bound))
     with np.errstate(invalid="ignore"):
         low, high = dtype.nearest(values - bound), dtype.nearest(values + bound)
-        near = (low <= got) & (got <= high) | np.isnan(got) & np.isnan(values)
+        near = (low <= got) & (got <= high) | np.isnan(values) & (np.isnan(got) | (not dtype.has_nan))
         return np.asarray(near | doubtful(values, bound))
 
 

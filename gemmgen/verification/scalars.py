@@ -32,6 +32,11 @@ NOT_FINITE: tuple[Scalars, ...] = (
     *((INF, 0.0), (1.0, NAN), (-0.0, 2.0), (NAN, 0.0), (1.0, INF)),
     *((2.0, -0.0), (-INF, 1.0), (INF, INF), (1.0, -INF)),
 )
+# Where C has no NaN, and no Inf: of sums that end in a half, and of sums that overflow before they are stored.
+WITHOUT_NAN: tuple[Scalars, ...] = (
+    *((0.5, -0.0), (DType.F32.largest, 0.0), (0.5, 1.0), (-DType.F32.largest, 1.0)),
+    (1.0, -0.0),
+)
 LARGEST_INTEGER, LEAST_INTEGER = 2.0**31 - 1, -(2.0**31)
 INTEGER_ENDS: tuple[Scalars, ...] = (
     *((LARGEST_INTEGER, 0.0), (1.0, LARGEST_INTEGER), (LEAST_INTEGER, 1.0), (1.0, LEAST_INTEGER)),
@@ -64,12 +69,13 @@ def full_mantissa(number: int, dtype: DType) -> float:
 def extreme_scalars(types: Types, exact: bool, turn: int, alpha: float, beta: float) -> Scalars:
     """Those of this `turn`: of `exact` data Inf, NaN and -0, else tiny and huge ones, of the mantissas given.
 
-    Sums may be stored in a type that has no NaN: then `alpha` and 0.
+    Sums may be stored in a type that has no NaN: then they end in a half, or are finite but too large.
     """
     if types.scalar.is_integer:
         return INTEGER_ENDS[turn % len(INTEGER_ENDS)]
     if exact:
-        return NOT_FINITE[turn % len(NOT_FINITE)] if types.c.has_nan else (1.0, -0.0)
+        ends = NOT_FINITE if types.c.has_nan else WITHOUT_NAN
+        return ends[turn % len(ends)]
     exponents = ENDS[turn % len(ENDS)]
     return _scaled(alpha, exponents[0], types), _scaled(beta, exponents[1], types)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.comparison import compare
+from gemmgen.verification.comparison import compare, right
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.situation import Situation, data_kinds
 
@@ -188,3 +189,9 @@ def test_a_kernel_has_the_conversions_that_it_needs() -> None:
     assert "explicit BF16" in text("bf16") and "explicit" not in text("bf16,bf16,f32")
     assert "saturated_s8" in text("s8") and "saturated" not in text("s8,s8,s32")
     assert "struct E4M3" not in text("e5m2") and "--types s8,s8,s32" in text("s8,s8,s32")
+
+
+def test_what_nan_becomes_in_a_type_that_has_none_is_not_judged() -> None:
+    types, at = Types.parse("s8,s8,s8"), np.zeros(3)
+    got, values = np.array([100.0, 0.0, 127.0]), np.array([math.nan, math.inf, math.inf])
+    assert right(types, DType.S8, got, values, at).tolist() == [True, False, True]

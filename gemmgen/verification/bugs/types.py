@@ -6,6 +6,7 @@ from gemmgen.verification.bugs.base import MISALIGNED, POISON, RACE, READS, STAL
 from gemmgen.verification.bugs.subjects import (
     BATCHED_BF16,
     DOUBLE_F16,
+    DOUBLE_TO_S8,
     NAIVE_BF16,
     NAIVE_E4M3,
     NAIVE_S8,
@@ -60,6 +61,13 @@ TYPE_BUGS = (
     Bug("saturates at -127", "saturation", NAIVE_TO_S8, "max(-128,", "max(-127,", (VALUE,)),
     Bug("cuts to an integer", "rounding", NAIVE_TO_S8, "__float2int_rn(value)",
         "static_cast<int>(fmaxf(-1e6f, fminf(1e6f, value)))", (VALUE,)),
+    Bug("rounds half away from zero", "rounding", NAIVE_TO_S8, "__float2int_rn(value)",
+        "__float2int_rz(value + copysignf(0.5f, value))", (VALUE,)),
+    Bug("rounds half down", "rounding", NAIVE_TO_S8, "__float2int_rn(value)", "__float2int_ru(value - 0.5f)", (VALUE,)),
+    Bug("infinity is zero", "saturation", NAIVE_TO_S8, "__float2int_rn(value)",
+        "(isinf(value) ? 0 : __float2int_rn(value))", (VALUE,)),
+    Bug("infinity is zero behind scales", "saturation", DOUBLE_TO_S8, "__float2int_rn(value)",
+        "(isinf(value) ? 0 : __float2int_rn(value))", (VALUE,)),
     # Vectors
     Bug("half of each vector twice", "vectors", SKINNY_BF16, "weights[t][v + j]", "weights[t][j]", (VALUE,)),
     Bug("vectors wider than lines are aligned", "misaligned", SKINNY_BF16, "constexpr int VW = 8; ",
