@@ -261,6 +261,7 @@ class EmulatorExecutor:
         seed % 2    operands touch the guard pages above (0) or below (1) them
         seed // 2 % 2   cp.async and TMA land as late (0) or as early (1) as they may
         seed // 4 % 2   wgmma computes as late (0) or as early (1) as it may
+        seed // 8 % 2   dynamic shared memory has just the alignment that its declaration asks for (1), or any (0)
         seed % 8    blocks of a large launch are watched for races (0) or none (others)
         seed % 3    a persistent kernel's blocks each do one more tile than that, where all of them run
 

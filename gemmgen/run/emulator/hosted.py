@@ -8,13 +8,18 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import MAX_THREADS
 from gemmgen.run.emulator.parameters import cluster_dims, most_threads
 
-DYNAMIC_ALIGNMENT = 128  # bytes, of dynamic shared memory where a kernel asks for no more
+LEAST_ALIGNMENT = 16  # bytes, of dynamic shared memory whose declaration asks for less: of the widest type
+MOST_ALIGNMENT = 1024  # of such that no declaration, or none in numbers, asks for
 
 # `extern __shared__ float tile[];` and the like: indentation, type and name.
 DYNAMIC_SHARED = re.compile(
     r"^([ \t]*)extern\s+(?:__align__\([^()]*\)\s+)?__shared__\s+(?:(?:__align__|alignas)\([^()]*\)\s+)?"
     r"([\w:<> ]+?)\s*\b(\w+)\s*\[\s*\]\s*;",
     re.MULTILINE,
+)
+# What it is aligned to, before or behind `__shared__`.
+DYNAMIC_ALIGNMENT = re.compile(
+    r"\bextern\s+(?:__align__\(([^()]*)\)\s+)?__shared__\s+(?:(?:__align__|alignas)\(([^()]*)\)\s+)?"
 )
 # `__shared__ __align__(16) float As[2][64], last;`: alignment, type, and names with their bounds.
 SHARED = re.compile(
@@ -79,5 +84,7 @@ def exports(source: KernelSource, sites: int) -> str:
 
 def _dynamic_alignment(text: str) -> int:
     """Of dynamic shared memory, in bytes: the largest that its declarations ask for."""
-    asked = re.findall(r"extern\s+__shared__\s+(?:__align__|alignas)\((\d+)\)", text)
-    return max(DYNAMIC_ALIGNMENT, *map(int, asked)) if asked else DYNAMIC_ALIGNMENT
+    asked = [before or behind for before, behind in DYNAMIC_ALIGNMENT.findall(text)]
+    if not all(one.isdecimal() or not one for one in asked):
+        return MOST_ALIGNMENT
+    return max((LEAST_ALIGNMENT, *(int(one) for one in asked if one))) if asked else MOST_ALIGNMENT

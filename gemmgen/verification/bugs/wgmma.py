@@ -60,6 +60,8 @@ WGMMA_BUGS = (
                     for (float& sum : sums) sum = 0.0f;
             }
             multiply_stage(""")),
+    Bug("stages are aligned as vectors are", "misaligned", WGMMA_RC, "extern __shared__ __align__(1024)",
+        "extern __shared__ __align__(16)", (MISALIGNED, PATTERN)),
     # Barriers of the ring
     Bug("no barrier before the ring is used", "barrier", WGMMA_RC, "    __syncthreads();\n", "",
         (NOT_FENCED, UNDER_WAY)),

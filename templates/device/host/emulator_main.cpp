@@ -83,7 +83,7 @@ void prepare_launch() {
   set_cluster();
   map_operands();
   place_pointers();
-  shared_memory.resize_dynamic(request.shared_bytes);
+  shared_memory.resize_dynamic(request.shared_bytes, request.seed);
   races.start_launch(request.element_bytes, request.dependent != 0);
   blockDim.x = request.threads;
   gridDim.x = request.grid;

@@ -14,7 +14,7 @@
 
 namespace gemmgen {
 
-constexpr uint32_t STATIC_WINDOW = 0x01000000;  // dynamic shared memory lies below, from WINDOW_START on
+constexpr uint32_t STATIC_WINDOW = 0x01000000;  // dynamic shared memory lies below
 constexpr uint32_t NO_WINDOW = 0xF0000000;
 
 // Of what is no shared memory it is no address that an access takes.

@@ -25,14 +25,21 @@ namespace gemmgen {
 class SharedMemory {
  public:
   static constexpr std::size_t MAX_DYNAMIC_BYTES = 256 * 1024;
+  static constexpr unsigned WINDOW = 1024;  // a GPU's first shared address: what lies below is the system's
 
-  // For each block of the cluster.
-  void resize_dynamic(std::size_t bytes) {
+  // For each block of the cluster. By some seeds it begins where it has just the alignment that its text asks for.
+  void resize_dynamic(std::size_t bytes, uint64_t seed) {
     if (bytes > MAX_DYNAMIC_BYTES)
       fail("launch", {}, "%zu bytes of dynamic shared memory are more than %zu", bytes, MAX_DYNAMIC_BYTES);
-    for (unsigned rank = 0; rank < cluster.ranks; ++rank) resize_dynamic(blocks_[rank], bytes);
+    const bool just_aligned = seed / 8 % 2 == 1;
+    for (unsigned rank = 0; rank < cluster.ranks; ++rank) resize_dynamic(blocks_[rank], bytes, just_aligned);
+    const unsigned alignment = gemmgen_dynamic_alignment;
+    window_start_ = just_aligned && alignment < WINDOW ? WINDOW + alignment : WINDOW;
     select(0);
   }
+
+  // Where dynamic memory begins, as a GPU counts shared addresses.
+  unsigned window_start() const { return window_start_; }
 
   // Of the blocks that start.
   void poison() {
@@ -112,11 +119,13 @@ class SharedMemory {
     const unsigned char* end() const { return pages.data + pages.bytes; }
   };
 
-  static void resize_dynamic(Dynamic& block, std::size_t bytes) {
+  static void resize_dynamic(Dynamic& block, std::size_t bytes, bool just_aligned) {
     const std::size_t alignment = gemmgen_dynamic_alignment;
     Region& pages = block.pages;
     if (pages.data == nullptr) pages = map_private("dynamic shared memory", MAX_DYNAMIC_BYTES);
-    const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
+    std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
+    const bool odd = uintptr_t(pages.data + pages.bytes - whole) / alignment % 2 == 1;
+    if (just_aligned && !odd && whole + alignment <= pages.bytes) whole += alignment;
     block.region = pages;
     block.region.data = pages.data + pages.bytes - whole;
     block.region.bytes = bytes;
@@ -156,6 +165,7 @@ class SharedMemory {
   std::vector<Variable> neighbours_ = kernel_variables_near_arrays();
   std::array<Dynamic, MAX_RANKS> blocks_;  // of the cluster
   Dynamic* selected_ = blocks_.data();
+  unsigned window_start_ = WINDOW;
 };
 
 inline SharedMemory shared_memory;

@@ -16,14 +16,13 @@ namespace gemmgen {
 
 constexpr unsigned TMA_UNIT = 16;        // bytes
 constexpr unsigned TMA_ALIGNMENT = 128;  // of a box in shared memory
-constexpr unsigned WINDOW_START = 1024;  // where dynamic shared memory begins, as a GPU counts shared addresses
 constexpr unsigned STORE_READER = 8;     // beside eight warpgroups, see SharedRaces::read_by_proxy
 
 inline uint32_t window_address(const unsigned char* shared) {
-  return WINDOW_START + uint32_t(shared - shared_memory.dynamic().data);
+  return shared_memory.window_start() + uint32_t(shared - shared_memory.dynamic().data);
 }
 
-inline unsigned char* of_window(uint32_t address) { return shared_memory.dynamic().data + (address - WINDOW_START); }
+inline unsigned char* of_window(uint32_t address) { return shared_memory.dynamic().data + (address - shared_memory.window_start()); }
 
 // A box: a tensor map, where in the tensor it starts, and its place in shared memory.
 struct Box {

@@ -393,7 +393,7 @@ class WarpgroupProducts {
       refuse("starts at shared address " + std::to_string(at.start) + ", inside a pattern of " + std::to_string(pattern) +
              " bytes: stages have to start at multiples of that");
     at.each_chunk(lines, bits_of(element) / 8, transposed, [&](uint32_t address, unsigned, unsigned) {
-      if (address < WINDOW_START || !shared_memory.dynamic().contains(of_window(address), CHUNK_BYTES))
+      if (address < shared_memory.window_start() || !shared_memory.dynamic().contains(of_window(address), CHUNK_BYTES))
         refuse("leads to shared address " + std::to_string(address) + " (" +
                shared_memory.dynamic().describe(of_window(address)) + ")");
     });
