@@ -149,6 +149,7 @@ EPILOGUE_BUGS = (
         "*reinterpret_cast<Magnitude*>(to) = value;", (VALUE, RACE_AMAX)),
     Bug("maxima without atomics", "amax", NAIVE_AMAX, "atomicMax(reinterpret_cast<Magnitude*>(to), value);",
         "Magnitude& old = *reinterpret_cast<Magnitude*>(to);\n    old = max(old, value);", (VALUE, RACE_AMAX)),
+    Bug("maxima by atomics within a block", "scope", NAIVE_AMAX, "atomicMax(", "atomicMax_block(", (RACE_AMAX,)),
     Bug("the least magnitude", "amax", NAIVE_AMAX, "row_amax = max(row_amax, magnitude(x2))",
         "row_amax = min(row_amax, magnitude(x2))", (VALUE, NOT_NAN)),
     Bug("magnitudes of what C holds", "rounding", NAIVE_AMAX, "max(column_amax, magnitude(x2))",

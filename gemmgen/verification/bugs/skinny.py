@@ -58,6 +58,8 @@ SKINNY_BUGS = (
         "    __syncthreads();\n    return last;", "    return last;", (RACE, POISON, VALUE)),
     Bug("no semaphore: the last block by number adds up", "semaphore", ACROSS_SPLIT,
         SEMAPHORE, "last = blockIdx.x % SPLIT == count - 1;  // (", (RACE_PARTIALS, POISON, VALUE)),
+    Bug("the semaphore counts within a block", "scope", ACROSS_SPLIT,
+        "atomicInc(semaphore", "atomicInc_block(semaphore", (RACE_SEMAPHORES,)),
     Bug("every block adds up", "semaphore", ACROSS_SPLIT, SEMAPHORE,
         "last = 1 + atomicInc(semaphore, count - 1);  // (", (RACE_PARTIALS, RACE_C, POISON, VALUE)),
     Bug("no atomic for the semaphore", "semaphore", ACROSS_SPLIT, SEMAPHORE,

@@ -7,6 +7,7 @@ from gemmgen.verification.bugs.subjects import (
     DOUBLE_TO_S8,
     DOUBLE_VECTORS,
     MMA_RC,
+    NAIVE_AMAX,
     NAIVE_RR,
     NAIVE_ZERO_POINTS,
     SPLIT_EPILOGUE,
@@ -23,6 +24,14 @@ TICKET = "last = atomicInc(semaphore, count - 1) == count - 1;"
 FIRST = "namespace {\n\n"
 
 PTX_EDITS = (
+    Edit("maxima are looked at before they are raised", NAIVE_AMAX, (
+        ("    atomicMax(reinterpret_cast<Magnitude*>(to), value);", """\
+    Magnitude old;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(old) : "l"(to) : "memory");
+    if (old < value) atomicMax(reinterpret_cast<Magnitude*>(to), value);"""),)),
+    Edit("a relaxed load of A", NAIVE_RR, ((LOAD_A, """\
+float a;
+        asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(a) : "l"(A + Offset(m) * s.lda + k));"""),)),
     Edit("a load by inline PTX", NAIVE_RR, ((LOAD_A, """\
 float a;
         asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(a) : "l"(A + Offset(m) * s.lda + k));"""),)),

@@ -34,15 +34,22 @@ class Place {
   uint32_t code_ = 0;
 };
 
-// `load` and `store` are TMA's, in shared memory; `product` reads operands of a wgmma there.
-enum class Kind : uint8_t { read, write, copy, atomic, load, store, product };
+// `load` and `store` are TMA's, in shared memory; `product` reads operands of a wgmma there. `strong_read` is a load that
+// is relaxed or acquires. Atomics and such loads do not race with each other, but those of the block's scope with others'.
+enum class Kind : uint8_t { read, write, copy, atomic, block_atomic, strong_read, block_read, load, store, product };
+
+inline bool is_update(Kind kind) { return kind == Kind::atomic || kind == Kind::block_atomic; }
+inline bool is_of_block(Kind kind) { return kind == Kind::block_atomic || kind == Kind::block_read; }
+inline bool is_strong(Kind kind) { return is_update(kind) || kind == Kind::strong_read || kind == Kind::block_read; }
 
 // What stands in a message between the thread and the place in memory.
 inline const char* verb(Kind kind) {
   switch (kind) {
-    case Kind::read: return " reads ";
+    case Kind::read: case Kind::strong_read: return " reads ";
+    case Kind::block_read: return ", in its own block's scope, reads ";
     case Kind::write: return " writes ";
     case Kind::atomic: return "'s atomic updates ";
+    case Kind::block_atomic: return "'s atomic of its own block's scope updates ";
     case Kind::load: return "'s TMA load writes ";
     case Kind::store: return "'s TMA store reads ";
     case Kind::product: return "'s wgmma reads ";

@@ -23,26 +23,44 @@
 
 #define GEMMGEN_EXCHANGES(of) of(int) of(unsigned) of(unsigned long long) of(unsigned short)
 
-#define GEMMGEN_ATOMIC(cuda, runtime, type)                                                  \
-  namespace gemmgen {                                                                        \
-  type runtime(type* address, type value, int line);                                         \
-  }                                                                                          \
-  inline type cuda(type* address, type value, int line = __builtin_LINE()) {                 \
-    return gemmgen::runtime(address, value, line);                                           \
-  }                                                                                          \
-  inline type cuda##_block(type* address, type value, int line = __builtin_LINE()) {         \
-    return gemmgen::runtime(address, value, line);                                           \
+namespace gemmgen {
+
+enum class Scope : unsigned char { gpu, cluster, block };  // of the threads to which an atomic, a load or a fence is one
+
+}  // namespace gemmgen
+
+#define GEMMGEN_ATOMIC(cuda, runtime, type)                                                                           \
+  namespace gemmgen {                                                                                                 \
+  type runtime(type* address, type value, int line, Scope scope);                                                     \
+  }                                                                                                                   \
+  inline type cuda(type* address, type value, int line = __builtin_LINE(), gemmgen::Scope scope = gemmgen::Scope::gpu) { \
+    return gemmgen::runtime(address, value, line, scope);                                                             \
+  }                                                                                                                   \
+  inline type cuda##_block(type* address, type value, int line = __builtin_LINE()) {                                  \
+    return gemmgen::runtime(address, value, line, gemmgen::Scope::block);                                             \
   }
 GEMMGEN_ATOMICS(GEMMGEN_ATOMIC)
 GEMMGEN_REDUCTIONS(GEMMGEN_ATOMIC)
 #undef GEMMGEN_ATOMIC
 
-#define GEMMGEN_EXCHANGE(type)                                                               \
-  namespace gemmgen {                                                                        \
-  type atomic_cas(type* address, type compare, type value, int line);                        \
-  }                                                                                          \
-  inline type atomicCAS(type* address, type compare, type value, int line = __builtin_LINE()) {  \
-    return gemmgen::atomic_cas(address, compare, value, line);                               \
+#define GEMMGEN_EXCHANGE(type)                                                                       \
+  namespace gemmgen {                                                                                \
+  type atomic_cas(type* address, type compare, type value, int line, Scope scope);                   \
+  }                                                                                                  \
+  inline type atomicCAS(type* address, type compare, type value, int line = __builtin_LINE(),        \
+                        gemmgen::Scope scope = gemmgen::Scope::gpu) {                                \
+    return gemmgen::atomic_cas(address, compare, value, line, scope);                                \
+  }                                                                                                  \
+  inline type atomicCAS_block(type* address, type compare, type value, int line = __builtin_LINE()) { \
+    return gemmgen::atomic_cas(address, compare, value, line, gemmgen::Scope::block);                \
   }
 GEMMGEN_EXCHANGES(GEMMGEN_EXCHANGE)
 #undef GEMMGEN_EXCHANGE
+
+namespace gemmgen {
+
+// Loads that are relaxed, or acquire.
+unsigned atomic_load(const unsigned* address, int line, Scope scope);
+unsigned long long atomic_load(const unsigned long long* address, int line, Scope scope);
+
+}  // namespace gemmgen

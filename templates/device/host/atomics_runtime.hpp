@@ -17,11 +17,11 @@
 namespace gemmgen {
 
 template <typename T>
-void check_atomic(const T* address, int line) {
+void check_atomic(const T* address, int line, const char* verb = "updates") {
   if (!aligned(address, sizeof *address))
     fail("crash", {unsigned(line)}, "%s: an atomic on a misaligned address (%s)", block.where().c_str(),
          describe_address(reinterpret_cast<const unsigned char*>(address)).c_str());
-  check_operand(address, sizeof *address, "updates", line);
+  check_operand(address, sizeof *address, verb, line);
 }
 
 // Replaces what stands there by what `change` makes of it, and returns the former. Other processes may do so, too.
@@ -38,18 +38,34 @@ T replace(T* address, int line, Change change) {
 }
 
 template <typename T, typename Change>
-T update(T* address, int line, Change change) {
+T update(T* address, int line, Scope scope, Change change) {
   const T old = replace(address, line, change);
-  races.atomic(reinterpret_cast<const unsigned char*>(address), sizeof *address, Place::line(unsigned(line)), std::is_integral<T>::value);
+  races.atomic(reinterpret_cast<const unsigned char*>(address), sizeof *address, Place::line(unsigned(line)),
+               std::is_integral<T>::value, scope);
   return old;
 }
 
 // The same where nothing is ordered by it.
 template <typename T, typename Change>
-T reduce(T* address, int line, Change change) {
+T reduce(T* address, int line, Scope scope, Change change) {
   const T old = replace(address, line, change);
-  races.reduction(reinterpret_cast<const unsigned char*>(address), sizeof *address, Place::line(unsigned(line)));
+  races.reduction(reinterpret_cast<const unsigned char*>(address), sizeof *address, Place::line(unsigned(line)), scope);
   return old;
+}
+
+template <typename T>
+T load_strongly(const T* address, int line, Scope scope) {
+  check_atomic(address, line, "reads");
+  runtime_line = unsigned(line);
+  const T value = reinterpret_cast<const std::atomic<T>*>(address)->load();
+  runtime_line = 0;
+  races.strong_read(reinterpret_cast<const unsigned char*>(address), sizeof *address, Place::line(unsigned(line)), scope);
+  return value;
+}
+
+unsigned atomic_load(const unsigned* address, int line, Scope scope) { return load_strongly(address, line, scope); }
+unsigned long long atomic_load(const unsigned long long* address, int line, Scope scope) {
+  return load_strongly(address, line, scope);
 }
 
 // As the f32 atomics of GPUs take them: denormal numbers are zeros.
@@ -82,17 +98,17 @@ inline unsigned atomic_dec(unsigned old, unsigned limit) { return old == 0 || ol
 
 }  // namespace changed
 
-#define GEMMGEN_ATOMIC(cuda, runtime, type)                                                     \
-  type runtime(type* address, type value, int line) {                                           \
-    return update(address, line, [&](type old) -> type { return changed::runtime(old, value); }); \
+#define GEMMGEN_ATOMIC(cuda, runtime, type)                                                            \
+  type runtime(type* address, type value, int line, Scope scope) {                                     \
+    return update(address, line, scope, [&](type old) -> type { return changed::runtime(old, value); }); \
   }
-#define GEMMGEN_REDUCTION(cuda, runtime, type)                                                  \
-  type runtime(type* address, type value, int line) {                                           \
-    return reduce(address, line, [&](type old) -> type { return changed::runtime(old, value); }); \
+#define GEMMGEN_REDUCTION(cuda, runtime, type)                                                         \
+  type runtime(type* address, type value, int line, Scope scope) {                                     \
+    return reduce(address, line, scope, [&](type old) -> type { return changed::runtime(old, value); }); \
   }
-#define GEMMGEN_EXCHANGE(type)                                                                  \
-  type atomic_cas(type* address, type compare, type value, int line) {                          \
-    return update(address, line, [&](type old) -> type { return old == compare ? value : old; }); \
+#define GEMMGEN_EXCHANGE(type)                                                                         \
+  type atomic_cas(type* address, type compare, type value, int line, Scope scope) {                    \
+    return update(address, line, scope, [&](type old) -> type { return old == compare ? value : old; }); \
   }
 GEMMGEN_ATOMICS(GEMMGEN_ATOMIC)
 GEMMGEN_REDUCTIONS(GEMMGEN_REDUCTION)

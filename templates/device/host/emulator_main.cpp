@@ -47,7 +47,7 @@ void broken_assumption(const char* condition, int line) {
   fail("crash", {unsigned(line)}, "%s: __builtin_assume(%s) is false", block.where().c_str(), condition);
 }
 
-void fence() { races.fence(); }
+void fence(Scope scope) { races.fence(scope); }
 void grid_dependency_wait() { races.wait_for_grid_before(); }
 
 void read_only(const void* address, size_t bytes, int line) {

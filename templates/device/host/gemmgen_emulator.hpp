@@ -331,7 +331,7 @@ unsigned lane();
 void copy_async(void* shared, const void* global, int bytes, int valid_bytes, int line);
 void commit_copies();
 void wait_for_copies(int groups_left);
-void fence();
+void fence(Scope scope = Scope::gpu);
 void grid_dependency_wait();
 unsigned char* dynamic_shared_memory(int line);
 

@@ -5,7 +5,8 @@
 //     other reads    an atomic that finds the first one's, a __threadfence, a barrier       and acquired
 //
 // where the barriers may lack if one thread does both. What a block has acquired it passes on to a third one. Atomics on
-// one address never race with each other; those on a counter come before other accesses to it by who found them and fenced.
+// one address, and loads that are relaxed, do not race with each other, where their scopes hold both blocks; those on a
+// counter come before other accesses to it by who found them and fenced.
 // Blocks of a cluster are ordered by its barrier, too, but not by arrivals at each other's mbarriers: see device/cluster.cu.
 // Blocks run one after the other here; whether they might have run otherwise is what fences and atomics say.
 #pragma once
@@ -73,14 +74,21 @@ class GlobalRaces {
   }
 
   // The running thread's atomic: finds what was released there, and releases what its fences have covered.
-  void atomic(std::size_t number, const unsigned char* address, std::size_t bytes, Place place, bool counts) {
+  void atomic(std::size_t number, const unsigned char* address, std::size_t bytes, Place place, bool counts, Kind kind) {
     Location& location = locations_[address];
-    if (!location.atomics.empty())
-      found_.push_back({clocks.now(place, Kind::atomic), counts ? address : nullptr, location.released});
-    access(number, address, bytes, place, Kind::atomic);
+    if (!location.atomics.empty()) found_.push_back({clocks.now(place, kind), counts ? address : nullptr, location.released});
+    access(number, address, bytes, place, kind);
     for (const Fence& fence : fences_)
       if (clocks.before(fence.at)) location.release(fence.past);
     clocks.tick();
+  }
+
+  // Its load that is relaxed, or acquires: finds what an atomic would.
+  void strong_read(std::size_t number, const unsigned char* address, std::size_t bytes, Place place, Kind kind) {
+    const auto location = locations_.find(address);
+    if (location != locations_.end() && !location->second.atomics.empty())
+      found_.push_back({clocks.now(place, kind), address, location->second.released});
+    access(number, address, bytes, place, kind);
   }
 
   // A read that may miss what this launch has written there.
@@ -95,8 +103,8 @@ class GlobalRaces {
   }
 
   // The same of one that nothing is ordered by, as a maximum.
-  void reduction(std::size_t number, const unsigned char* address, std::size_t bytes, Place place) {
-    access(number, address, bytes, place, Kind::atomic);
+  void reduction(std::size_t number, const unsigned char* address, std::size_t bytes, Place place, Kind kind) {
+    access(number, address, bytes, place, kind);
     clocks.tick();
   }
 
@@ -133,6 +141,7 @@ class GlobalRaces {
   // Where atomics are made.
   struct Location {
     std::vector<Access> atomics;           // since the last write there: none of them orders another
+    bool of_block = false;                 // some of them are of a block's scope
     std::shared_ptr<const Past> released;  // null where nothing is
 
     void release(const Past& past) {
@@ -150,45 +159,61 @@ class GlobalRaces {
   void access_element(Cell& cell, const Operand& operand, const unsigned char* address, Place place, Kind kind) {
     if (!operand.holds_values && kind != Kind::write && cell.write.time < start_of_launch_)
       refuse_unset(operand.region, address, place, kind);
-    Location* const location = kind == Kind::atomic || cell.write.kind == Kind::atomic ? &locations_[address] : nullptr;
+    Location* const location = is_update(kind) || is_update(cell.write.kind) ? &locations_[address] : nullptr;
     const auto check = [&](const Access& earlier) {
-      if (!before_anywhere(earlier, address)) refuse(earlier, operand.region, address, place, kind);
+      if (!never_race(earlier, kind) && !before_anywhere(earlier, address))
+        refuse(earlier, operand.region, address, place, kind);
     };
-    if (kind != Kind::atomic && location != nullptr)
+    if (location != nullptr && (kind != Kind::atomic || location->of_block))
       for (const Access& earlier : location->atomics) check(earlier);
-    if (cell.write.kind != Kind::atomic) check(cell.write);
-    if (kind == Kind::read) return note_read(cell, address, place);
+    if (!is_update(cell.write.kind)) check(cell.write);
+    if (kind == Kind::read || kind == Kind::strong_read || kind == Kind::block_read)
+      return note_read(cell, address, place, kind);
     for (const Access& read : cell.reads) check(read);
     if (const auto more = more_reads_.find(address); more != more_reads_.end()) {
       for (const Access& read : more->second) check(read);
       more_reads_.erase(more);
     }
-    if (kind == Kind::atomic) note_atomic(location->atomics, address, place);
-    else if (location != nullptr) location->atomics.clear();
+    if (is_update(kind)) note_atomic(*location, address, place, kind);
+    else if (location != nullptr) location->atomics.clear(), location->of_block = false;
     cell = {clocks.now(place, kind), {}};
   }
 
   // An access that comes before this one need not be known any more: what this one precedes it precedes, too.
-  void note_read(Cell& cell, const unsigned char* address, Place place) {
-    const Access now = clocks.now(place, Kind::read);
+  // Unless more would race with it.
+  void note_read(Cell& cell, const unsigned char* address, Place place, Kind kind) {
+    const Access now = clocks.now(place, kind);
+    const auto is_needed = [&](const Access& read) {
+      if (kind != Kind::read && kind != read.kind && read.time >= start_of_launch_) return true;
+      return !before_anywhere(read, address);
+    };
     for (Access& read : cell.reads)
-      if (before_anywhere(read, address)) {
+      if (!is_needed(read)) {
         read = now;
         return;
       }
     std::vector<Access>& more = more_reads_[address];
     for (Access& read : more)
-      if (before_anywhere(read, address)) {
+      if (!is_needed(read)) {
         read = now;
         return;
       }
     more.push_back(now);
   }
 
-  void note_atomic(std::vector<Access>& atomics, const unsigned char* address, Place place) const {
+  void note_atomic(Location& location, const unsigned char* address, Place place, Kind kind) const {
+    std::vector<Access>& atomics = location.atomics;
+    location.of_block |= is_of_block(kind);
     const bool follows = !atomics.empty() && before_anywhere(atomics.back(), address);
-    if (follows) atomics.back() = clocks.now(place, Kind::atomic);
-    else atomics.push_back(clocks.now(place, Kind::atomic));
+    if (follows) atomics.back() = clocks.now(place, kind);
+    else atomics.push_back(clocks.now(place, kind));
+  }
+
+  // Whether an earlier access and one of the running thread do not race, though nothing orders them.
+  static bool never_race(const Access& earlier, Kind kind) {
+    if (!is_strong(earlier.kind) || !is_strong(kind)) return false;
+    if (!is_of_block(earlier.kind) && !is_of_block(kind)) return true;
+    return clocks.of_this_block(earlier) && in_own_block(earlier);
   }
 
   // Whether an access to `address` by any block, of this launch or an earlier one, comes before the running thread's next.
@@ -213,7 +238,7 @@ class GlobalRaces {
   }
 
   static bool orders(const Found& found, const Access& access, const unsigned char* address) {
-    if (access.kind == Kind::atomic && address == found.address && access.time < found.at.time) return true;
+    if (is_update(access.kind) && address == found.address && access.time < found.at.time) return true;
     if (found.past == nullptr) return false;
     const auto after = found.past->upper_bound(access.time);
     return after != found.past->begin() && std::prev(after)->second.covers(access);

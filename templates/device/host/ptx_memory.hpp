@@ -94,18 +94,18 @@ inline void meet(uint32_t number, uint32_t threads, bool waits, bool aligned, in
   else ::gemmgen::named_barrier(number, threads, waits, line, aligned);
 }
 
-// Loads that acquire and stores that release, as the atomics that they are to other threads.
+// Loads that are relaxed or acquire, and stores that release, as the atomics that they are to other threads.
 template <typename T>
-T observed(void* place, int line) {
+T observed(void* place, int line, Scope scope) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "inline PTX: ld.acquire of another size is not emulated");
-  if constexpr (sizeof(T) == 4) return bits_as<T>(::gemmgen::atomic_or(static_cast<unsigned*>(place), 0u, line));
-  else return bits_as<T>(::gemmgen::atomic_or(static_cast<unsigned long long*>(place), 0ull, line));
+  if constexpr (sizeof(T) == 4) return bits_as<T>(::gemmgen::atomic_load(static_cast<unsigned*>(place), line, scope));
+  else return bits_as<T>(::gemmgen::atomic_load(static_cast<unsigned long long*>(place), line, scope));
 }
 template <typename T>
-void publish(void* place, T value, int line) {
+void publish(void* place, T value, int line, Scope scope) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "inline PTX: st.release of another size is not emulated");
-  if constexpr (sizeof(T) == 4) ::gemmgen::atomic_exch(static_cast<unsigned*>(place), bits_as<unsigned>(value), line);
-  else ::gemmgen::atomic_exch(static_cast<unsigned long long*>(place), bits_as<unsigned long long>(value), line);
+  if constexpr (sizeof(T) == 4) ::gemmgen::atomic_exch(static_cast<unsigned*>(place), bits_as<unsigned>(value), line, scope);
+  else ::gemmgen::atomic_exch(static_cast<unsigned long long*>(place), bits_as<unsigned long long>(value), line, scope);
 }
 
 inline uint32_t special_warpid() { return threadIdx.x / 32; }

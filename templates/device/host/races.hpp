@@ -107,8 +107,8 @@ class Races {
     if (watching) access_elsewhere(address, bytes, place, Kind::read);
   }
 
-  void fence() {
-    if (watching) global_.fence();
+  void fence(Scope scope) {
+    if (watching && !is_of_block(of(scope))) global_.fence();
   }
 
   void pass_cluster_barrier(const std::shared_ptr<const Clock>& past) {
@@ -118,11 +118,11 @@ class Races {
   void wait_for_grid_before() { dependency_.wait(); }
 
   // `counts`: what it finds there tells which atomics came before it, as that of a counter does and a sum of floats does not.
-  void atomic(const unsigned char* address, std::size_t bytes, Place place, bool counts) {
+  void atomic(const unsigned char* address, std::size_t bytes, Place place, bool counts, Scope scope) {
     if (!watching || shared_atomic(address, bytes, place)) return;
     for (std::size_t i = 0; i < operands.size(); ++i)
       if (operands[i].written && operands[i].region.contains(address, bytes))
-        global_.atomic(i, address, bytes, place, counts);
+        global_.atomic(i, address, bytes, place, counts, of(scope));
   }
 
   // A read by a cache that does not see what the launch writes.
@@ -133,13 +133,29 @@ class Races {
   }
 
   // An atomic that nothing is ordered by.
-  void reduction(const unsigned char* address, std::size_t bytes, Place place) {
+  void reduction(const unsigned char* address, std::size_t bytes, Place place, Scope scope = Scope::gpu) {
     if (!watching || shared_atomic(address, bytes, place)) return;
     for (std::size_t i = 0; i < operands.size(); ++i)
-      if (operands[i].written && operands[i].region.contains(address, bytes)) global_.reduction(i, address, bytes, place);
+      if (operands[i].written && operands[i].region.contains(address, bytes)) global_.reduction(i, address, bytes, place, of(scope));
+  }
+
+  // A load that is relaxed, or acquires.
+  void strong_read(const unsigned char* address, std::size_t bytes, Place place, Scope scope) {
+    if (!watching) return;
+    const Kind kind = is_of_block(of(scope)) ? Kind::block_read : Kind::strong_read;
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      if (operands[i].written && operands[i].region.contains(address, bytes))
+        return global_.strong_read(i, address, bytes, place, kind);
+    read(address, bytes, place);
   }
 
  private:
+  // A cluster's scope is the block's where the block is alone in it, and the GPU's else: the clusters' are not told apart.
+  static Kind of(Scope scope) {
+    const bool of_block = scope == Scope::block || (scope == Scope::cluster && cluster.ranks == 1);
+    return of_block ? Kind::block_atomic : Kind::atomic;
+  }
+
   // Whether an atomic is one on shared memory, which is then judged.
   bool shared_atomic(const unsigned char* address, std::size_t bytes, Place place) {
     const std::size_t offset = shared_.offset_of(address);

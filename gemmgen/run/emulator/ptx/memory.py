@@ -9,7 +9,7 @@ from gemmgen.run.emulator.ptx.operands import Instruction, joined
 
 SPACES = {"global": "g", "shared": "s"}
 ORDERS = ("weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "mmio")
-SCOPES = ("cta", "cluster", "gpu", "sys")
+SCOPES = {"cta": "block", "cluster": "cluster", "gpu": "gpu", "sys": "gpu"}  # and what they are in atomics.hpp
 VECTORS = {"v2": 2, "v4": 4}
 HINTS = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc")  # beside those that begin with L1:: or L2::
 ATOMIC_TYPES = {
@@ -49,6 +49,11 @@ def _words(one: Instruction) -> tuple[str, str, int, str, set[str]]:
     return space, order, count, label, {word for word in rest if not word.startswith(("L1::", "L2::"))}
 
 
+def _scope(one: Instruction) -> str:
+    """The threads to which it is an atomic, or a fence; those of the GPU where it does not say."""
+    return f"::gemmgen::Scope::{next((SCOPES[part] for part in one.parts if part in SCOPES), 'gpu')}"
+
+
 def _place(one: Instruction, space: str, text: str, size: str) -> str:
     base, offset = one.address(text)
     return f"{WHERE}at<'{space}'>({base}, {offset}, {size}, __LINE__)"
@@ -70,10 +75,11 @@ def _access(one: Instruction) -> tuple[str, str, list[str], str, str]:
 
 def load(one: Instruction) -> str:
     _, order, parts, ctype, place = _access(one)
-    if order == "acquire":
-        one.require(len(parts) == 1, "a vector")
-        value = f"{WHERE}observed<{ctype}>({place}, __LINE__)"
-        return f"{{ const auto value = {value}; {_given(one, parts[0], 'value')} {FENCE} }}"
+    one.require(order != "acquire" or len(parts) == 1, "a vector")
+    if order == "acquire" or (order == "relaxed" and len(parts) == 1 and one.parts[-1].endswith(("32", "64"))):
+        value = f"{WHERE}observed<{ctype}>({place}, __LINE__, {_scope(one)})"
+        after = FENCE if order == "acquire" else _ordered(one)
+        return f"{{ const auto value = {value}; {_given(one, parts[0], 'value')} {after} }}"
     read_only = f"{WHERE}check_read_only<{ctype}, {len(parts)}>(place, __LINE__); " if "nc" in one.parts else ""
     value = f"const auto value = {WHERE}load<{ctype}, {len(parts)}>(place);"
     given = " ".join(_given(one, text, f"value.parts[{i}]") for i, text in enumerate(parts))
@@ -85,7 +91,7 @@ def store(one: Instruction) -> str:
     values = joined([f"{WHERE}low_as<{ctype}>({one.value(text)})" for text in parts])
     if order == "release":
         one.require(len(parts) == 1, "a vector")
-        return f"{FENCE} {WHERE}publish<{ctype}>({place}, {values}, __LINE__);"
+        return f"{FENCE} {WHERE}publish<{ctype}>({place}, {values}, __LINE__, {_scope(one)});"
     vector = f"{WHERE}Vector<{ctype}, {len(parts)}>"
     return f"{WHERE}store<{ctype}, {len(parts)}>({place}, {vector}{{{{{values}}}}});{_ordered(one)}"
 
@@ -111,14 +117,15 @@ def atomic(one: Instruction) -> str:
     one.count(returns + 1 + (2 if name == "cas" else 1))
     one.require(count == 1 or not returns, "a vector")
     place = _place(one, space, address, f"sizeof({ctype}) * {count}")
+    where = f"__LINE__, {_scope(one)}"
     before = f"{FENCE} " if order in ("release", "acq_rel") else ""
     after = f" {FENCE}" if order in ("acquire", "acq_rel") else ""
     if count > 1:
         parts = enumerate(one.vector(sources[0]))
-        calls = [f"{function}(place + {i}, {WHERE}as<{ctype}>({one.value(text)}), __LINE__);" for i, text in parts]
+        calls = [f"{function}(place + {i}, {WHERE}as<{ctype}>({one.value(text)}), {where});" for i, text in parts]
         return f"{{ auto* const place = static_cast<{ctype}*>({place}); {before}{' '.join(calls)}{after} }}"
     values = joined([f"{WHERE}as<{ctype}>({one.value(text)})" for text in sources])
-    call = f"{function}(static_cast<{ctype}*>({place}), {values}, __LINE__)"
+    call = f"{function}(static_cast<{ctype}*>({place}), {values}, {where})"
     if not returns or one.operands[0] == "_":
         return f"{before}(void){call};{after}"
     return f"{before}{WHERE}put({one.register(one.operands[0])}, {call});{after}"
@@ -201,7 +208,7 @@ def fence(one: Instruction) -> str:
         return "::fence_mbarrier_init();"
     known = one.parts[0] == "membar" or one.parts[1] in ("acq_rel", "sc")
     one.require(known and one.parts[-1] in ("gl", "sys", "gpu", "cluster"), "a part")
-    return FENCE
+    return f"::gemmgen::fence({_scope(one)});"
 
 
 def shuffle(one: Instruction) -> str:
