@@ -15,7 +15,8 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.types import Types
-from gemmgen.verification.data import FACTORS, LARGEST_INTEGER, SUMS, ZEROS, exact_bits
+from gemmgen.verification.data import LARGEST_INTEGER, SUMS, ZEROS, exact_bits
+from gemmgen.verification.situation import FACTORS
 from gemmgen.verification.tensor_bound import LAMBDA, Allowance, allowance
 
 BUDGET_BITS = 30  # multiply-adds of a check's reference, as a power of two: a second or two of the host

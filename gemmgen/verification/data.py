@@ -21,11 +21,10 @@ from gemmgen.support.recent import Recent
 from gemmgen.support.threads import in_threads
 from gemmgen.verification.onehot import code_fully, codes, selection
 from gemmgen.verification.scalars import EXACT_SCALARS
-from gemmgen.verification.situation import EXACT_KINDS, SIDES, DataKind, Side, Situation, side_of
+from gemmgen.verification.situation import EXACT_KINDS, FACTORS, SIDES, DataKind, Side, Situation, balances, side_of
 
 LARGEST_INTEGER = 8
-FACTORS = ("scale_m", "scale_n", "scale_n2", "scale_a", "scale_b")  # of an epilogue's operands
-ZEROS, SUMS = ("zero_m", "zero_n", "zero_a", "zero_b"), ("sum_m", "sum_n")  # likewise: integers
+ZEROS, SUMS = ("zero_m", "zero_n", "zero_a", "zero_b"), ("sum_m", "sum_n")  # of an epilogue's operands: integers
 LARGE_ZERO = 2**22  # times K it passes 24 bits, and seldom 31
 EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0, -0.0)
@@ -68,8 +67,8 @@ def make_operands(situation: Situation) -> Operands:
 
 
 def unscaled(case: Case) -> Case:
-    """The case that shares its data with every alpha and beta."""
-    return replace(case, alpha=1.0, beta=0.0)
+    """The case that shares its data with every alpha and beta, but for an alpha that large factors have."""
+    return replace(case, alpha=case.alpha if balances(case) else 1.0, beta=0.0)
 
 
 def effort(case: Case) -> float:
@@ -253,7 +252,9 @@ def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.r
         return flat
     view = matrix.stored.view(flat)
     view[...] = _extra_values(name, view.shape, case, data, rng)
-    if not dtype.is_integer and name == _first_factor(case):
+    if not dtype.is_integer and name in FACTORS and balances(case):
+        view *= dtype.numpy.type(2.0 ** ((dtype.max_exponent + 1) // 2))
+    elif not dtype.is_integer and name == _first_factor(case):
         view *= dtype.numpy.type(_into_range(case, data == "random" and _adds_up("A", case, seed)))
     return flat
 

@@ -21,6 +21,7 @@ ALL_DATA_KINDS: tuple[DataKind, ...] = (*DATA_KINDS, "onehot", "denormal", "huge
 INTEGER_KINDS: frozenset[DataKind] = frozenset({"exact", "random", "onehot"})
 EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
 
+FACTORS = ("scale_m", "scale_n", "scale_n2", "scale_a", "scale_b")  # of an epilogue's operands
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
 DIFFERENT = (0, 0, 1, 2, 3)  # matrices A, or B, that the pointers of a batch name in turn; 0 is one for each product
 SHARED = -1  # in the place of a stride's padding: one matrix for all products
@@ -165,7 +166,8 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
 
     FAR_SHAPES of M and N, EVEN_SHAPES and a large one, each as far as VAST_PARTIALS allow; SOME_BATCH, and a batch of
     as many products as a block computes: where the launch counts on more of them than the kernel does, that is the
-    least batch which shows it. And K = 0, with an alpha that is no number. And alpha = 0, whatever is left to run time.
+    least batch which shows it. And K = 0, with an alpha that is no number. And alpha = 0, whatever is left to run time,
+    and large factors of an epilogue.
     """
     problem = source.problem
     if largest < FAR_SIZES[-1]:
@@ -184,7 +186,7 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
     even = _with_room(source, (_free_case(problem, _shape(*sizes)) for sizes in (*EVEN_SHAPES, LARGE_SHAPE)))
     sampled = [Situation(case, "sparse", seed=1) for case in even if case not in cases]
     ragged = sampled if None in (problem.m, problem.n, problem.k) else []
-    return whole + ragged + _without_depth(problem) + without_scale(problem)
+    return whole + ragged + _without_depth(problem) + without_scale(problem) + _with_large_factors(problem)
 
 
 def _with_room(source: KernelSource, cases: Iterable[Case]) -> list[Case]:
@@ -209,6 +211,24 @@ def without_scale(problem: Problem) -> list[Situation]:
         return []
     case = _free_case(problem, {**NO_DEPTH, "k": FAR_DEPTH, "batch": FAR_BATCH})
     return [Situation(replace(case, alpha=0.0, beta=1.0), "special", seed=4)]
+
+
+def _with_large_factors(problem: Problem) -> list[Situation]:
+    """Factors whose product overflows, and an alpha so small that the epilogue's own products, in its order, do not."""
+    factors = [operand.name for operand in problem.epilogue.operands if operand.name in FACTORS]
+    if len(factors) < 2 or "alpha" not in problem.epilogue.scalars or problem.types.scalar.is_integer:
+        return []
+    case = _free_case(problem, {**NO_DEPTH, "k": FAR_DEPTH, "batch": FAR_BATCH})
+    return [Situation(replace(case, alpha=_balancing(problem)), "exact", seed=3)]
+
+
+def balances(case: Case) -> bool:
+    """Whether its alpha makes up for two large factors: no draw has that alpha."""
+    return case.alpha == _balancing(case.problem)
+
+
+def _balancing(problem: Problem) -> float:
+    return 2.0**problem.types.scalar.min_exponent
 
 
 def _shape(m: int, n: int, k: int, batch: int = 1) -> dict[str, int]:

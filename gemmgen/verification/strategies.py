@@ -30,6 +30,7 @@ from gemmgen.verification.situation import (
     DEEPEST,
     DIFFERENT,
     EXACT_KINDS,
+    FACTORS,
     FAR_DEPTH,
     FAR_SIZES,
     FORMS,
@@ -86,20 +87,24 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
         named = {name.lower(): size for name, size in sizes.items()}
         chosen = replace(stratum, data=data, scalars="plain" if simple else stratum.scalars)
         own = 0 if same else stratum.example * SEED_STEP
-        pair = _scalars_of(chosen, problem.types, scalars, [number + own for number in mantissas])
+        pair = _scalars_of(chosen, problem, scalars, [number + own for number in mantissas])
         case = padded_case(problem, named, distances, *pair)
         return _on_side(Situation(case, data, (seed + own) % (SEEDS + 1)), stratum)
 
     return situation
 
 
-def _scalars_of(stratum: Stratum, types: Types, plain: Mapping[DataKind, Scalars], numbers: Sequence[int]) -> Scalars:
+def _scalars_of(
+    stratum: Stratum, problem: Problem, plain: Mapping[DataKind, Scalars], numbers: Sequence[int]
+) -> Scalars:
     """alpha and beta of the stratum: the `plain` ones where its data leaves no choice."""
-    data = stratum.data
+    data, types = stratum.data, problem.types
     if stratum.scalars == "plain" or data in ("onehot", "huge") or (data == "exact" and stratum.scalars == "full"):
         return plain.get(data, plain["random"])
     alpha, beta = (full_mantissa(number, types.scalar) for number in numbers)
     if stratum.scalars == "full" or data == "denormal":
+        if stratum.scalars == "extreme" and any(operand.name in FACTORS for operand in problem.epilogue.operands):
+            alpha *= HUGE_SCALARS[types.scalar]  # it overflows times a factor, and not times a denormal sum
         return alpha, beta if stratum.turn % 2 else 0.0
     return extreme_scalars(types, data == "exact", stratum.turn // len(SCALAR_KINDS), alpha, beta)
 
