@@ -190,7 +190,7 @@ def test_matrices_behind_pointers_are_not_prepared() -> None:
 
 
 def test_a_copy_of_many_lines_may_take_long() -> None:
-    """Of so many lines of one element it took 20 s, where nothing else ran, and 31 s elsewhere, which was its limit."""
+    """Of so many lines of one element it took 20 s while it was watched, and 31 s on a busy machine: its limit then."""
     problem = Problem(None, None, 1, types="s8,s8,s32")
     source = render(problem, WGMMA, WGMMA.default(problem))
     assert long_preparation(source, problem.case(2112000, 1)) > 60

@@ -33,6 +33,7 @@ WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 thread
 WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes,
 WATCHED_WORK = 2e8  # this, with what its tiles compute beyond the edges of C,
 WATCHED_THREADS = 2**16  # and this, where K is small: a second at most
+WATCHED_COPY = 2**26  # bytes: what is remembered of the accesses to them takes 36 times as much
 MOST_TILES = 3  # of a persistent kernel's block
 WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
 
@@ -248,7 +249,7 @@ class EmulatedKernel:
                 continue
             self._arena.list_blocks(layout, _block_order(grid, seed))
             request = _request(step, layout, case, grid=grid, block_count=grid, **how)
-            server.launch(replace(request, placements=layout.preparing(prepare.part), entry=entry))
+            (server if prepare.bytes(case) <= WATCHED_COPY else self._fast).launch(replace(request, placements=layout.preparing(prepare.part), entry=entry))
 
 
 class EmulatorExecutor:
