@@ -249,7 +249,8 @@ class EmulatedKernel:
                 continue
             self._arena.list_blocks(layout, _block_order(grid, seed))
             request = _request(step, layout, case, grid=grid, block_count=grid, **how)
-            (server if prepare.bytes(case) <= WATCHED_COPY else self._fast).launch(replace(request, placements=layout.preparing(prepare.part), entry=entry))
+            runs = server if prepare.bytes(case) <= WATCHED_COPY else self._fast
+            runs.launch(replace(request, placements=layout.preparing(prepare.part), entry=entry))
 
 
 class EmulatorExecutor:
