@@ -47,14 +47,9 @@ struct alignas(64) Thread {
 
 // bar.sync and bar.arrive: the phase of a barrier that some threads complete, not all of which wait for that.
 struct NamedBarrier {
-  struct Arrival {
-    unsigned thread, line;  // its index, and where it came from
-    bool aligned;           // with its whole warp, as bar.sync asks and barrier.sync does not
-  };
-
-  unsigned threads = 0;          // that complete it; 0 where none has arrived
-  std::vector<Arrival> arrived;  // these
-  Clock clock;                   // what they release
+  unsigned threads = 0;           // that complete it; 0 where none has arrived
+  std::vector<unsigned> arrived;  // their indices
+  Clock clock;                    // what they release
 };
 
 // barrier.cluster.arrive and wait, of all threads of the cluster that have not exited.

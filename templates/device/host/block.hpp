@@ -61,20 +61,17 @@ class Block : public Warps {
     return votes;
   }
 
-  // The running thread arrives at barrier `number` of `threads`, and may wait there for all of them. See NamedBarrier.
-  void named_barrier(unsigned number, unsigned threads, bool waits, unsigned line, bool aligned) {
+  // The running thread arrives at barrier `number` of `threads`, and may wait there for all of them.
+  void named_barrier(unsigned number, unsigned threads, bool waits, unsigned line) {
     check_named_barrier(number, threads, line);
     NamedBarrier& barrier = own().barriers[number];
     barrier.threads = threads;
-    barrier.arrived.push_back({index(), line, aligned});
+    barrier.arrived.push_back(index());
     clocks.release(barrier.clock);
     if (waits) become(index(), State::at_named_barrier);
     running_->barrier = number;
     running_->line = line;
-    if (barrier.arrived.size() == threads) {
-      check_alignment(barrier, number);
-      release_named_barrier(number);
-    }
+    if (barrier.arrived.size() == threads) release_named_barrier(number);
     if (states_[index()] != State::ready) wait(State::at_named_barrier, line);
   }
 
@@ -234,32 +231,13 @@ class Block : public Warps {
     const NamedBarrier& barrier = blocks_[rank_].barriers[number];
     if (barrier.threads != 0 && barrier.threads != threads)
       refuse(of_threads + ", where others came to one of " + std::to_string(barrier.threads));
-    if (std::any_of(barrier.arrived.begin(), barrier.arrived.end(), [&](const auto& one) { return one.thread == index(); }))
+    if (std::find(barrier.arrived.begin(), barrier.arrived.end(), index()) != barrier.arrived.end())
       refuse("again, before all of its " + std::to_string(threads) + " threads have come once");
-  }
-
-  // All threads of a warp that have not exited must have come to a complete barrier from one line.
-  void check_alignment(const NamedBarrier& barrier, unsigned number) const {
-    std::array<unsigned, MAX_WARPS> lines{};
-    std::array<uint32_t, MAX_WARPS> lanes{};
-    for (const NamedBarrier::Arrival& one : barrier.arrived) {
-      const unsigned warp = one.thread / WARP;
-      if (!one.aligned) continue;
-      if (lanes[warp] == 0) lines[warp] = one.line;
-      if (lines[warp] != one.line)
-        fail("crash", {one.line}, "barrier divergence: %s comes to barrier %u, and others of its warp do from line %u",
-             cluster.where(one.thread).c_str(), number, lines[warp]);
-      lanes[warp] |= 1u << one.thread % WARP;
-    }
-    for (unsigned t = 0; t < count_; ++t)
-      if (const unsigned warp = t / WARP; lanes[warp] != 0 && !(lanes[warp] >> t % WARP & 1) && states_[t] != State::exited)
-        fail("crash", {lines[warp]}, "barrier divergence: others of its warp come to barrier %u, and %s does not", number,
-             cluster.where(t).c_str());
   }
 
   void release_named_barrier(unsigned number) {
     const NamedBarrier barrier = std::exchange(own().barriers[number], {});
-    for (const auto& [t, line, aligned] : barrier.arrived) {
+    for (unsigned t : barrier.arrived) {
       if (states_[t] != State::at_named_barrier || threads_[t].barrier != number) continue;
       become(t, State::ready);
       clocks.acquire(t, barrier.clock);
