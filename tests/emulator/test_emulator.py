@@ -561,6 +561,12 @@ def test_second_load_comes_from_the_store(emulator: EmulatorExecutor, monkeypatc
     emulator.load(source)
 
 
+def test_another_alignment_of_dynamic_shared_memory_makes_another_program(shared_store: Store) -> None:
+    texts = [f"\n    extern __shared__ __align__({by}) float tile[];\n    C[0] = tile[0] = 1;" for by in (16, 1024)]
+    narrow, wide = (HostCompiler.find().executables(kernel(text), shared_store).watched() for text in texts)
+    assert narrow != wide
+
+
 def test_the_fast_program_is_made_when_it_is_asked_for(
     shared_store: Store, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

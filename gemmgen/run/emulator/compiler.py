@@ -150,12 +150,11 @@ class HostCompiler:
         self, source: KernelSource, text: Probed, store: Store, confinement: Confinement, flags: tuple[str, ...]
     ) -> bytes:
         """The server that is compiled with `flags`."""
-        instructions = twins(text.text, source.arch)
-        names = [one.name for one in source.program]
-        key = content_key(*names, text.text, instructions, *self._identity(), *flags, *self.link_flags)
+        instructions, exported = twins(text.text, source.arch), exports(source, len(text.sites))
+        key = content_key(source.name, text.text, exported, instructions, *self._identity(), *flags, *self.link_flags)
         program = store.get(KIND, key)
         if program is None:
-            program = self._build(source, text, instructions, self.runtime(store), confinement, flags)
+            program = self._build(source, text, exported, instructions, self.runtime(store), confinement, flags)
             store.put(KIND, key, program)
         return program
 
@@ -208,6 +207,7 @@ class HostCompiler:
         self,
         source: KernelSource,
         text: Probed,
+        exported: str,
         instructions: str,
         runtime_object: bytes,
         confinement: Confinement,
@@ -234,7 +234,7 @@ class HostCompiler:
                     kernel,
                 ),
                 *("-c", "-x", "c++", "-", "-o", "kernel.o"),
-                text=exports(source, len(text.sites)),
+                text=exported,
                 folder=folder,
                 confinement=confinement,
             )
