@@ -316,6 +316,16 @@ def test_what_is_judged_behind_an_epilogue_is_what_numpy_finds(
         np.testing.assert_allclose(found[0].largest_bound, wanted.largest_bound, rtol=1e-6)
 
 
+def test_what_nan_becomes_as_an_integer_is_judged_by_neither(compiled: ctypes.CDLL) -> None:
+    """silu of -infinity, which sums that overflow are."""
+    what = next(iter(situations("s8,s8,s8", 1, "silu")))
+    what = replace(what, case=replace(what.case, alpha=-DType.F32.largest))
+    with np.errstate(invalid="ignore"):  # numpy, too, makes something of it
+        kernel = Kernel(compiled, what.case.problem).makes(what)
+    found = judge(kernel, what, None)
+    assert found is not None and kernel.wrong == 0 and compare(what, kernel.result).mismatch is None
+
+
 SUMS = np.array([0.0, -0.7, 3.0, -200.0, 1e-30, 3.4e38, -3.3e38, np.inf, -np.inf, np.nan])
 OFF = np.array([0.0, 1e-7, 1.0, 1e37, 1e39])  # which what is infinite, or no number, is not
 

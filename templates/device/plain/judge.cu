@@ -336,7 +336,7 @@ __device__ bool right(const Element& element, const Shape& shape, const Format& 
         const double wanted = shape.unrounded ? value : nearest(value, shape, format);
         return error(got, wanted) <= bound || error(got, value) <= bound;
     }
-    if (isnan(value)) return isnan(got);
+    if (isnan(value)) return shape.whole || isnan(got);  // what NaN becomes as an integer is not said
     return nearest(value - bound, shape, format) <= got && got <= nearest(value + bound, shape, format);
 }
 
