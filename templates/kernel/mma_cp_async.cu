@@ -31,16 +31,14 @@ ${ first_stages(view) }
         for (int step = 0; step < K_STEPS; ++step) {
             // Load the next step's fragments, then multiply this one's: with no branch between, ptxas interleaves both.
             const int next = (step + 1) % 2;
-            if (step + 1 == K_STEPS) {        // ${ "of the next k tile; after the last one, of this one" if view.advances else "of this k tile" } again, unused
+//% if view.advances
+            if (step + 1 == K_STEPS) {        // of the next k tile; after the last one, of this one again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
-//% if view.advances
                 if (k + BK < ${ view.K }) read = read + 1 < STAGES ? read + 1 : 0;
-//% endif
             }
-//% set stage = "read" if view.advances else "0"
-            load_fragments_a(As[${ stage }], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
-            load_fragments_b(Bs[${ stage }], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
 //% if view.refills
             if (step == 0) {
                 const int depth = ${ view.K } - k - (STAGES - 1) * BK;
@@ -50,6 +48,12 @@ ${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty grou
             }
 //% else
             if (step == 0) cp_async_commit();  // an empty group, as all copies have begun: the wait counts groups
+//% endif
+//% else
+            if (step + 1 < K_STEPS) {
+                load_fragments_a(As[0], warp.m, (step + 1) * K_STEP, a[next]);
+                load_fragments_b(Bs[0], warp.n, (step + 1) * K_STEP, b[next]);
+            }
 //% endif
             mma(a[step % 2], b[step % 2], acc${ summed(kernel) });
         }

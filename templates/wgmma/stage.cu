@@ -86,7 +86,7 @@ __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, i
     for (int i = 0; i < ${ view.mmas }; ++i) load_fragment(shared.${ x.x }[stage], first + i * 64, k, fragments[i]);
     wgmma_fence();
     #pragma unroll
-    for (int i = 0; i < ${ view.mmas }; ++i) ${ view.wgmma.function }(acc[i], fragments[i], tile, true);
+    for (int i = 0; i < ${ view.mmas }; ++i) ${ view.wgmma.function }(acc[i], fragments[i], tile);
     wgmma_commit();
 }
 //% else
@@ -99,7 +99,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     const unsigned long long a = ${ descriptor(view.tile_of_first) };
     const unsigned long long b = ${ descriptor(view.tile_of_second) };
     #pragma unroll
-//% set adds = ", adds || k > 0" if view.pieces else ", k > 0" if view.promoted else "" if view.direct else ", true"
+//% set adds = ", adds || k > 0" if view.pieces else ", k > 0" if view.promoted else ""
 //% if view.mmas
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll

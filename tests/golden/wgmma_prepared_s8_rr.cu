@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_08869831
+// gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -16,9 +16,9 @@
 // Maps    map_a of prepared_a: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_b of prepared_b: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_08869831_prepare_a_kernel writes before:
+//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b_prepare_a_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_08869831_prepare_b_kernel writes before:
+//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b_prepare_b_kernel writes before:
 //         any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
@@ -60,11 +60,11 @@ constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thr
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
 // Shared memory
-constexpr int LINE_A = 128;      // elements of a line of A's boxes, the span of the swizzle
-constexpr int BOX_A = 64;        // lines of a box of A: TMA brings none that lie outside
-constexpr int LINE_B = 128;      // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 64;           // columns of a piece: C leaves by pieces of a consumer's 64 rows
-constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
+constexpr int LINE_A = 128;                       // elements of a line of A's boxes, the span of the swizzle
+constexpr int BOX_A = 64;                         // lines of a box of A: TMA brings none that lie outside
+constexpr int LINE_B = 128;                       // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 64;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int PITCH_C = CN + 8 * (CN % 16 == 0);  // elements from one of a warp's rows in shared memory to the next
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
@@ -219,18 +219,17 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 #define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup.
-// In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b,
-                                                   bool accumulate) {
+// d += a * b; 64 x 64 x 32, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
+// column 8 j + 2 t + c.
+__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
         "%32, %33, p; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
-        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+        : "l"(a), "l"(b));
 }
 #undef SUMS
 #endif  // __CUDACC__
@@ -246,7 +245,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
             wgmma_m64n64k32_s8(acc[i], a + i * 64 * LINE_A * sizeof(signed char) / 16 + k * sizeof(signed char) / 16,
-                               b + k * sizeof(signed char) / 16, true);
+                               b + k * sizeof(signed char) / 16);
     }
 }
 
@@ -266,8 +265,8 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements
-// further apart than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. From one to the next it is
+// an odd multiple of 8 elements: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
@@ -335,7 +334,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_08869831_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M) {
@@ -363,7 +362,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_08869831_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_08869831_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 513, length = 100;  // of the copy
@@ -402,7 +401,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_08869831_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_08869831(
+gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, int* __restrict__ C, int M,
     int alpha, int beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2
+// gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -15,9 +15,9 @@
 // Maps    map_a of prepared_a: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_b of prepared_b: boxes of 64 x 96 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 1023 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2_prepare_a_kernel writes
+//         prepared_a: 1023 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f_prepare_a_kernel writes
 //         before: any grid, blocks of 256 threads,
-//         prepared_b: 1025 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2_prepare_b_kernel writes
+//         prepared_b: 1025 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f_prepare_b_kernel writes
 //         before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16_rc_1023x1025x1027_wgmma_64x96x64_c1_k1x0_s8_f1_g8_p1_copy128_rows0
@@ -69,10 +69,10 @@ constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Shared memory
-constexpr int LINE_A = 64;       // elements of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 64;       // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 96;           // columns of a piece: C leaves by pieces of a consumer's 64 rows
-constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
+constexpr int LINE_A = 64;                        // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 64;                        // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 96;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int PITCH_C = CN + 8 * (CN % 16 == 0);  // elements from one of a warp's rows in shared memory to the next
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
@@ -220,13 +220,11 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 96 x 16, by a warpgroup.
-// In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
-// and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned long long a, unsigned long long b,
-                                                     bool accumulate) {
+// d += a * b; 64 x 96 x 16, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
+// column 8 j + 2 t + c. After b: scale-d, imm-scale-a and -b (1: not negated), imm-trans-a and -b (1: MN-major).
+__device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned long long a, unsigned long long b) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %50, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -234,7 +232,7 @@ __device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned lo
         "%48, %49, p, 1, 1, 0, 0; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
           SUMS(44)
-        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+        : "l"(a), "l"(b));
 }
 #undef SUMS
 #endif  // __CUDACC__
@@ -249,7 +247,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
             wgmma_m64n96k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                 b + k * sizeof(BF16) / 16, true);
+                                 b + k * sizeof(BF16) / 16);
     }
 }
 
@@ -269,8 +267,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements
-// further apart than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. From one to the next it is
+// an odd multiple of 8 elements: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
@@ -338,7 +336,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 1088 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2_prepare_a_kernel(
+gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a) {
     const int lines = 1023, length = 1027;  // of the copy
@@ -364,7 +362,7 @@ gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2_prepare_a_kernel(
 
 // prepared_b = B, with lines 1088 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2_prepare_b_kernel(
+gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b) {
     const int lines = 1025, length = 1027;  // of the copy
@@ -394,7 +392,7 @@ gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_1023x1025x1027_sm90_7b1924b2(
+gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, float alpha,
     float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_be23bb16
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_3d8ca8ea
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -80,11 +80,11 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
 
 // Shared memory
-constexpr int LINE_A = 128;      // elements of a line of A's boxes, the span of the swizzle
-constexpr int BOX_A = 64;        // lines of a box of A: TMA brings none that lie outside
-constexpr int LINE_B = 128;      // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 32;           // columns of a piece: C leaves by pieces of a consumer's 64 rows
-constexpr int PITCH_C = CN + 8;  // elements from one of a warp's rows in shared memory to the next
+constexpr int LINE_A = 128;                       // elements of a line of A's boxes, the span of the swizzle
+constexpr int BOX_A = 64;                         // lines of a box of A: TMA brings none that lie outside
+constexpr int LINE_B = 128;                       // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 32;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int PITCH_C = CN + 8 * (CN % 16 == 0);  // elements from one of a warp's rows in shared memory to the next
 
 // How C leaves registers
 constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
@@ -361,8 +361,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], in
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. They begin 8 elements
-// further apart than a piece is wide: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. From one to the next it is
+// an odd multiple of 8 elements: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
@@ -427,7 +427,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_be23bb16(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_3d8ca8ea(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M,
     float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_6f49880e
+// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_a3205bb6
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16;
 //                                                         sums in s32 on tensor cores;
@@ -267,12 +267,11 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 #define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 96 x 32, by a warpgroup.
-// In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n96k32_s8(int (&d)[48], unsigned long long a, unsigned long long b,
-                                                   bool accumulate) {
+// d += a * b; 64 x 96 x 32, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
+// column 8 j + 2 t + c.
+__device__ __forceinline__ void wgmma_m64n96k32_s8(int (&d)[48], unsigned long long a, unsigned long long b) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %50, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n96k32.s32.s8.s8 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -280,7 +279,7 @@ __device__ __forceinline__ void wgmma_m64n96k32_s8(int (&d)[48], unsigned long l
         "%48, %49, p; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
           SUMS(44)
-        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+        : "l"(a), "l"(b));
 }
 #undef SUMS
 #endif  // __CUDACC__
@@ -297,7 +296,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
         #pragma unroll
         for (int i = 0; i < MMAS_N; ++i)
             wgmma_m64n96k32_s8(acc[i], a + i * 64 * LINE_B * sizeof(signed char) / 16 + k * sizeof(signed char) / 16,
-                               b + k * sizeof(signed char) / 16, true);
+                               b + k * sizeof(signed char) / 16);
     }
 }
 
@@ -378,7 +377,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_6f49880e(
+gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_a3205bb6(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ scale_m, const float* __restrict__ scale_n,
     int M, float alpha, float beta) {

@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e
+// gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores;
@@ -24,13 +24,13 @@
 //         map_c of C: boxes of 64 x 64 elements, swizzle of 64 bytes
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other
 //         operand,
-//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_prepare_a_kernel writes before:
+//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_prepare_a_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_prepare_b_kernel writes before:
+//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_prepare_b_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_sum_a_kernel writes before: any grid, blocks
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_sum_a_kernel writes before: any grid, blocks
 //         of 256 threads,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_sum_b_kernel writes before: any grid,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_sum_b_kernel writes before: any grid,
 //         blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
@@ -255,18 +255,17 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
 #define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 64 x 32, by a warpgroup.
-// In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_u8s8(int (&d)[32], unsigned long long a, unsigned long long b,
-                                                     bool accumulate) {
+// d += a * b; 64 x 64 x 32, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
+// column 8 j + 2 t + c.
+__device__ __forceinline__ void wgmma_m64n64k32_u8s8(int (&d)[32], unsigned long long a, unsigned long long b) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k32.s32.u8.s8 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
         "%32, %33, p; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
-        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+        : "l"(a), "l"(b));
 }
 #undef SUMS
 #endif  // __CUDACC__
@@ -283,7 +282,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
         for (int i = 0; i < MMAS_M; ++i)
             wgmma_m64n64k32_u8s8(acc[i],
                                  a + i * 64 * LINE_A * sizeof(unsigned char) / 16 + k * sizeof(unsigned char) / 16,
-                                 b + k * sizeof(signed char) / 16, true);
+                                 b + k * sizeof(signed char) / 16);
     }
 }
 
@@ -407,7 +406,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M) {
@@ -435,7 +434,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 512, length = 100;  // of the copy
@@ -470,7 +469,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M) {
@@ -496,7 +495,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b) {
     grid_dependency_wait();
@@ -525,7 +524,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e_sum_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_38c5572e(
+gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, const float* __restrict__ scale_m,
     const float* __restrict__ scale_n, const int* __restrict__ zero_m, const int* __restrict__ zero_b,

@@ -279,7 +279,7 @@ def _piece(box: tuple[int, int], neighbours: int, across: str, piece: str) -> tu
     return (
         *(several if piece == "PN" else (one,)),
         _stages(f"{across} / {piece}"),
-        ("PITCH_C", "CN + 8", "elements from one of a warp's rows in shared memory to the next"),
+        ("PITCH_C", "CN + 8 * (CN % 16 == 0)", "elements from one of a warp's rows in shared memory to the next"),
         ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
         ("TN", f"{piece} / 4", "columns of C that a thread has sums of, of a piece"),
         ("FM", str(neighbours), "adjacent rows in a run"),

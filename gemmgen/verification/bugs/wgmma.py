@@ -125,7 +125,7 @@ WGMMA_BUGS = (
         (IN_FLIGHT, UNDER_WAY)),
     Bug("a warpgroup multiplies the other's rows", "swapped index", WGMMA_CR, "consumer * MMAS_M * 64, acc",
         "(1 - consumer) * MMAS_M * 64, acc", (VALUE,)),
-    Bug("the second k step is the first", "missing product", WGMMA_RC, "b + k * sizeof(BF16) / 16, true", "b, true",
+    Bug("the second k step is the first", "missing product", WGMMA_RC, "b + k * sizeof(BF16) / 16)", "b)",
         (VALUE,)),
     Bug("an MN-major step along the line", "swapped index", WGMMA_CR,
         "a + i * 64 * BK * sizeof(F16) / 16 + k * LINE_A *",
