@@ -1,4 +1,4 @@
-// gemm_bf16_rr_b64_1024x64x1024_sm90_7db56f17
+// gemm_bf16_rr_b64_1024x64x1024_sm90_da66b701
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 64 products
@@ -18,8 +18,8 @@
 //         map_c of C: boxes of 64 x 64 x 1 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap
-// Config  gemm_bf16_rr_b64_1024x64x1024_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
-// Made by gemmgen generate 1024x64x1024 --dtype bf16 --layout rr --batch 64 --arch sm_90 --family wgmma --set BN=64 --set BK=128
+// Config  gemm_bf16_rr_b64_1024x64x1024_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_b1
+// Made by gemmgen generate 1024x64x1024 --dtype bf16 --layout rr --batch 64 --arch sm_90 --family wgmma --set BN=64 --set BK=128 --set BROADCAST=1
 
 namespace {
 
@@ -151,6 +151,12 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     return {(first + within % height) * BM, within / height * BN};
 }
 
+// The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
+// once, in uniform registers, where wgmma and TMA take their operands from.
+__device__ __forceinline__ int first_lane(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
+}
+
 #ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
@@ -226,6 +232,19 @@ template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+
+// Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
+__device__ __forceinline__ bool elect_one() {
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "elect.sync _|p, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(elected));
+    return elected != 0;
+}
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
@@ -344,7 +363,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_b64_1024x64x1024_sm90_7db56f17(
+gemm_bf16_rr_b64_1024x64x1024_sm90_da66b701(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -366,7 +385,7 @@ gemm_bf16_rr_b64_1024x64x1024_sm90_7db56f17(
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles * 64; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number % tiles);
             const int matrix = number / tiles;
@@ -384,7 +403,7 @@ gemm_bf16_rr_b64_1024x64x1024_sm90_7db56f17(
     }
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128;
+    const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_4x8192x8192_sm90_389751b9
+// gemm_s8s8s32_rc_4x8192x8192_sm90_48293c90
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
@@ -17,8 +17,8 @@
 //
 // Launch  ceil(M / 4) * ceil(N / 16) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_s8s8s32_rc_4x8192x8192_skinny_s4_t4_w4_k0_u2_async1_v4_split1
-// Made by gemmgen generate 4x8192x8192 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set ASYNC=1
+// Config  gemm_s8s8s32_rc_4x8192x8192_skinny_s4_t4_w4_k0_u2_async1_v4_split1_pdl1
+// Made by gemmgen generate 4x8192x8192 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set ASYNC=1 --set PDL=1
 
 namespace {
 
@@ -131,6 +131,13 @@ struct ThreadOrigin {
 };
 
 using Sums = int[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
+
+#ifdef __CUDACC__
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+#endif  // __CUDACC__
 
 // A's values that a step's weights are multiplied by, in registers: [m][k]
 using Chunk = Packed<signed char, XW>[S][VW / XW];
@@ -245,13 +252,15 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_4x8192x8192_sm90_389751b9(
+gemm_s8s8s32_rc_4x8192x8192_sm90_48293c90(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,
     int alpha,
     int beta)
 {
+    grid_dependency_wait();  // this kernel's blocks are resident by the time the one before ends
+    launch_dependents();
     __shared__ __align__(16) int shared[SHARED_WORDS];
     Ring& ring = *reinterpret_cast<Ring*>(shared);
     Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_WORDS);  // PARTIALS of each element

@@ -1,65 +1,67 @@
-// gemm_f32_tf32_rc_2048x2048x2048_sm90_e08c26a0
+// gemm_f32_tf32_rc_1024x1024x1024_sm90_f49fd332
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says;
 //                                       C is read unless beta = 0, A and B always
 //
-//     A  2048 x 2048, row-major, lda = 2048
-//     B  2048 x 2048, column-major, ldb = 2048
-//     C  2048 x 2048, row-major, ldc = 2048
+//     A  1024 x 1024, row-major, lda = 1024
+//     B  1024 x 1024, column-major, ldb = 1024
+//     C  1024 x 1024, row-major, ldc = 1024
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 32; persistent: block b computes tiles b, b + gridDim.x, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
-//         2 consumer warpgroups: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 8 a k tile
-//         in turns: while one stores its tile of C, another multiplies the block's next one
+// Block   64 x 128 of C by 256 threads, in k tiles of 32
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 8 stages;
+//         1 consumer warpgroup: 64 x 128 of C by 4 wgmmas of 64 x 128 x 8 a k tile
+// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
-// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
-// Maps    map_a of A: boxes of 32 x 128 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
+// Launch  ceil(M / 64) * ceil(N / 256) * 2 blocks of 256 threads, 214016 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 32 x 32 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_b of B: boxes of 32 x 128 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 32 x 64 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f32_tf32_rc_2048x2048x2048_wgmma_128x128x32_c2_k1x0_s6_f1_g8_p1_o1
-// Made by gemmgen generate 2048x2048x2048 --dtype f32 --compute tf32 --layout rc --arch sm_90 --family wgmma --set BN=128 --set STAGES=6 --set PINGPONG=1
+// Config  gemm_f32_tf32_rc_1024x1024x1024_wgmma_64x128x32_c1_k2x1_s8_f1_g16_p0_b1
+// Made by gemmgen generate 1024x1024x1024 --dtype f32 --compute tf32 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=128 --set CONSUMERS=1 --set CLUSTER=2 --set ACROSS=1 --set STAGES=8 --set GROUP=16 --set PERSISTENT=0 --set BROADCAST=1
 
 namespace {
 
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-struct Shape { static constexpr int M = 2048, N = 2048, K = 2048; };  // constants, which fold into the code
+struct Shape { static constexpr int M = 1024, N = 1024, K = 1024; };  // constants, which fold into the code
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BM = 64;        // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 32;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply in turns, each a block tile of its own
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
+constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
+constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
+constexpr int MINB = 1;                         // blocks an SM, at least
 constexpr int K_STEP = 8;                       // k of an instruction
-constexpr int MMAS_M = BM / 64;                 // instructions down a consumer's tile
-constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
-constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+
+// Clusters
+constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
+constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
 
 // Shared memory
-constexpr int LINE_A = 32;  // floats of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 32;  // floats of a line of B's boxes, the span of the swizzle
-constexpr int CN = 32;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
-// a consumer's buffers: 2, in turns, for an even number of pieces
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
+constexpr int LINE_A = 32;                        // floats of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 32;                        // floats of a line of B's boxes, the span of the swizzle
+constexpr int CN = 32;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's buffers: 2, in turns, for an even number of pieces
 
-static_assert(BM % 64 == 0, "a warpgroup multiplies 64 rows at once");
+static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-// A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
-using Accumulators = float[MMAS_M][BN / 2];
+// A thread's accumulators: 64 x BN over the 128 threads of a warpgroup.
+using Accumulators = float[BN / 2];
+static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
@@ -69,10 +71,10 @@ struct Shared {
     alignas(1024) float b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];        // the consumer that reads them has done so: the producer waits
+    unsigned long long empty[STAGES];        // all consumers of the cluster have read them: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 214016, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -84,24 +86,26 @@ struct Ring {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
-    // Past so many k tiles at once: those of the other consumers.
-    __device__ __forceinline__ void advance(int stages) {
-        parity ^= (stage + stages) / STAGES % 2;
-        stage = (stage + stages) % STAGES;
-    }
 };
 
-// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
-// column, so that blocks that run together read the same tiles of A and B from L2.
+// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Consecutive numbers
+// go down GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B
+// from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank) {
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * BN};
+    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
+}
+
+// The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
+// once, in uniform registers, where wgmma and TMA take their operands from.
+__device__ __forceinline__ int first_lane(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
 }
 
 #ifdef __CUDACC__
@@ -119,10 +123,7 @@ __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int a
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrive; and arrive after adding to the bytes that the current phase expects.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
+// Arrive after adding to the bytes that the current phase expects.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
@@ -134,6 +135,26 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+}
+
+// Arrive at this barrier in block `rank` of the cluster, which must not have exited. The release is at block scope: it
+// says that this thread's warpgroup has read a stage, and publishes nothing that the thread wrote.
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank) {
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
+                 ::"r"(shared_address(barrier)), "r"(rank) : "memory");
+}
+
+// Which block of its cluster this is.
+__device__ __forceinline__ unsigned cluster_rank() {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, is visible after.
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
 // Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
@@ -163,6 +184,16 @@ __device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
+// tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
+// here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
+__device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap* map, unsigned long long* barrier,
+                                                       int x, int y, unsigned short blocks) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%4, %5}], [%2], %3;"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(x), "r"(y)
+                 : "memory");
+}
+
 // Threads access shared memory by the generic proxy, TMA and wgmma by the async proxy. These see what a thread wrote
 // only after its fence: each that wrote fences, then all meet at a barrier, and then a copy or a product may read it.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -172,17 +203,18 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Come to it without waiting.
-__device__ __forceinline__ void named_barrier_arrive(int number, int threads) {
-    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+// Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
+__device__ __forceinline__ bool elect_one() {
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "elect.sync _|p, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(elected));
+    return elected != 0;
 }
-
-// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
-// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
@@ -223,25 +255,23 @@ __device__ __forceinline__ void wgmma_m64n128k8_tf32(float (&d)[64], unsigned lo
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, Accumulators& acc) {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage], 16,
+// acc += A * B for a stage's k tiles and the 64 rows of A from `first` on: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(float)>(shared.a[stage] + first * LINE_A, 16,
                                                                          8 * LINE_A * sizeof(float));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(float)>(shared.b[stage], 16,
                                                                          8 * LINE_B * sizeof(float));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP) {
-        #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k8_tf32(acc[i], a + i * 64 * LINE_A * sizeof(float) / 16 + k * sizeof(float) / 16,
-                                 b + k * sizeof(float) / 16);
-    }
+    for (int k = 0; k < BK; k += K_STEP)
+        wgmma_m64n128k8_tf32(acc, a + k * sizeof(float) / 16, b + k * sizeof(float) / 16);
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
-// one thread arrives for all.
+// Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
+// warpgroup's:
+// one thread arrives for all, in each block.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
+    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
@@ -269,106 +299,90 @@ __device__ __forceinline__ void stage_row(float* c, int row, int column, int sec
 
 }  // namespace
 
-// Each stage of the ring goes from the producer to a consumer and back, by two mbarriers:
+// Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  in its turn waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at all blocks'
 //               empty[stage]
-// The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
-extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_2048x2048x2048_sm90_e08c26a0(
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
+gemm_f32_tf32_rc_1024x1024x1024_sm90_f49fd332(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);   // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], 1);  // one thread of the consumer that reads the k tile
+            mbarrier_init(&shared.full[stage], 1);                     // the producer's arrival, and the bytes
+            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    __syncthreads();
+    cluster_sync();  // other blocks arrive at these barriers, too
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
-    const int k_tiles = (s.K + BK - 1) / BK;  // of a tile of C
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles beside each other
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
-        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const TileOrigin tile = tile_of_block(s, number);
-            for (int k = 0; k < s.K; k += BK, ring.advance()) {
-                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
-                unsigned long long* const full = &shared.full[ring.stage];
-                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
-                tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
-            }
+        if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
+        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / CLUSTER), rank);
+        const int part = rank * PART_A;  // the first line of A that this block brings, to the whole cluster
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+            unsigned long long* const full = &shared.full[ring.stage];
+            // of A also the parts that other blocks multicast
+            mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+            tma_load_multicast_2d(shared.a[ring.stage] + part * LINE_A, &map_a, full, k, tile.m + part,
+                                  (1 << CLUSTER) - 1);
+            tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
         }
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128;
+    const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const int begin = blockIdx.x, step = gridDim.x;  // of the block's tiles
-    ring.advance(consumer * k_tiles);
-    for (int number = begin + consumer * step; number < tiles; number += CONSUMERS * step) {
-        // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity
-        // does not tell these apart.
-        if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
-        const TileOrigin tile = tile_of_block(s, number);
-        Accumulators acc = {};
-        int previous = 0;  // the stage that products under way may still read
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.full[ring.stage], ring.parity);
-            wgmma_fence();
-            multiply_stage(shared, ring.stage, acc);
-            wgmma_commit();
-            wgmma_wait<1>();  // for the products of the k tile before
-            if (k > 0) release_stage(shared, previous);
-            previous = ring.stage;
-        }
-        // it is the next one's turn
-        if (number < tiles - step) named_barrier_arrive(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256);
-        wgmma_wait<0>();
-        release_stage(shared, previous);
-        #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i) {
-            #pragma unroll
-            for (int piece = 0; piece < BN / CN; ++piece) {
-                const int m = tile.m + i * 64, n = tile.n + piece * CN;
-                float* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
-                named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
-                    if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
-                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
-                    }
-                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                    c_parity ^= 1;
-                }
-                #pragma unroll
-                for (int second = 0; second < 2; ++second)
-                    stage_row(c, row, column, second, acc[i], piece, alpha, beta);
-                fence_proxy_async();
-                named_barrier_sync(1 + consumer, 128);
-                if (leads) {
-                    tma_store_2d(&map_c, c, n, m);
-                    tma_store_commit();
-                }
-            }
-        }
-        ring.advance((CONSUMERS - 1) * k_tiles);
+    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / CLUSTER), rank);
+    Accumulators acc = {};
+    int previous = 0;  // the stage that products under way may still read
+    for (int k = 0; k < s.K; k += BK, ring.advance()) {
+        mbarrier_wait(&shared.full[ring.stage], ring.parity);
+        wgmma_fence();
+        multiply_stage(shared, first_lane(ring.stage), consumer * 64, acc);
+        wgmma_commit();
+        wgmma_wait<1>();  // for the products of the k tile before
+        if (k > 0) release_stage(shared, previous);
+        previous = ring.stage;
     }
+    wgmma_wait<0>();
+    release_stage(shared, previous);
+    #pragma unroll
+    for (int piece = 0; piece < BN / CN; ++piece) {
+        const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
+        float* const c = shared.c[consumer][piece % C_STAGES];
+        if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
+        named_barrier_sync(1 + consumer, 128);
+        if (beta != 0.0f) {  // else C is not read: it may be uninitialised
+            if (leads) {
+                mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
+                tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+            }
+            mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+            c_parity ^= 1;
+        }
+        #pragma unroll
+        for (int second = 0; second < 2; ++second) stage_row(c, row, column, second, acc, piece, alpha, beta);
+        fence_proxy_async();
+        named_barrier_sync(1 + consumer, 128);
+        if (leads) {
+            tma_store_2d(&map_c, c, n, m);
+            tma_store_commit();
+        }
+    }
+    cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }

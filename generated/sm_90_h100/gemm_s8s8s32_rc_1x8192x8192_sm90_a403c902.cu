@@ -1,22 +1,23 @@
-// gemm_s8s8s32_rc_2x8192x8192_sm90_b614d41a
+// gemm_s8s8s32_rc_1x8192x8192_sm90_a403c902
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
 //
-//     A  2 x 8192, row-major, lda = 8192
+//     A  1 x 8192, row-major, lda = 8192
 //     B  8192 x 8192, column-major, ldb = 8192
-//     C  2 x 8192, row-major, ldc = 8192
+//     C  1 x 8192, row-major, ldc = 8192
 //
-// Block   1 x 16 of C by 128 threads, 1024 bytes of shared memory
+// Block   1 x 16 of C by 128 threads, 80 bytes of shared memory
 // Thread  4 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
 // Reads   each weight once, to a register, with 17408 bytes of a block in flight; 1.88 FLOP for a byte of global memory
+// Cached  A, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for each byte, on every known card
 //
 // Launch  M * ceil(N / 16) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_s8s8s32_rc_2x8192x8192_skinny_s1_t4_w4_k1024_u2_v4_split1
-// Made by gemmgen generate 2x8192x8192 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set S=1 --set BK=1024
+// Config  gemm_s8s8s32_rc_1x8192x8192_skinny_s1_t4_w4_k0_u2_v4_split1_pdl1
+// Made by gemmgen generate 1x8192x8192 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set PDL=1
 
 namespace {
 
@@ -28,7 +29,7 @@ __device__ __forceinline__ int multiply_add(int a, int b, int c)
 
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 2;
+    static constexpr int M = 1;
     static constexpr int N = 8192;
     static constexpr int K = 8192;
     static constexpr int lda = 8192;
@@ -41,34 +42,31 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
 constexpr int WARPS = 4;   // warps of a block
-constexpr int BK = 1024;   // k of the small operand that shared memory holds at once
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 
 // Work split
-constexpr int THREADS = 32 * WARPS;                         // threads a block
-constexpr int BM = S;                                       // rows of C that a block computes
-constexpr int BN = WARPS * T;                               // columns of C that a block computes
+constexpr int THREADS = 32 * WARPS;  // threads a block
+constexpr int MINB = 1;              // blocks that must fit an SM at once: more would cost loads under way
+constexpr int BM = S;                // rows of C that a block computes
+constexpr int BN = WARPS * T;        // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
 constexpr int VW = 16;         // elements of an access to the weights
 constexpr int LOADS = T;       // accesses of a thread a step
 constexpr int STEP = 32 * VW;  // k that a block takes in a step
+constexpr int LANE_K = VW;     // k that a lane takes in a step
 constexpr int XW = 16;         // elements of an access to the small operand
 
 // Shared memory
-constexpr int PITCH = BK;                              // elements from one line of a chunk to the next
 constexpr int SUMS_PITCH = BN + 4;                     // ints from one line of sums to the next
 constexpr int PARTIALS = 1;                            // sums of each element of C that meet in shared memory
-constexpr int CHUNK_WORDS = S * PITCH / 4;             // ints of a chunk of the small operand
-constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // ints of the sums that replace it at the end
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // ints of the sums at the end
 
 // Shared memory, in all
-// ints of shared memory, for one and then the other
-constexpr int SHARED_WORDS = CHUNK_WORDS * (CHUNK_WORDS >= SUMS_WORDS) + SUMS_WORDS * (SUMS_WORDS > CHUNK_WORDS);
+constexpr int SHARED_WORDS = SUMS_WORDS;  // ints of shared memory
 
 static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
-static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
@@ -85,12 +83,6 @@ template <int N, typename E>
 __device__ __forceinline__ Packed<E, N> load_packed(const E* from)
 {
     return *reinterpret_cast<const Packed<E, N>*>(from);
-}
-
-template <int N, typename E>
-__device__ __forceinline__ void store_packed(E* to, const Packed<E, N>& value)
-{
-    *reinterpret_cast<Packed<E, N>*>(to) = value;
 }
 
 // The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
@@ -119,7 +111,15 @@ struct ThreadOrigin {
 
 using Sums = int[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-using Chunk = signed char[S][PITCH];  // of A in shared memory: [m][k], so that a lane reads vectors along k
+#ifdef __CUDACC__
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+#endif  // __CUDACC__
+
+// A's values that a step's weights are multiplied by, in registers: [m][k]
+using Chunk = Packed<signed char, XW>[S][VW / XW];
 
 // This thread's first weights, from the block's: T columns a warp, whose lanes take neighbouring vectors along k.
 __device__ __forceinline__ ThreadOrigin thread_origin()
@@ -146,11 +146,11 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<sign
 {
     #pragma unroll
     for (int i = 0; i < S; ++i) {
-        const Packed<signed char, VW> x = load_packed<VW>(&chunk[i][k]);
         #pragma unroll
         for (int v = 0; v < VW; v += 4) {
             #pragma unroll
-            for (int t = 0; t < T; ++t) acc[i][t] = dot(x.words[v / 4], weights[t].words[v / 4], acc[i][t]);
+            for (int t = 0; t < T; ++t)
+                acc[i][t] = dot(chunk[i][v / XW].words[v % XW / 4], weights[t].words[v / 4], acc[i][t]);
         }
     }
 }
@@ -189,15 +189,18 @@ __device__ __forceinline__ void store_sums(int (&acc)[S][T], ThreadOrigin thread
     }
 }
 
-// A's values at k to k + BK - 1 to shared memory.
-__device__ __forceinline__ void stage(const signed char* A, Shape s, int m, int k, Chunk& chunk)
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
+// Zeros stand for those that do not exist, and from k = `end` on.
+__device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
-    #pragma unroll 4
-    for (int i = threadIdx.x; i < S * BK / XW; i += THREADS) {
-        const int line = i * XW / BK, depth = i * XW % BK;  // neighbouring threads read along A's lines
-        const Offset at = Offset(m + line) * s.lda + k + depth;
-        const Packed<signed char, XW> values = load_packed<XW>(A + at);
-        store_packed(&chunk[line][depth], values);
+    #pragma unroll
+    for (int line = 0; line < S; ++line) {
+        #pragma unroll
+        for (int depth = 0; depth < LANE_K; depth += XW) {
+            const bool exists = k + depth < end;
+            const int valid = exists ? XW : 0;
+            chunk[line][depth / XW] = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
+        }
     }
 }
 
@@ -218,17 +221,18 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8s8s32_rc_2x8192x8192_sm90_b614d41a(
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_s8s8s32_rc_1x8192x8192_sm90_a403c902(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,
     int alpha,
     int beta)
 {
+    grid_dependency_wait();  // this kernel's blocks are resident by the time the one before ends
+    launch_dependents();
     __shared__ __align__(16) int shared[SHARED_WORDS];
-    Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
 
     const Shape s{};
     const int tile = blockIdx.x;
@@ -238,28 +242,27 @@ gemm_s8s8s32_rc_2x8192x8192_sm90_b614d41a(
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 
-    // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
+    // A ring of registers: a step's weights, and A's values for them, are loaded UNROLL steps before their use.
     Packed<signed char, VW> weights[UNROLL][LOADS];
+    Chunk chunks[UNROLL];
     #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
+    for (int u = 0; u < UNROLL; ++u) {
+        fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
+        fetch_small(A, s, tile_m, begin + thread.k + u * STEP, end, chunks[u]);
+    }
 
     int acc[S][T] = {};
-    for (int k = begin; k < end; k += BK) {
-        __syncthreads();  // no thread reads the chunk before any more
-        stage(A, s, tile_m, k, chunk);
-        __syncthreads();  // the chunk is complete
-        for (int step = 0; step < BK; step += UNROLL * STEP) {
-            #pragma unroll
-            for (int u = 0; u < UNROLL; ++u) {
-                const int at = thread.k + step + u * STEP;  // in the chunk
-                mma(chunk, at, weights[u], acc);
-                fetch(B, s, k + at + UNROLL * STEP, end, n, weights[u]);
-            }
+    for (int k = begin; k < end; k += UNROLL * STEP) {
+        #pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const int next = thread.k + k + (u + UNROLL) * STEP;
+            mma(chunks[u], 0, weights[u], acc);
+            fetch(B, s, next, end, n, weights[u]);
+            fetch_small(A, s, tile_m, next, end, chunks[u]);
         }
     }
 
     // Reduce the sums of threads at different k, in the order of these.
-    __syncthreads();  // no thread reads the last chunk any more
     store_sums(acc, thread, block_sums);
     __syncthreads();
     int sums[OUTPUTS] = {};

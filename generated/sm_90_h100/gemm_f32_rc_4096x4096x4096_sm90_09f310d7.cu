@@ -1,26 +1,26 @@
-// gemm_f32_cc_4096x4096x4096_sm90_63738f77
+// gemm_f32_rc_4096x4096x4096_sm90_09f310d7
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
-//     A  4096 x 4096, column-major, lda = 4096
+//     A  4096 x 4096, row-major, lda = 4096
 //     B  4096 x 4096, column-major, ldb = 4096
 //     C  4096 x 4096, row-major, ldc = 4096
 //
-// Block   128 x 64 of C by 64 threads, in k tiles of 32, 50192 bytes of shared memory
+// Block   128 x 64 of C by 64 threads, in k tiles of 32, 54288 bytes of shared memory
 // Thread  128 elements of C: for each k 128 FMAs on 24 elements of A and B, read from shared memory by 6 loads
 // Reads   0.09375 bytes of global and 0.75 of shared memory for each FMA; 21.3 FLOP for a byte of global
 // Stages  global memory is read 1 stage ahead of its use, while the FMAs run
 // Bound   FFMA issue: FMAs are 94% of the mainloop's FMAs, reads and copies
 // Stream  stream-K: 528 blocks divide the k tiles of the last wave's tiles evenly
 //
-// Launch  ceil(T / 528) * 528 blocks of 64 threads, for T = ceil(M / 128) * ceil(N / 64) tiles, 50192 bytes of dynamic
+// Launch  ceil(T / 528) * 528 blocks of 64 threads, for T = ceil(M / 128) * ceil(N / 64) tiles, 54288 bytes of dynamic
 //         shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         partials: (528 + T % 528) * 8192 floats, uninitialised,
 //         semaphores: 528 counters, zero before the first launch, which every launch leaves zero,
 //         no other launch using the same workspace at the same time
-// Config  gemm_f32_cc_4096x4096x4096_simt_outer1_128x64x32_16x8_w64x64_v4_ta0_tb1_pad4_s2_async1_unroll4_slices1_minb1_g1_split1_stream528
-// Made by gemmgen generate 4096x4096x4096 --dtype f32 --layout cc --arch sm_90 --set BN=64 --set BK=32 --set TM=16 --set WN=64 --set ASYNC=1 --set K_UNROLL=4 --set GROUP=1 --set STREAM=528
+// Config  gemm_f32_rc_4096x4096x4096_simt_outer1_128x64x32_8x16_w64x64_v4_ta0_tb1_pad4_s2_async1_unroll4_slices1_minb1_g1_split1_stream528_hoist2_copy16
+// Made by gemmgen generate 4096x4096x4096 --dtype f32 --layout rc --arch sm_90 --set BN=64 --set BK=32 --set TN=16 --set WN=64 --set TA=0 --set ASYNC=1 --set K_UNROLL=4 --set GROUP=1 --set STREAM=528 --set HOIST=2 --set COPY_THREADS=16
 
 namespace {
 
@@ -39,8 +39,8 @@ using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 constexpr int BM = 128;    // rows of C that a block computes
 constexpr int BN = 64;     // columns of C that a block computes
 constexpr int BK = 32;     // depth of a k tile
-constexpr int TM = 16;     // rows of C that a thread computes
-constexpr int TN = 8;      // columns of C that a thread computes
+constexpr int TM = 8;      // rows of C that a thread computes
+constexpr int TN = 16;     // columns of C that a thread computes
 constexpr int WM = 64;     // rows of C that a warp computes
 constexpr int WN = 64;     // columns of C that a warp computes
 constexpr int PAD = 4;     // elements after each shared line of an operand stored along k: spreads banks
@@ -50,12 +50,13 @@ constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread'
 constexpr int GROUP = 1;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 // stream-K: blocks that compute the last wave's tiles of C, with about as many k tiles each
 constexpr int STREAM = 528;
+constexpr int HOIST = 2;   // rows or columns of the thread tile whose FMAs are hoisted above the mainloop's branch
 
 // Work split
 constexpr int THREADS = BM / TM * (BN / TN);  // threads a block
 constexpr int LANES_M = WM / TM;              // threads down a warp's tile
 constexpr int LANES_N = WN / TN;              // threads across a warp's tile
-constexpr int FM = 4;                         // floats of a thread's shared read of A
+constexpr int FM = 1;                         // rows of a thread's shared read of A
 constexpr int FN = 4;                         // floats of a thread's shared read of B
 constexpr int STEP_M = FM * LANES_M;          // rows from one shared read of a thread to its next
 constexpr int STEP_N = FN * LANES_N;          // columns from one shared read of a thread to its next
@@ -64,21 +65,21 @@ constexpr int VC = 4;                         // floats of an access to C
 // How A gets to shared memory
 constexpr int VA = 4;                      // floats of an access to A
 constexpr int STORE_A = VA;                // floats of A that one cp.async writes to shared memory
-constexpr int A_CONTIGUOUS = BM;           // floats of A's tile along its contiguous dimension
-constexpr int A_STRIDED = BK;              // extent of A's tile along the other, strided dimension
+constexpr int A_CONTIGUOUS = BK;           // floats of A's tile along its contiguous dimension
+constexpr int A_STRIDED = BM;              // extent of A's tile along the other, strided dimension
 constexpr int A_LANES = 8;                 // threads along the contiguous dimension
 constexpr int A_PASS = THREADS / A_LANES;  // threads along the strided dimension
 // accesses of a thread, at most
 constexpr int A_ITERATIONS = A_CONTIGUOUS / VA / A_LANES * ((A_STRIDED + A_PASS - 1) / A_PASS);
-constexpr int PITCH_A = BM;                // floats from one row of A's shared tile to the next
-constexpr int SHARED_A = BK * PITCH_A;     // floats of a shared tile of A
+constexpr int PITCH_A = BK + PAD;          // floats from one row of A's shared tile to the next
+constexpr int SHARED_A = BM * PITCH_A;     // floats of a shared tile of A
 
 // How B gets to shared memory
 constexpr int VB = 1;                      // floats of an access to B
 constexpr int STORE_B = 1;                 // floats of B that one cp.async writes to shared memory
 constexpr int B_CONTIGUOUS = BK;           // floats of B's tile along its contiguous dimension
 constexpr int B_STRIDED = BN;              // extent of B's tile along the other, strided dimension
-constexpr int B_LANES = 8;                 // threads along the contiguous dimension
+constexpr int B_LANES = 16;                // threads along the contiguous dimension
 constexpr int B_PASS = THREADS / B_LANES;  // threads along the strided dimension
 // accesses of a thread, at most
 constexpr int B_ITERATIONS = B_CONTIGUOUS / VB / B_LANES * ((B_STRIDED + B_PASS - 1) / B_PASS);
@@ -128,7 +129,7 @@ struct Coord {
     int mn, k;
 };
 
-using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
+using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [m][k]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
 // The raster: where in C the tile of this number lies. Numbers follow the rows of tiles, one by one: GROUP is 1.
@@ -324,11 +325,11 @@ __device__ __forceinline__ void cp_async_wait()
 }
 #endif  // __CUDACC__
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along m, which is contiguous.
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
 __device__ __forceinline__ Coord access_origin_a()
 {
     const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
-    return {contiguous, strided};
+    return {strided, contiguous};
 }
 
 // From there to its i-th access: along the contiguous dimension first. The same for all threads.
@@ -336,13 +337,13 @@ __device__ __forceinline__ Coord access_offset_a(int i)
 {
     constexpr int TIMES = A_CONTIGUOUS / VA / A_LANES;  // accesses along the contiguous dimension
     const int strided = i / TIMES * A_PASS, contiguous = i % TIMES * A_LANES * VA;
-    return {contiguous, strided};
+    return {strided, contiguous};
 }
 
 // Floats from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
-    return Offset(at.k) * s.lda + at.mn;
+    return Offset(at.mn) * s.lda + at.k;
 }
 
 // Start this thread's copies of A's tile to shared memory.
@@ -353,8 +354,8 @@ __device__ __forceinline__ void copy_a(const float* tile, Shape s, TileA& shared
     #pragma unroll
     for (int i = 0; i < A_ITERATIONS; ++i) {
         const Coord step = access_offset_a(i), at = {first.mn + step.mn, first.k + step.k};
-        if (A_STRIDED % A_PASS != 0 && at.k >= A_STRIDED) break;
-        cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), 4 * VA);
+        if (A_STRIDED % A_PASS != 0 && at.mn >= A_STRIDED) break;
+        cp_async<4 * VA>(&shared[at.mn][at.k], from + offset_a(step, s), 4 * VA);
     }
 }
 
@@ -392,15 +393,12 @@ __device__ __forceinline__ void copy_b(const float* tile, Shape s, TileB& shared
     }
 }
 
-// This thread's fragment of A at one k, from `from` on: TM values, FM a load.
-__device__ __forceinline__ void load_fragment_a(const float* from, float (&fragment)[TM])
+// This thread's fragments of A at K_UNROLL k, from `from` on: TM loads of K_UNROLL values along k.
+template <int FIRST, int END>  // values
+__device__ __forceinline__ void load_fragment_a(const float* from, Vec<K_UNROLL> (&fragment)[TM])
 {
     #pragma unroll
-    for (int i = 0; i < TM; i += FM) {
-        const Vec<FM> vector = load<FM>(from + i / FM * STEP_M);
-        #pragma unroll
-        for (int v = 0; v < FM; ++v) fragment[i + v] = vector.at[v];
-    }
+    for (int i = FIRST; i < END; ++i) fragment[i] = load<K_UNROLL>(from + i * STEP_M * PITCH_A);
 }
 
 // This thread's fragment of B at one k, from `from` on: TN values, FN a load.
@@ -414,16 +412,19 @@ __device__ __forceinline__ void load_fragment_b(const float* from, float (&fragm
     }
 }
 
-// acc += a * b, an outer product, in a serpentine along the columns: each FMA reuses an operand of the one before it.
+// acc += a * b, an outer product, in a serpentine along the rows: each FMA reuses an operand of the one before it.
 // There are two register banks, so an FMA that reads three new registers takes two cycles.
-__device__ __forceinline__ void outer_product(const float (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN])
+// `a` holds K_UNROLL k, of which this is the d-th.
+template <int FIRST, int END>  // rows of the thread tile
+__device__ __forceinline__ void outer_product(const Vec<K_UNROLL> (&a)[TM], const float (&b)[TN], float (&acc)[TM][TN],
+                                              int d)
 {
     #pragma unroll
-    for (int j = 0; j < TN; ++j) {
+    for (int i = FIRST; i < END; ++i) {
         #pragma unroll
-        for (int step = 0; step < TM; ++step) {
-            const int i = j % 2 ? TM - 1 - step : step;
-            acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
+        for (int step = 0; step < TN; ++step) {
+            const int j = i % 2 ? TN - 1 - step : step;
+            acc[i][j] = fmaf(a[i].at[d], b[j], acc[i][j]);
         }
     }
 }
@@ -466,7 +467,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cc_4096x4096x4096_sm90_63738f77(
+gemm_f32_rc_4096x4096x4096_sm90_09f310d7(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -484,9 +485,9 @@ gemm_f32_cc_4096x4096x4096_sm90_63738f77(
         const int begin = unit.k_tile * BK, extent = min(s.K - begin, k_tiles * BK);  // of K, which this block sums
         const TileOrigin tile = tile_of_block(s, unit.tile);
         const ThreadOrigin thread = thread_origin();
-        const float* a_tile = A + tile.m + Offset(begin) * s.lda;
+        const float* a_tile = A + Offset(tile.m) * s.lda + begin;
         const float* b_tile = B + Offset(tile.n) * s.ldb + begin;
-        const Offset a_step = Offset(BK) * s.lda;  // to the next tile along K
+        const Offset a_step = BK;  // to the next tile along K
         const Offset b_step = BK;
         float acc[TM][TN] = {};
 
@@ -508,21 +509,24 @@ gemm_f32_cc_4096x4096x4096_sm90_63738f77(
             // Registers hold fragments of two k. Once k's are used, those of k + 2 replace them, while k + 1 is
             // multiplied.
             // An iteration takes K_UNROLL k; a_from and b_from point to the fragments of its first.
-            const float* a_from = &As[0][0][thread.m];
+            // A vector of A along k holds the K_UNROLL k of an iteration: it is replaced after the last of them.
+            // The compiler sinks a load to the next branch, unless its value is used before that. So the first HOIST
+            // rows of the next k's product are hoisted above the branch, and the others follow it.
+            const float* a_from = &As[0][thread.m][0];
             const float* b_from = &Bs[0][0][thread.n];
-            float a[2][TM], b[2][TN];
+            Vec<K_UNROLL> a[TM];
+            load_fragment_a<0, TM>(a_from, a);
+            float b[2][TN];
             #pragma unroll
-            for (int d = 0; d < 2; ++d) {
-                load_fragment_a(a_from + d * PITCH_A, a[d]);
-                load_fragment_b(b_from + d * PITCH_B, b[d]);
-            }
+            for (int d = 0; d < 2; ++d) load_fragment_b(b_from + d * PITCH_B, b[d]);
 
+            outer_product<0, HOIST>(a, b[0], acc, 0);
             int stage = 0;
             for (int k = K_UNROLL; k < padded; k += K_UNROLL) {
                 #pragma unroll
                 for (int d = 0; d < K_UNROLL; ++d) {
                     if (d == K_UNROLL - 2) {  // loads from here on are of the next iteration
-                        a_from += K_UNROLL * PITCH_A;
+                        a_from += K_UNROLL;
                         b_from += K_UNROLL * PITCH_B;
                     }
                     if (d == K_UNROLL - 2 && k % BK == 0) {  // and of the next k tile
@@ -536,22 +540,24 @@ gemm_f32_cc_4096x4096x4096_sm90_63738f77(
                         a_tile += a_step;
                         b_tile += b_step;
                         stage = stage + 1 < STAGES ? stage + 1 : 0;
-                        a_from = &As[stage][0][thread.m];
+                        a_from = &As[stage][thread.m][0];
                         b_from = &Bs[stage][0][thread.n];
                     }
-                    outer_product(a[d % 2], b[d % 2], acc);
-                    load_fragment_a(a_from + (d + 2) % K_UNROLL * PITCH_A, a[d % 2]);
+                    outer_product<HOIST, TM>(a, b[d % 2], acc, d);
+                    if (d == K_UNROLL - 1) load_fragment_a<HOIST, TM>(a_from, a);
                     load_fragment_b(b_from + (d + 2) % K_UNROLL * PITCH_B, b[d % 2]);
+                    outer_product<0, HOIST>(a, b[(d + 1) % 2], acc, (d + 1) % K_UNROLL);
+                    if (d + 1 == K_UNROLL - 1) load_fragment_a<0, HOIST>(a_from, a);
                 }
             }
 
             #pragma unroll
             for (int d = 0; d < K_UNROLL; ++d) {  // the last iteration
-                outer_product(a[d % 2], b[d % 2], acc);
+                outer_product<HOIST, TM>(a, b[d % 2], acc, d);
                 if (d + 2 < K_UNROLL) {
-                    load_fragment_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
                     load_fragment_b(b_from + (d + 2) * PITCH_B, b[d % 2]);
                 }
+                if (d + 1 < K_UNROLL) outer_product<0, HOIST>(a, b[(d + 1) % 2], acc, (d + 1) % K_UNROLL);
             }
         }
 

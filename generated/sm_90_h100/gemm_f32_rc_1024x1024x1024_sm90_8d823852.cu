@@ -1,4 +1,4 @@
-// gemm_f32_rc_1024x1024x1024_sm90_297141fa
+// gemm_f32_rc_1024x1024x1024_sm90_8d823852
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -15,8 +15,8 @@
 //
 // Launch  ceil(M / 64) * ceil(N / 64) blocks of 128 threads, 69632 bytes of dynamic shared memory
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_f32_rc_1024x1024x1024_simt_outer1_64x64x64_16x8_w64x64_v4_ta1_tb0_pad4_s2_async1_unroll4_slices4_minb1_g8_split1_fma1_copy16
-// Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout rc --arch sm_90 --set BM=64 --set BN=64 --set BK=64 --set TM=16 --set WN=64 --set TB=0 --set ASYNC=1 --set K_UNROLL=4 --set SLICES=4 --set FMA_ORDER=1 --set COPY_THREADS=16
+// Config  gemm_f32_rc_1024x1024x1024_simt_outer1_64x64x64_16x8_w64x64_v4_ta1_tb0_pad4_s2_async1_unroll4_slices4_minb1_g8_split1_hoist1_fma1_copy16
+// Made by gemmgen generate 1024x1024x1024 --dtype f32 --layout rc --arch sm_90 --set BM=64 --set BN=64 --set BK=64 --set TM=16 --set WN=64 --set TB=0 --set ASYNC=1 --set K_UNROLL=4 --set SLICES=4 --set HOIST=1 --set FMA_ORDER=1 --set COPY_THREADS=16
 
 namespace {
 
@@ -45,6 +45,7 @@ constexpr int K_UNROLL = 4;  // k that a mainloop iteration unrolls, with fragme
 constexpr int SLICES = 4;  // sliced-K: groups of warps that compute the same block tile, each over a part of the k tile
 constexpr int MINB = 1;    // blocks that must fit an SM at once: caps a thread's registers
 constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int HOIST = 1;   // rows or columns of the thread tile whose FMAs are hoisted above the mainloop's branch
 
 // Work split
 constexpr int DEPTH = BK / SLICES;                  // k of a slice's part of a k tile
@@ -330,21 +331,23 @@ __device__ __forceinline__ void load_fragment_a(const float* from, float (&fragm
 }
 
 // This thread's fragments of B at K_UNROLL k, from `from` on: TN loads of K_UNROLL values along k.
+template <int FIRST, int END>  // values
 __device__ __forceinline__ void load_fragment_b(const float* from, Vec<K_UNROLL> (&fragment)[TN])
 {
     #pragma unroll
-    for (int i = 0; i < TN; ++i) fragment[i] = load<K_UNROLL>(from + i * STEP_N * PITCH_B);
+    for (int i = FIRST; i < END; ++i) fragment[i] = load<K_UNROLL>(from + i * STEP_N * PITCH_B);
 }
 
 // acc += a * b, an outer product, in a serpentine along the columns: each FMA reuses an operand of the one before it.
 // There are two register banks, so an FMA that reads three new registers takes two cycles.
 // `b` holds K_UNROLL k, of which this is the d-th.
 // Even columns start at their far end: another register allocation, with fewer bank conflicts here.
+template <int FIRST, int END>  // columns of the thread tile
 __device__ __forceinline__ void outer_product(const float (&a)[TM], const Vec<K_UNROLL> (&b)[TN], float (&acc)[TM][TN],
                                               int d)
 {
     #pragma unroll
-    for (int j = 0; j < TN; ++j) {
+    for (int j = FIRST; j < END; ++j) {
         #pragma unroll
         for (int step = 0; step < TM; ++step) {
             const int i = j % 2 == 0 ? TM - 1 - step : step;
@@ -392,7 +395,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_1024x1024x1024_sm90_297141fa(
+gemm_f32_rc_1024x1024x1024_sm90_8d823852(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
@@ -428,14 +431,17 @@ gemm_f32_rc_1024x1024x1024_sm90_297141fa(
         // Registers hold fragments of two k. Once k's are used, those of k + 2 replace them, while k + 1 is multiplied.
         // An iteration takes K_UNROLL k; a_from and b_from point to the fragments of its first.
         // A vector of B along k holds the K_UNROLL k of an iteration: it is replaced after the last of them.
+        // The compiler sinks a load to the next branch, unless its value is used before that. So the first HOIST
+        // columns of the next k's product are hoisted above the branch, and the others follow it.
         const float* a_from = &As[0][thread.k][thread.m];
         const float* b_from = &Bs[0][thread.n][thread.k];
         Vec<K_UNROLL> b[TN];
-        load_fragment_b(b_from, b);
+        load_fragment_b<0, TN>(b_from, b);
         float a[2][TM];
         #pragma unroll
         for (int d = 0; d < 2; ++d) load_fragment_a(a_from + d * PITCH_A, a[d]);
 
+        outer_product<0, HOIST>(a[0], b, acc, 0);
         int stage = 0;
         for (int k = K_UNROLL; k < padded / SLICES; k += K_UNROLL) {  // k counts those of a slice, DEPTH of each k tile
             #pragma unroll
@@ -458,18 +464,21 @@ gemm_f32_rc_1024x1024x1024_sm90_297141fa(
                     a_from = &As[stage][thread.k][thread.m];
                     b_from = &Bs[stage][thread.n][thread.k];
                 }
-                outer_product(a[d % 2], b, acc, d);
-                if (d == K_UNROLL - 1) load_fragment_b(b_from, b);
+                outer_product<HOIST, TN>(a[d % 2], b, acc, d);
+                if (d == K_UNROLL - 1) load_fragment_b<HOIST, TN>(b_from, b);
                 load_fragment_a(a_from + (d + 2) % K_UNROLL * PITCH_A, a[d % 2]);
+                outer_product<0, HOIST>(a[(d + 1) % 2], b, acc, (d + 1) % K_UNROLL);
+                if (d + 1 == K_UNROLL - 1) load_fragment_b<0, HOIST>(b_from, b);
             }
         }
 
         #pragma unroll
         for (int d = 0; d < K_UNROLL; ++d) {  // the last iteration
-            outer_product(a[d % 2], b, acc, d);
+            outer_product<HOIST, TN>(a[d % 2], b, acc, d);
             if (d + 2 < K_UNROLL) {
                 load_fragment_a(a_from + (d + 2) * PITCH_A, a[d % 2]);
             }
+            if (d + 1 < K_UNROLL) outer_product<0, HOIST>(a[(d + 1) % 2], b, acc, (d + 1) % K_UNROLL);
         }
     }
 

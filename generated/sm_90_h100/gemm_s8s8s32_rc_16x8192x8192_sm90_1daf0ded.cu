@@ -1,100 +1,107 @@
-// gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_68a6a273
+// gemm_s8s8s32_rc_16x8192x8192_sm90_1daf0ded
 //
-//     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
-//                                       sums in f32 on tensor cores, as --compute promoted says;
+//     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
 //
-//     A  2048 x 2048, row-major, lda = 2048
-//     B  2048 x 2048, column-major, ldb = 2048
-//     C  2048 x 2048, row-major, ldc = 2048
+//     A  16 x 8192, row-major, lda = 8192
+//     B  8192 x 8192, column-major, ldb = 8192
+//     C  16 x 8192, row-major, ldc = 8192
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
-//         2 consumer warpgroups: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 32 a k tile
-// Sums    tensor cores add up 128 products, to 13 bits behind a sum's first; such sums are added in f32
+// Block   16 x 64 of C by 256 threads, in k tiles of 256
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 8 stages;
+//         1 consumer warpgroup: 16 x 64 of C by 8 wgmmas of 64 x 16 x 32 a k tile
+// Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
-// Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 230400 bytes of dynamic shared memory
-// Maps    map_a of A: boxes of 128 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_b of B: boxes of 128 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_c of C: boxes of 64 x 64 elements, swizzle of 128 bytes
+// Launch  ceil(M / 16) * ceil(N / 64) blocks of 256 threads, 168960 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 128 x 16 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 32 x 16 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_wgmma_128x128x128_c2_k1x0_s6_f1_g8_p1
-// Made by gemmgen generate 2048x2048x2048 --types e4m3,e4m3,bf16 --compute promoted --layout rc --arch sm_90 --family wgmma --set STAGES=6
+// Config  gemm_s8s8s32_rc_16x8192x8192_wgmma_16x64x256_c1_k1x0_s8_f1_g8_p0_x1_b1
+// Made by gemmgen generate 16x8192x8192 --types s8,s8,s32 --layout rc --arch sm_90 --family wgmma --set BM=16 --set BN=64 --set BK=256 --set SWAP=1 --set CONSUMERS=1 --set STAGES=8 --set PERSISTENT=0 --set BROADCAST=1
 
 namespace {
 
-#ifdef __CUDACC__
-// The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value) {
-    unsigned short bits;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
-    return bits;
+// a * b + c, which wraps around at 32 bits.
+__device__ __forceinline__ int multiply_add(int a, int b, int c) {
+    return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b) + static_cast<unsigned>(c));
 }
-#endif  // __CUDACC__
-
-// A bfloat16: the upper half of a float.
-struct BF16 {
-    unsigned short bits;
-    BF16() = default;
-    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
-    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
-};
-
-// An 8-bit float of 4 bits of exponent and 3 of fraction.
-struct E4M3 {
-    unsigned char bits;
-};
 
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-struct Shape { static constexpr int M = 2048, N = 2048, K = 2048; };  // constants, which fold into the code
+struct Shape { static constexpr int M = 16, N = 8192, K = 8192; };  // constants, which fold into the code
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
-constexpr int BK = 128;       // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int BM = 16;        // rows of C that a block computes
+constexpr int BN = 64;        // columns of C that a block computes
+constexpr int BK = 256;       // depth of a k tile
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its columns of the block tile
+constexpr int STAGES = 8;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
+constexpr int MINB = 1;                         // blocks an SM, at least
 constexpr int K_STEP = 32;                      // k of an instruction
-constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
-constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+constexpr int MMAS_N = BN / (64 * CONSUMERS);   // instructions across a consumer's tile
 
 // Shared memory
-constexpr int LINE_A = 128;                       // elements of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 128;                       // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 64;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int LINE_A = 128;  // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 128;  // elements of a line of B's boxes, the span of the swizzle
+constexpr int CM = 16;       // rows of a piece: C leaves by pieces of a consumer's 64 columns
+constexpr int CN = 32;       // columns of these in a line of shared memory
+// a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int C_STAGES = 1 + (MMAS_N * BM / CM % 2 == 0);
 
-static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
+// How C leaves registers
+constexpr int TM = CM / 4;  // rows of C that a thread has sums of, of a piece
+constexpr int TN = 2;       // columns of C that a thread has sums of, of each instruction
+constexpr int FM = 2;       // adjacent rows in a run
+constexpr int FN = 1;       // adjacent columns in a run
+constexpr int STEP_M = 8;   // rows from a run to the next
+constexpr int STEP_N = 8;   // columns from a run to the next
+constexpr int VC = 1;       // elements of an access to C
+
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
-static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(BN % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 columns at once");
+static_assert(BM % 8 == 0, "wgmma's n, here rows of A, is a multiple of 8");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-// A thread's accumulators: 64 x BN over the 128 threads of a warpgroup.
-using Accumulators = float[BN / 2];
-static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from) {
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
+
+// A thread's accumulators: 64 x BM of each instruction over the 128 threads of a warpgroup.
+using Accumulators = int[MMAS_N][BM / 2];
 
 // The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
-    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    alignas(1024) signed char a[STAGES][BM * BK];  // boxes of BM lines of LINE_A elements, one behind the other
+    alignas(1024) signed char b[STAGES][BN * BK];  // boxes of BN lines of LINE_B elements, one behind the other
+    alignas(1024) int c[CONSUMERS][C_STAGES][64 * CM];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
     unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 168960, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -108,6 +115,16 @@ struct Ring {
     }
 };
 
+// Row and column of this thread's first sum, of the BM x 64 that its warpgroup multiplies at once.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin() {
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    return {lane % 4 * 2, warp * 16 + lane / 4};
+}
+
 // The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
 // column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
@@ -119,6 +136,12 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
     return {(first + within % height) * BM, within / height * BN};
+}
+
+// The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
+// once, in uniform registers, where wgmma and TMA take their operands from.
+__device__ __forceinline__ int first_lane(int value) {
+    return __shfl_sync(0xffffffffu, value, 0);
 }
 
 #ifdef __CUDACC__
@@ -189,12 +212,18 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
-// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+// Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
+__device__ __forceinline__ bool elect_one() {
+    unsigned elected;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "elect.sync _|p, 0xffffffff;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}\n"
+        : "=r"(elected));
+    return elected != 0;
+}
 
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
@@ -216,35 +245,37 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 
-#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 32, by a warpgroup.
-// In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
-// and -b (1: not negated).
-__device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned long long a, unsigned long long b,
-                                                      bool accumulate) {
+#define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])  // four of a thread's accumulators
+// d += a * b; 64 x 16 x 32, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
+// column 8 j + 2 t + c.
+__device__ __forceinline__ void wgmma_m64n16k32_s8(int (&d)[8], unsigned long long a, unsigned long long b) {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
-        : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n16k32.s32.s8.s8 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7}, "
+        "%8, %9, p; }"
+        : SUMS(0), SUMS(4)
+        : "l"(a), "l"(b));
 }
 #undef SUMS
 #endif  // __CUDACC__
 
-// acc = A * B for a stage's k tiles and the 64 rows of A from `first` on: in flight until wgmma_wait.
+// acc += A * B for a stage's k tiles and the MMAS_N * 64 columns of B from `first` on: in flight until wgmma_wait.
+// C^T = B^T A^T: columns of B are the rows of an instruction, whose a is B.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(E4M3)>(shared.a[stage] + first * LINE_A, 16,
-                                                                        8 * LINE_A * sizeof(E4M3));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(E4M3)>(shared.b[stage], 16, 8 * LINE_B * sizeof(E4M3));
+    const unsigned long long a = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage] + first * LINE_B, 16,
+                                                                               8 * LINE_B * sizeof(signed char));
+    const unsigned long long b = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage], 16,
+                                                                               8 * LINE_A * sizeof(signed char));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n128k32_e4m3(acc, a + k * sizeof(E4M3) / 16, b + k * sizeof(E4M3) / 16, k > 0);
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_N; ++i)
+            wgmma_m64n16k32_s8(acc[i],
+                               a + i * 64 * LINE_B * sizeof(signed char) / 16
+                               + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(signed char) / 16,
+                               b + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(signed char) / 16);
+    }
 }
 
 // Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
@@ -253,33 +284,56 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
-// Add the sums of a k tile to totals, in f32: tensor cores keep fewer bits of sums of these types.
-__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals) {
+// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
+__device__ __forceinline__ void sums_of_piece(const int (&acc)[BM / 2], int piece, int (&sums)[TM][TN]) {
     #pragma unroll
-    for (int r = 0; r < BN / 2; ++r) totals[r] += acc[r];
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j)
+            sums[i][j] = acc[piece * CM / 2 + i / 2 * 4 + j * 2 + i % 2];
+    }
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
-// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
-__device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank. Boxes of
+// CM lines lie one behind the other.
+__device__ __forceinline__ int staged_at(int m, int n) {
+    return (n / CN * CM + m) * CN + ((n % CN / 4) ^ (m % 8)) * 4 + n % 4;
+}
 
-// Write alpha * acc + beta * C to the staged piece, of the first or `second` of this thread's two rows, 8 apart, in
-// pairs of columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be uninitialised.
-__device__ __forceinline__ void stage_row(BF16* c, int row, int column, int second, const float (&acc)[BN / 2],
-                                          int piece, float alpha, float beta) {
-    struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring elements
-    const int m = row + second * 8;
-    #pragma unroll
-    for (int j = 0; j < CN / 8; ++j) {
-        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + second * 2;
-        float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
-        PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
-        if (beta != 0.0f) {
-            const PairOfC old = to;
-            for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
-        }
-        to = {BF16(value[0]), BF16(value[1])};
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
+template <int N>
+__device__ __forceinline__ void store_results(int* to, Vec<int, N> value, int beta) {
+    if (beta != 0) {
+        const Vec<int, N> old = load<N>(to);
+        #pragma unroll
+        for (int i = 0; i < N; ++i) value.at[i] = multiply_add(beta, old.at[i], value.at[i]);
     }
+    Vec<int, N> stored;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) stored.at[i] = value.at[i];
+    store<N>(to, stored);
+}
+
+// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+__device__ __forceinline__ void store_row(int* tile, Shape s, ThreadOrigin thread, int i,
+                                          const int (&sums)[TN], int alpha, int beta) {
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        Vec<int, VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = multiply_add(alpha, sums[j + v], 0);
+        store_results<VC>(tile + staged_at(m, n), value, beta);
+    }
+}
+
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(int* tile, Shape s, ThreadOrigin thread,
+                                        const int (&sums)[TM][TN], int alpha, int beta) {
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -287,12 +341,11 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int seco
 // Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
-// The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_68a6a273(
+gemm_s8s8s32_rc_16x8192x8192_sm90_1daf0ded(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, float alpha, float beta) {
+    const __grid_constant__ TensorMap map_c, int alpha, int beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
@@ -308,72 +361,66 @@ gemm_e4m3e4m3bf16_promoted_rc_2048x2048x2048_sm90_68a6a273(
     launch_dependents();
 
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
-        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const TileOrigin tile = tile_of_block(s, number);
-            for (int k = 0; k < s.K; k += BK, ring.advance()) {
-                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
-                unsigned long long* const full = &shared.full[ring.stage];
-                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
-                tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
-            }
+        if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
+        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+            unsigned long long* const full = &shared.full[ring.stage];
+            mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+            #pragma unroll
+            for (int at = 0; at < BK; at += LINE_A)
+                tma_load_2d(shared.a[ring.stage] + at * BM, &map_a, full, k + at, tile.m);
+            #pragma unroll
+            for (int at = 0; at < BK; at += LINE_B)
+                tma_load_2d(shared.b[ring.stage] + at * BN, &map_b, full, k + at, tile.n);
         }
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
-    const int consumer = threadIdx.x / 128;
+    const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
+    const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const TileOrigin tile = tile_of_block(s, number);
-        Accumulators acc[2] = {}, totals = {};
-        int k = 0, previous = -1;  // the stage that products under way may still read, if any
-        // Two sets of accumulators by turns: while a k tile is multiplied, the sums of the one before are added up.
-        for (; k < s.K; k += 2 * BK) {
-            #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                mbarrier_wait(&shared.full[ring.stage], ring.parity);
-                wgmma_wait<0>();  // for the k tile before
-                wgmma_fence();
-                multiply_stage(shared, ring.stage, consumer * 64, acc[i]);
-                wgmma_commit();
-                if (previous >= 0) release_stage(shared, previous);
-                promote(acc[1 - i], totals);  // zeros, before the first pair
-                previous = ring.stage;
-                ring.advance();
-            }
-        }
-        wgmma_wait<0>();
-        if (previous >= 0) release_stage(shared, previous);
-        promote(acc[1], totals);
+    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x));
+    Accumulators acc = {};
+    int previous = 0;  // the stage that products under way may still read
+    for (int k = 0; k < s.K; k += BK, ring.advance()) {
+        mbarrier_wait(&shared.full[ring.stage], ring.parity);
+        wgmma_fence();
+        multiply_stage(shared, first_lane(ring.stage), consumer * MMAS_N * 64, acc);
+        wgmma_commit();
+        wgmma_wait<1>();  // for the products of the k tile before
+        if (k > 0) release_stage(shared, previous);
+        previous = ring.stage;
+    }
+    wgmma_wait<0>();
+    release_stage(shared, previous);
+    #pragma unroll
+    for (int i = 0; i < MMAS_N; ++i) {
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
-            BF16* const c = shared.c[consumer][piece % C_STAGES];
+        for (int piece = 0; piece < BM / CM; ++piece) {
+            const int m = tile.m + piece * CM, n = tile.n + (consumer * MMAS_N + i) * 64;
+            int sums[TM][TN];
+            sums_of_piece(acc[i], piece, sums);
+            int* const c = shared.c[consumer][(i * BM / CM + piece) % C_STAGES];
             if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
             named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: it may be uninitialised
+            if (beta != 0) {  // else C is not read: it may be uninitialised
                 if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(int));
+                    for (int at = 0; at < 64; at += CN)
+                        tma_load_2d(c + at * CM, &map_c, &shared.c_loaded[consumer], n + at, m);
                 }
                 mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                 c_parity ^= 1;
             }
-            #pragma unroll
-            for (int second = 0; second < 2; ++second) stage_row(c, row, column, second, totals, piece, alpha, beta);
+            store_c(c, s, thread, sums, alpha, beta);
             fence_proxy_async();
             named_barrier_sync(1 + consumer, 128);
             if (leads) {
-                tma_store_2d(&map_c, c, n, m);
+                for (int at = 0; at < 64; at += CN) tma_store_2d(&map_c, c + at * CM, n + at, m);
                 tma_store_commit();
             }
         }

@@ -1,24 +1,22 @@
-// gemm_s8s8s32_rc_1x8192x8192_sm90_1adb5fda
+// gemm_s8s8s32_rc_1x16384x16384_sm90_04528c80
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
 //
-//     A  1 x 8192, row-major, lda = 8192
-//     B  8192 x 8192, column-major, ldb = 8192
-//     C  1 x 8192, row-major, ldc = 8192
+//     A  1 x 16384, row-major, lda = 16384
+//     B  16384 x 16384, column-major, ldb = 16384
+//     C  1 x 16384, row-major, ldc = 16384
 //
-// Block   4 x 16 of C by 128 threads, 16704 bytes of shared memory
-// Thread  16 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
+// Block   1 x 16 of C by 128 threads, 2048 bytes of shared memory
+// Thread  4 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, through its thread's ring in shared memory, with 20480 bytes of a block in flight; 6.4 FLOP
-//         for a byte of global memory
-// Cached  A, which every warp reads again: L1 serves most of it
-// Bound   global memory on a card that can compute more than that for each byte, else IDP issue
+// Reads   each weight once, to a register, with 17408 bytes of a block in flight; 1.88 FLOP for a byte of global memory
+// Bound   global memory: too few FLOP for each byte, on every known card
 //
-// Launch  ceil(M / 4) * ceil(N / 16) blocks of 128 threads
+// Launch  M * ceil(N / 16) blocks of 128 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_s8s8s32_rc_1x8192x8192_skinny_s4_t4_w4_k0_u2_async1_v4_split1
-// Made by gemmgen generate 1x8192x8192 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set S=4 --set ASYNC=1
+// Config  gemm_s8s8s32_rc_1x16384x16384_skinny_s1_t4_w4_k2048_u2_v4_split1
+// Made by gemmgen generate 1x16384x16384 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set BK=2048
 
 namespace {
 
@@ -31,48 +29,49 @@ __device__ __forceinline__ int multiply_add(int a, int b, int c)
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 1;
-    static constexpr int N = 8192;
-    static constexpr int K = 8192;
-    static constexpr int lda = 8192;
-    static constexpr int ldb = 8192;
-    static constexpr int ldc = 8192;
+    static constexpr int N = 16384;
+    static constexpr int K = 16384;
+    static constexpr int lda = 16384;
+    static constexpr int ldb = 16384;
+    static constexpr int ldc = 16384;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 4;       // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
 constexpr int WARPS = 4;   // warps of a block
+constexpr int BK = 2048;   // k of the small operand that shared memory holds at once
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
 
 // Work split
-constexpr int THREADS = 32 * WARPS;  // threads a block
-constexpr int MINB = 1;              // blocks that must fit an SM at once: more would cost loads under way
-constexpr int BM = S;                // rows of C that a block computes
-constexpr int BN = WARPS * T;        // columns of C that a block computes
+constexpr int THREADS = 32 * WARPS;                         // threads a block
+constexpr int BM = S;                                       // rows of C that a block computes
+constexpr int BN = WARPS * T;                               // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
 constexpr int VW = 16;         // elements of an access to the weights
 constexpr int LOADS = T;       // accesses of a thread a step
 constexpr int STEP = 32 * VW;  // k that a block takes in a step
-constexpr int LANE_K = VW;     // k that a lane takes in a step
 constexpr int XW = 16;         // elements of an access to the small operand
 
 // Shared memory
-constexpr int W_BYTES = 1;                             // bytes of an element of the weights
-constexpr int RING_WORDS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // ints of the ring
+constexpr int PITCH = BK;                              // elements from one line of a chunk to the next
 constexpr int SUMS_PITCH = BN + 4;                     // ints from one line of sums to the next
 constexpr int PARTIALS = 1;                            // sums of each element of C that meet in shared memory
-constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // ints of the sums at the end
+constexpr int CHUNK_WORDS = S * PITCH / 4;             // ints of a chunk of the small operand
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // ints of the sums that replace it at the end
 
 // Shared memory, in all
-constexpr int SHARED_WORDS = SUMS_WORDS + RING_WORDS;  // ints of shared memory
+// ints of shared memory, for one and then the other
+constexpr int SHARED_WORDS = CHUNK_WORDS * (CHUNK_WORDS >= SUMS_WORDS) + SUMS_WORDS * (SUMS_WORDS > CHUNK_WORDS);
 
 static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
+static_assert(BK % (UNROLL * STEP) == 0, "a chunk is a whole number of the steps that registers hold");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
-static_assert(W_BYTES * VW >= 4, "cp.async copies 4, 8 or 16 bytes");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access. They stay packed until each is used: to take one out is to wait for the load.
@@ -88,34 +87,11 @@ __device__ __forceinline__ Packed<E, N> load_packed(const E* from)
     return *reinterpret_cast<const Packed<E, N>*>(from);
 }
 
-#ifdef __CUDACC__
-// Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
-template <int BYTES>
-__device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
+template <int N, typename E>
+__device__ __forceinline__ void store_packed(E* to, const Packed<E, N>& value)
 {
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-    if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
-                     "r"(valid_bytes) : "memory");
-    } else {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
-                     "r"(valid_bytes) : "memory");
-    }
+    *reinterpret_cast<Packed<E, N>*>(to) = value;
 }
-
-// Close the group of copies started since the last commit.
-__device__ __forceinline__ void cp_async_commit()
-{
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-// Wait until at most the N newest groups of this thread are under way.
-template <int N>
-__device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
-#endif  // __CUDACC__
 
 // The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
 template <int N, typename E>
@@ -143,8 +119,7 @@ struct ThreadOrigin {
 
 using Sums = int[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-// A's values that a step's weights are multiplied by, in registers: [m][k]
-using Chunk = Packed<signed char, XW>[S][VW / XW];
+using Chunk = signed char[S][PITCH];  // of A in shared memory: [m][k], so that a lane reads vectors along k
 
 // This thread's first weights, from the block's: T columns a warp, whose lanes take neighbouring vectors along k.
 __device__ __forceinline__ ThreadOrigin thread_origin()
@@ -155,15 +130,14 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 
 // Start the loads of one step: VW k from `k` on of the warp's T columns of B, zeros from k = `end` on.
 __device__ __forceinline__ void fetch(const signed char* B, Shape s, int k, int end, int n,
-                                      Packed<signed char, VW> (&weights)[LOADS][THREADS])
+                                      Packed<signed char, VW> (&weights)[LOADS])
 {
     #pragma unroll
     for (int t = 0; t < T; ++t) {
         const bool exists = k < end;
         const int valid = exists ? VW : 0;
-        cp_async<W_BYTES * VW>(&weights[t][threadIdx.x], B + Offset(n + t) * s.ldb + k, valid > 0 ? W_BYTES * VW : 0);
+        weights[t] = load_edge<VW>(B + Offset(n + t) * s.ldb + k, valid);
     }
-    cp_async_commit();
 }
 
 // acc += A's S values times the weights of T columns, over VW k from `k` on: every weight serves S times.
@@ -172,11 +146,11 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<sign
 {
     #pragma unroll
     for (int i = 0; i < S; ++i) {
+        const Packed<signed char, VW> x = load_packed<VW>(&chunk[i][k]);
         #pragma unroll
         for (int v = 0; v < VW; v += 4) {
             #pragma unroll
-            for (int t = 0; t < T; ++t)
-                acc[i][t] = dot(chunk[i][v / XW].words[v % XW / 4], weights[t].words[v / 4], acc[i][t]);
+            for (int t = 0; t < T; ++t) acc[i][t] = dot(x.words[v / 4], weights[t].words[v / 4], acc[i][t]);
         }
     }
 }
@@ -215,29 +189,15 @@ __device__ __forceinline__ void store_sums(int (&acc)[S][T], ThreadOrigin thread
     }
 }
 
-using Ring = Packed<signed char, VW>[UNROLL][LOADS][THREADS];  // of weights in shared memory: each thread's own
-
-// Wait for the oldest step that is under way, and take this thread's weights of it.
-__device__ __forceinline__ void take(const Packed<signed char, VW> (&step)[LOADS][THREADS],
-                                     Packed<signed char, VW> (&weights)[LOADS])
+// A's values at k to k + BK - 1 to shared memory.
+__device__ __forceinline__ void stage(const signed char* A, Shape s, int m, int k, Chunk& chunk)
 {
-    cp_async_wait<UNROLL - 1>();
-    #pragma unroll
-    for (int i = 0; i < LOADS; ++i) weights[i] = step[i][threadIdx.x];
-}
-
-// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
-// Zeros stand for those that do not exist.
-__device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m, int k, Chunk& chunk)
-{
-    #pragma unroll
-    for (int line = 0; line < S; ++line) {
-        #pragma unroll
-        for (int depth = 0; depth < LANE_K; depth += XW) {
-            const bool exists = m + line < s.M;
-            const int valid = exists ? XW : 0;
-            chunk[line][depth / XW] = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
-        }
+    #pragma unroll 4
+    for (int i = threadIdx.x; i < S * BK / XW; i += THREADS) {
+        const int line = i * XW / BK, depth = i * XW % BK;  // neighbouring threads read along A's lines
+        const Offset at = Offset(m + line) * s.lda + k + depth;
+        const Packed<signed char, XW> values = load_packed<XW>(A + at);
+        store_packed(&chunk[line][depth], values);
     }
 }
 
@@ -250,7 +210,6 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
         const int element = i * THREADS + threadIdx.x;
         const int m = tile_m + element / BN, n = tile_n + element % BN;
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
-        if (m >= s.M) continue;
         int* const to = C + Offset(m) * s.ldc + n;
         // beta = 0 leaves C unread
         *to = beta == 0 ? multiply_add(alpha, sums[i], 0) : multiply_add(beta, *to, multiply_add(alpha, sums[i], 0));
@@ -259,8 +218,8 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_1x8192x8192_sm90_1adb5fda(
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm_s8s8s32_rc_1x16384x16384_sm90_04528c80(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,
@@ -268,8 +227,8 @@ gemm_s8s8s32_rc_1x8192x8192_sm90_1adb5fda(
     int beta)
 {
     __shared__ __align__(16) int shared[SHARED_WORDS];
-    Ring& ring = *reinterpret_cast<Ring*>(shared);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_WORDS);  // PARTIALS of each element
+    Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
 
     const Shape s{};
     const int tile = blockIdx.x;
@@ -279,26 +238,29 @@ gemm_s8s8s32_rc_1x8192x8192_sm90_1adb5fda(
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 
-    // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights,
-    // it copies those of UNROLL steps later to their place.
+    // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
+    Packed<signed char, VW> weights[UNROLL][LOADS];
     #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, ring[u]);
+    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
 
     int acc[S][T] = {};
-    for (int k = begin; k < end; k += UNROLL * STEP) {
-        #pragma unroll
-        for (int u = 0; u < UNROLL; ++u) {
-            const int at = thread.k + k + u * STEP;
-            Chunk chunk;
-            fetch_small(A, s, tile_m, at, chunk);
-            Packed<signed char, VW> weights[LOADS];
-            take(ring[u], weights);
-            fetch(B, s, at + UNROLL * STEP, end, n, ring[u]);
-            mma(chunk, 0, weights, acc);
+    for (int k = begin; k < end; k += BK) {
+        __syncthreads();  // no thread reads the chunk before any more
+        stage(A, s, tile_m, k, chunk);
+        __syncthreads();  // the chunk is complete
+        #pragma unroll 1  // or the compiler delays the loads
+        for (int step = 0; step < BK; step += UNROLL * STEP) {
+            #pragma unroll
+            for (int u = 0; u < UNROLL; ++u) {
+                const int at = thread.k + step + u * STEP;  // in the chunk
+                mma(chunk, at, weights[u], acc);
+                fetch(B, s, k + at + UNROLL * STEP, end, n, weights[u]);
+            }
         }
     }
 
     // Reduce the sums of threads at different k, in the order of these.
+    __syncthreads();  // no thread reads the last chunk any more
     store_sums(acc, thread, block_sums);
     __syncthreads();
     int sums[OUTPUTS] = {};

@@ -1,23 +1,24 @@
-// gemm_s8s8s32_rc_2x4096x4096_sm90_dae081da
+// gemm_s8s8s32_rc_2x8192x8192_sm90_a4e00ece
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
 //
-//     A  2 x 4096, row-major, lda = 4096
-//     B  4096 x 4096, column-major, ldb = 4096
-//     C  2 x 4096, row-major, ldc = 4096
+//     A  2 x 8192, row-major, lda = 8192
+//     B  8192 x 8192, column-major, ldb = 8192
+//     C  2 x 8192, row-major, ldc = 8192
 //
-// Block   1 x 32 of C by 256 threads, 144 bytes of shared memory
-// Thread  4 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
+// Block   2 x 32 of C by 256 threads, 33056 bytes of shared memory
+// Thread  8 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
 // Weights the elements of B, each multiplied by those of A, the small operand, at the same k
-// Reads   each weight once, to a register, with 33792 bytes of a block in flight; 1.94 FLOP for a byte of global memory
+// Reads   each weight once, through its thread's ring in shared memory, with 34816 bytes of a block in flight; 3.76
+//         FLOP for a byte of global memory
 // Cached  A, which every warp reads again: L1 serves most of it
 // Bound   global memory: too few FLOP for each byte, on every known card
 //
-// Launch  M * ceil(N / 32) blocks of 256 threads
+// Launch  ceil(M / 2) * ceil(N / 32) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_s8s8s32_rc_2x4096x4096_skinny_s1_t4_w8_k0_u2_v4_split1
-// Made by gemmgen generate 2x4096x4096 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set S=1 --set WARPS=8
+// Config  gemm_s8s8s32_rc_2x8192x8192_skinny_s2_t4_w8_k0_u2_async1_v4_split1_pdl1
+// Made by gemmgen generate 2x8192x8192 --types s8,s8,s32 --layout rc --arch sm_90 --family skinny --set WARPS=8 --set ASYNC=1 --set PDL=1
 
 namespace {
 
@@ -30,16 +31,16 @@ __device__ __forceinline__ int multiply_add(int a, int b, int c)
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 2;
-    static constexpr int N = 4096;
-    static constexpr int K = 4096;
-    static constexpr int lda = 4096;
-    static constexpr int ldb = 4096;
-    static constexpr int ldc = 4096;
+    static constexpr int N = 8192;
+    static constexpr int K = 8192;
+    static constexpr int lda = 8192;
+    static constexpr int ldb = 8192;
+    static constexpr int ldc = 8192;
 };
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int S = 2;       // lines (rows or columns) of the small operand in a block: uses of a weight
 constexpr int T = 4;       // elements along C's long side that a thread sums
 constexpr int WARPS = 8;   // warps of a block
 constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
@@ -59,16 +60,19 @@ constexpr int LANE_K = VW;     // k that a lane takes in a step
 constexpr int XW = 16;         // elements of an access to the small operand
 
 // Shared memory
+constexpr int W_BYTES = 1;                             // bytes of an element of the weights
+constexpr int RING_WORDS = UNROLL * LOADS * THREADS * VW * W_BYTES / 4;  // ints of the ring
 constexpr int SUMS_PITCH = BN + 4;                     // ints from one line of sums to the next
 constexpr int PARTIALS = 1;                            // sums of each element of C that meet in shared memory
 constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // ints of the sums at the end
 
 // Shared memory, in all
-constexpr int SHARED_WORDS = SUMS_WORDS;  // ints of shared memory
+constexpr int SHARED_WORDS = SUMS_WORDS + RING_WORDS;  // ints of shared memory
 
 static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
 static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
 static_assert(32 % (S * T) == 0 or S * T % 32 == 0, "lanes halve the sums until each has its own");
+static_assert(W_BYTES * VW >= 4, "cp.async copies 4, 8 or 16 bytes");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
@@ -85,18 +89,35 @@ __device__ __forceinline__ Packed<E, N> load_packed(const E* from)
     return *reinterpret_cast<const Packed<E, N>*>(from);
 }
 
-// The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
-template <int N, typename E>
-__device__ __forceinline__ Packed<E, N> load_edge(const E* from, int valid)
+#ifdef __CUDACC__
+// Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
 {
-    if (valid >= N) return load_packed<N>(from);
-    alignas(Packed<E, N>) E some[N] = {};
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) some[i] = from[i];
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
     }
-    return load_packed<N>(some);
 }
+
+// Close the group of copies started since the last commit.
+__device__ __forceinline__ void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Wait until at most the N newest groups of this thread are under way.
+template <int N>
+__device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+#endif  // __CUDACC__
+
 
 // sum + the products of A's and B's four elements, which share 32 bits. It wraps around at 32 bits.
 __device__ __forceinline__ int dot(unsigned a, unsigned b, int sum)
@@ -111,6 +132,13 @@ struct ThreadOrigin {
 
 using Sums = int[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
+#ifdef __CUDACC__
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+#endif  // __CUDACC__
+
 // A's values that a step's weights are multiplied by, in registers: [m][k]
 using Chunk = Packed<signed char, XW>[S][VW / XW];
 
@@ -123,14 +151,15 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
 
 // Start the loads of one step: VW k from `k` on of the warp's T columns of B, zeros from k = `end` on.
 __device__ __forceinline__ void fetch(const signed char* B, Shape s, int k, int end, int n,
-                                      Packed<signed char, VW> (&weights)[LOADS])
+                                      Packed<signed char, VW> (&weights)[LOADS][THREADS])
 {
     #pragma unroll
     for (int t = 0; t < T; ++t) {
         const bool exists = k < end;
         const int valid = exists ? VW : 0;
-        weights[t] = load_edge<VW>(B + Offset(n + t) * s.ldb + k, valid);
+        cp_async<W_BYTES * VW>(&weights[t][threadIdx.x], B + Offset(n + t) * s.ldb + k, valid > 0 ? W_BYTES * VW : 0);
     }
+    cp_async_commit();
 }
 
 // acc += A's S values times the weights of T columns, over VW k from `k` on: every weight serves S times.
@@ -182,17 +211,25 @@ __device__ __forceinline__ void store_sums(int (&acc)[S][T], ThreadOrigin thread
     }
 }
 
+using Ring = Packed<signed char, VW>[UNROLL][LOADS][THREADS];  // of weights in shared memory: each thread's own
+
+// Wait for the oldest step that is under way, and take this thread's weights of it.
+__device__ __forceinline__ void take(const Packed<signed char, VW> (&step)[LOADS][THREADS],
+                                     Packed<signed char, VW> (&weights)[LOADS])
+{
+    cp_async_wait<UNROLL - 1>();
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) weights[i] = step[i][threadIdx.x];
+}
+
 // Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
-// Zeros stand for those that do not exist, and from k = `end` on.
-__device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m, int k, int end, Chunk& chunk)
+__device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll
     for (int line = 0; line < S; ++line) {
         #pragma unroll
         for (int depth = 0; depth < LANE_K; depth += XW) {
-            const bool exists = k + depth < end;
-            const int valid = exists ? XW : 0;
-            chunk[line][depth / XW] = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
+            chunk[line][depth / XW] = load_packed<XW>(A + Offset(m + line) * s.lda + k + depth);
         }
     }
 }
@@ -215,15 +252,18 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_2x4096x4096_sm90_dae081da(
+gemm_s8s8s32_rc_2x8192x8192_sm90_a4e00ece(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,
     int alpha,
     int beta)
 {
+    grid_dependency_wait();  // this kernel's blocks are resident by the time the one before ends
+    launch_dependents();
     __shared__ __align__(16) int shared[SHARED_WORDS];
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
+    Ring& ring = *reinterpret_cast<Ring*>(shared);
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_WORDS);  // PARTIALS of each element
 
     const Shape s{};
     const int tile = blockIdx.x;
@@ -233,23 +273,22 @@ gemm_s8s8s32_rc_2x4096x4096_sm90_dae081da(
     const ThreadOrigin thread = thread_origin();
     const int n = tile_n + thread.n;
 
-    // A ring of registers: a step's weights, and A's values for them, are loaded UNROLL steps before their use.
-    Packed<signed char, VW> weights[UNROLL][LOADS];
-    Chunk chunks[UNROLL];
+    // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights,
+    // it copies those of UNROLL steps later to their place.
     #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
-        fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
-        fetch_small(A, s, tile_m, begin + thread.k + u * STEP, end, chunks[u]);
-    }
+    for (int u = 0; u < UNROLL; ++u) fetch(B, s, begin + thread.k + u * STEP, end, n, ring[u]);
 
     int acc[S][T] = {};
     for (int k = begin; k < end; k += UNROLL * STEP) {
         #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
-            const int next = thread.k + k + (u + UNROLL) * STEP;
-            mma(chunks[u], 0, weights[u], acc);
-            fetch(B, s, next, end, n, weights[u]);
-            fetch_small(A, s, tile_m, next, end, chunks[u]);
+            const int at = thread.k + k + u * STEP;
+            Chunk chunk;
+            fetch_small(A, s, tile_m, at, chunk);
+            Packed<signed char, VW> weights[LOADS];
+            take(ring[u], weights);
+            fetch(B, s, at + UNROLL * STEP, end, n, ring[u]);
+            mma(chunk, 0, weights, acc);
         }
     }
 
