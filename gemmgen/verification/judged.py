@@ -72,7 +72,8 @@ def _is_sound(situation: Situation, judged: Judged, at: Index) -> bool:
         product, size, largest = found[0]
         old = case.c.view(make_operands(situation).c)[few] if case.beta != 0 else None
         wanted, bound = linear(situation, product, size, largest, old)
-        apart = abs(alpha_of(case)) * allowed(types.accumulator, case.k, size, largest)
+        with np.errstate(invalid="ignore"):  # 0 times sums that overflow: NaN, which is near nothing but itself
+            apart = abs(alpha_of(case)) * allowed(types.accumulator, case.k, size, largest)
     else:
         wanted, bound = expected_at(situation, few, found)
         apart = BOUND_ERROR * bound  # far more than sums in float64 differ by, of bounds for f32

@@ -316,6 +316,16 @@ def test_what_is_judged_behind_an_epilogue_is_what_numpy_finds(
         np.testing.assert_allclose(found[0].largest_bound, wanted.largest_bound, rtol=1e-6)
 
 
+@pytest.mark.parametrize("types", [types for types in TYPES if not Types.parse(types).scalar.is_integer])
+def test_no_alpha_of_sums_that_overflow_is_judged_where_it_lies(compiled: ctypes.CDLL, types: str) -> None:
+    """NaN, as BLAS has it; pytest takes the warning of a judgement that numpy does not share for an error."""
+    for what in situations(types):
+        what = replace(what, case=replace(what.case, alpha=0.0, beta=0.0))
+        kernel = Kernel(compiled, what.case.problem).makes(what)
+        found = judge(kernel, what, None)
+        assert found is not None and kernel.wrong == 0 and compare(what, kernel.result).mismatch is None, what
+
+
 def test_what_nan_becomes_as_an_integer_is_judged_by_neither(compiled: ctypes.CDLL) -> None:
     """silu of -infinity, which sums that overflow are."""
     what = next(iter(situations("s8,s8,s8", 1, "silu")))
