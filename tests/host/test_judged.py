@@ -319,8 +319,8 @@ def test_what_is_judged_behind_an_epilogue_is_what_numpy_finds(
 @pytest.mark.parametrize("types", [types for types in TYPES if not Types.parse(types).scalar.is_integer])
 def test_no_alpha_of_sums_that_overflow_is_judged_where_it_lies(compiled: ctypes.CDLL, types: str) -> None:
     """NaN, as BLAS has it; pytest takes the warning of a judgement that numpy does not share for an error."""
-    for what in situations(types):
-        what = replace(what, case=replace(what.case, alpha=0.0, beta=0.0))
+    for one in situations(types):
+        what = replace(one, case=replace(one.case, alpha=0.0, beta=0.0))
         kernel = Kernel(compiled, what.case.problem).makes(what)
         found = judge(kernel, what, None)
         assert found is not None and kernel.wrong == 0 and compare(what, kernel.result).mismatch is None, what
