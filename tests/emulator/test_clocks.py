@@ -175,6 +175,15 @@ def test_lanes_pass_on_what_one_of_them_has_learnt(emulator: EmulatorExecutor) -
             r"come \(0, 1, 2, 3, ...\); 32 of 96 threads wait at barrier 2 of line 3, where 32 of 64 threads have come "
             r"\(32, 33, 34, 35, ...\); 32 of 96 threads have exited \(64, 65, 66, 67, ...\)",
         ),
+        (
+            "if (threadIdx.x % 2) named_barrier_sync(1, 96);\nelse named_barrier_sync(1, 96);",
+            r"barrier divergence in block 0: 48 of 96 threads wait at the warp collective of line 2 \(1, 3, 5",
+        ),
+        (
+            "if (threadIdx.x < 64 && threadIdx.x % 2 == 0) named_barrier_sync(1, 32);\n__syncthreads();",
+            r"barrier divergence in block 0: 64 of 96 threads wait at the __syncthreads of line 3 .*; "
+            r"32 of 96 threads wait at the warp collective of line 2 \(0, 2, 4, 6, ...\)",
+        ),
     ],
 )
 def test_wrong_use_of_a_named_barrier_is_told(body: str, words: str, emulator: EmulatorExecutor) -> None:

@@ -287,6 +287,8 @@ STATEMENTS = r"""
     asm volatile("ld.u32 %0, [%1];" : "=r"(x) : "l"(address));
     assert(x == 9);
     asm volatile("bar.sync 1, %0;" :: "r"(blockDim.x));
+    if (lane % 2) asm volatile("barrier.sync 1, %0;" :: "r"(blockDim.x));
+    else asm volatile("barrier.sync 1, %0;" :: "r"(blockDim.x));
     // Warps.
     asm volatile("shfl.sync.bfly.b32 %0, %1, 1, 0x1f, 0xffffffff;" : "=r"(x) : "r"(lane));
     asm volatile("shfl.sync.idx.b32 %0, %1, %2, %3, %4;" : "=r"(y) : "r"(lane), "r"(5), "n"(0x1f), "n"(-1));

@@ -60,6 +60,10 @@ PTX_BUGS = (
         "        __syncthreads();              // and all threads'; none reads",
         '        asm volatile("bar.sync 1, 32;");              // none reads',
         (Diagnosis("crash", "comes to barrier 1"), DIVERGENCE, *EARLY)),
+    Bug("lanes come to bar.sync from two lines", "divergence", ASYNC,
+        "        __syncthreads();              // and all threads'; none reads",
+        '        if (threadIdx.x % 2) asm volatile("bar.sync 1;" ::: "memory");\n'
+        '        else asm volatile("bar.sync 1;" ::: "memory");  // none reads', (DIVERGENCE,)),
     Bug("ld.shared.v4 from the next float", "misaligned", DOUBLE_VECTORS, FRAGMENT,
         'Vec<FM> vector; asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4+4];" : "=f"(vector.at[0]),'
         ' "=f"(vector.at[1]), "=f"(vector.at[2]), "=f"(vector.at[3])'

@@ -62,6 +62,11 @@ WGMMA_BUGS = (
             multiply_stage(""")),
     Bug("stages are aligned as vectors are", "misaligned", WGMMA_RC, "extern __shared__ __align__(1024)",
         "extern __shared__ __align__(16)", (MISALIGNED, PATTERN)),
+    Bug("lanes come to a barrier from two lines", "divergence", WGMMA_RC,
+        "                fence_proxy_async();\n                named_barrier_sync(1 + consumer, 128);",
+        "                fence_proxy_async();\n"
+        "                if (threadIdx.x % 2) named_barrier_sync(1 + consumer, 128);\n"
+        "                else named_barrier_sync(1 + consumer, 128);", (DIVERGENCE,)),
     # Barriers of the ring
     Bug("no barrier before the ring is used", "barrier", WGMMA_RC, "    __syncthreads();\n", "",
         (NOT_FENCED, UNDER_WAY)),

@@ -61,9 +61,11 @@ class Block : public Warps {
     return votes;
   }
 
-  // The running thread arrives at barrier `number` of `threads`, and may wait there for all of them.
-  void named_barrier(unsigned number, unsigned threads, bool waits, unsigned line) {
+  // The running thread arrives at barrier `number` of `threads`, and may wait there for all of them. Where `aligned` its
+  // whole warp does, by one instruction: as bar.sync asks, and barrier.sync does not.
+  void named_barrier(unsigned number, unsigned threads, bool waits, unsigned line, bool aligned) {
     check_named_barrier(number, threads, line);
+    if (aligned) warp_collective(WholeWarp::ALL, nullptr, come_together, line, Order::none);
     NamedBarrier& barrier = own().barriers[number];
     barrier.threads = threads;
     barrier.arrived.push_back(index());
@@ -218,6 +220,9 @@ class Block : public Warps {
       if (threads_[t].syncs) clocks.acquire(t, barrier.released);
     barrier.complete = std::make_shared<const Clock>(std::move(barrier.released));
   }
+
+  // Of the lanes that come to a barrier by one instruction nothing is asked but that they meet.
+  static void come_together(void* const*) {}
 
   void check_named_barrier(unsigned number, unsigned threads, unsigned line) const {
     const auto refuse = [&](const std::string& why) {

@@ -320,7 +320,7 @@ namespace gemmgen {
 void block_barrier(int line);
 unsigned block_vote(bool vote, int line);  // how many threads say yes
 [[noreturn]] void broken_assumption(const char* condition, int line);
-void named_barrier(unsigned number, unsigned threads, bool waits, int line);
+void named_barrier(unsigned number, unsigned threads, bool waits, int line, bool aligned = true);
 
 // What lanes bring to a warp collective, by lane: null where a lane takes no part.
 using Combine = void (*)(void* const* operands);

@@ -89,9 +89,9 @@ inline bool uniform(uint32_t mask, bool vote, int line) {
 }
 
 // Barrier 0 of all threads is that of __syncthreads.
-inline void meet(uint32_t number, uint32_t threads, bool waits, int line) {
+inline void meet(uint32_t number, uint32_t threads, bool waits, bool aligned, int line) {
   if (number == 0 && threads == blockDim.x && waits) ::gemmgen::block_barrier(line);
-  else ::gemmgen::named_barrier(number, threads, waits, line);
+  else ::gemmgen::named_barrier(number, threads, waits, line, aligned);
 }
 
 // Loads that are relaxed or acquire, and stores that release, as the atomics that they are to other threads.

@@ -16,8 +16,8 @@ unsigned block_vote(bool vote, int line) { return block.block_vote(vote, unsigne
 unsigned lane() { return block.lane(); }
 unsigned active_mask(int line) { return block.active_mask(unsigned(line)); }
 
-void named_barrier(unsigned number, unsigned threads, bool waits, int line) {
-  block.named_barrier(number, threads, waits, unsigned(line));
+void named_barrier(unsigned number, unsigned threads, bool waits, int line, bool aligned) {
+  block.named_barrier(number, threads, waits, unsigned(line), aligned);
 }
 
 void warp_collective(unsigned mask, void* operand, Combine combine, int line) {

@@ -185,8 +185,8 @@ def barrier(one: Instruction) -> str:
     one.count(*((1, 2) if words[1] == "sync" else (2,)))
     number, *threads = [f"{WHERE}as<uint32_t>({one.value(text)})" for text in one.operands]
     count = threads[0] if threads else "uint32_t(blockDim.x)"
-    waits = str(words[1] == "sync").lower()
-    return f"{WHERE}meet({number}, {count}, {waits}, __LINE__);"
+    waits, aligned = (str(said).lower() for said in (words[1] == "sync", words[0] == "bar" or "aligned" in one.parts))
+    return f"{WHERE}meet({number}, {count}, {waits}, {aligned}, __LINE__);"
 
 
 def _block_vote(one: Instruction, words: list[str]) -> str:
