@@ -385,8 +385,8 @@ def environment(types: Types, arch: str = DEFAULT_ARCH) -> jinja2.Environment:
     """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error.
 
     Every template and macro knows the types: `TA`, `TB`, `TC` of the operands' elements, `T` of the sums with its bytes
-    `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, of `bytes["A"]` bytes each, and
-    `Vec<${ of["A"] }N>` N of them; `factor["A"]` is what instructions multiply: `TA`, or the type of its pieces.
+    `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, and `Vec<${ of["A"] }N>` N of them,
+    of `${ times["A"] }N` bytes; `factor["A"]` is what instructions multiply: `TA`, or the type of its pieces.
     `computed` are labels of those types that `arch` has no instructions to convert; `min_nan`: it has one for a minimum
     that NaN passes.
     """
@@ -418,7 +418,7 @@ def environment(types: Types, arch: str = DEFAULT_ARCH) -> jinja2.Environment:
     # The first template argument of Vec, which holds one type only where all are the same.
     vectors = {**element, "sums": sums.ctype, "scalar": types.scalar.ctype}
     of = {name: "" if types.uniform else f"{ctype}, " for name, ctype in vectors.items()}
-    made.globals.update(
-        element=element, of=of, bytes={name: dtype.size for name, dtype in zip("ABC", types.operands, strict=True)}
-    )
+    sizes = {name: dtype.size for name, dtype in zip("ABC", types.operands, strict=True)}
+    times = {name: f"{size} * " if size > 1 else "" for name, size in sizes.items()}
+    made.globals.update(element=element, of=of, times=times)
     return made

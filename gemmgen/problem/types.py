@@ -12,8 +12,8 @@ from gemmgen.problem.pieces import BF16X6, Pieces
 from gemmgen.support.errors import require
 from gemmgen.support.words import listed
 
-FLOATS = (DType.F32, DType.F16, DType.BF16, DType.E4M3, DType.E5M2)
-BYTES = (DType.S8, DType.U8)
+BYTES = tuple(dtype for dtype in ELEMENTS if dtype.is_integer)
+FLOATS = tuple(dtype for dtype in ELEMENTS if dtype not in (DType.F64, *BYTES))
 # Types that C may have, by that of the sums.
 RESULTS = {DType.F64: (DType.F64,), DType.F32: FLOATS, DType.S32: (DType.S32, *FLOATS, *BYTES)}
 

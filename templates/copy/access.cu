@@ -68,8 +68,3 @@ ${ caller() }    }
 //% set mn = "at.mn" if x.along_k else "at.mn" ~ i
 shared[${ k if x.k_rows else mn }][${ mn if x.k_rows else k }]
 //%- endmacro
-
-/*# The bytes of a vector of elements. #*/
-//% macro vector_bytes(x)
-${ "%s * " | format(size) if size != 1 }V${ x.X }
-//%- endmacro

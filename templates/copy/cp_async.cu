@@ -1,5 +1,5 @@
 /*# global -> shared with cp.async: no register and no thread waits for the data. #*/
-//% from "copy/access.cu" import access, for_each_access, from, limits, shared_element, vector_bytes
+//% from "copy/access.cu" import access, for_each_access, from, limits, shared_element
 //% macro copy(x)
 ${ access(x) }
 //% if x.at_edge
@@ -9,8 +9,8 @@ __device__ __forceinline__ void start_${ x.x }(const ${ T }* tile, Shape s${ lim
 {
 //% call for_each_access(x, from(x))
         const int valid = AT_EDGE ? valid_${ x.x }(at${ limits(x) }) : V${ x.X };
-        const int bytes = ${ "valid > 0 ? %d : 0" % size if x.width == 1 else "%d * max(0, min(V%s, valid))" % (size, x.X) };
-        cp_async<${ vector_bytes(x) }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), bytes);
+        const int bytes = ${ "valid > 0 ? %d : 0" % size if x.width == 1 else "%smax(0, min(V%s, valid))" % (times[x.X], x.X) };
+        cp_async<${ times[x.X] }V${ x.X }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), bytes);
 //% endcall
 }
 
@@ -26,7 +26,7 @@ __device__ __forceinline__ void copy_${ x.x }(const ${ T }* tile, Shape s${ limi
 __device__ __forceinline__ void copy_${ x.x }(const ${ T }* tile, Shape s, Tile${ x.X }& shared)
 {
 //% call for_each_access(x, from(x))
-        cp_async<${ vector_bytes(x) }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), ${ vector_bytes(x) });
+        cp_async<${ times[x.X] }V${ x.X }>(&${ shared_element(x) | trim }, from + offset_${ x.x }(step, s), ${ times[x.X] }V${ x.X });
 //% endcall
 }
 //% endif

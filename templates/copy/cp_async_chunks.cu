@@ -9,12 +9,11 @@
 __device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }* tile, Shape s${ limits(x, "int ") }, Tile${ x.X }& shared)
 {
 //% call for_each_access(x, reads=true)
-//% set times = "%d * " | format(bytes[x.X]) if bytes[x.X] != 1
 //% if x.at_edge
         const int valid = ${ valid(x) };  // elements that exist
-        cp_async<${ times }V${ x.X }>(&${ shared_element(x) }, from + Offset(step) * s.${ x.ld }, ${ times }max(0, min(V${ x.X }, valid)));
+        cp_async<${ times[x.X] }V${ x.X }>(&${ shared_element(x) }, from + Offset(step) * s.${ x.ld }, ${ times[x.X] }max(0, min(V${ x.X }, valid)));
 //% else
-        cp_async<${ times }V${ x.X }>(&${ shared_element(x) }, from + Offset(step) * s.${ x.ld }, ${ times }V${ x.X });
+        cp_async<${ times[x.X] }V${ x.X }>(&${ shared_element(x) }, from + Offset(step) * s.${ x.ld }, ${ times[x.X] }V${ x.X });
 //% endif
 //% endcall
 }

@@ -1,5 +1,4 @@
 /*# global -> shared: the matrices of a batch tile as they are. #*/
-//% from "copy/access.cu" import vector_bytes
 //% macro copy(x, async, pointers, edge)
 // ${ "Start this thread's copies of" if async else "This thread's copies of" } MB matrices ${ x.X } to shared memory${ ", as far as the batch has so many" if edge }.
 __device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }*${ " const*" if pointers } batch, Shape s, int first, Matrix${ x.X }* shared)
@@ -15,7 +14,7 @@ __device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }*${ " const
 //% endif
         const ${ element[x.X] }* from = ${ "batch[first + matrix]" if pointers else "batch + (first + matrix) * s.stride_" ~ x.x } + Offset(line) * s.${ x.ld } + at;
 //% if async
-        cp_async<${ vector_bytes(x) }>(&shared[matrix][line][at], from, ${ vector_bytes(x) });
+        cp_async<${ times[x.X] }V${ x.X }>(&shared[matrix][line][at], from, ${ times[x.X] }V${ x.X });
 //% else
 //% if types.uniform
         store<V${ x.X }>(&shared[matrix][line][at], load<V${ x.X }>(from));

@@ -35,5 +35,5 @@ ${ setmaxnreg() }
 //% if view.uniform
 ${ elect_one() }
 //% endif
-${ wgmma([view.wgmma], always=not view.promoted and not view.pieces) | trim("\n") }
+${ wgmma([view.wgmma], always=not view.promoted) | trim("\n") }
 //% endmacro

@@ -1,8 +1,8 @@
 /*# Pieces of C that warps store by rows, where TMA cannot: each stages eight of its rows at a time. #*/
 //% from "epilogue/sums.cu" import sums as sums_taken
 //% macro staged_row_at()
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. From one to the next it is an odd multiple
-// of 8 elements: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. Rows begin an odd multiple of 8
+// elements apart: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
     return m % 8 * PITCH_C + n;

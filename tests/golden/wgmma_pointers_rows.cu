@@ -1,4 +1,4 @@
-// gemm_f16_rc_pB_Mx513x1000_sm90_eb4959ac
+// gemm_f16_rc_pB_Mx513x1000_sm90_92acd920
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products, whose matrices lie where A_array, B_array and C_array say
@@ -298,8 +298,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. From one to the next it is
-// an odd multiple of 8 elements: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. Rows begin an odd multiple
+// of 8 elements apart: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
@@ -365,7 +365,7 @@ __device__ __forceinline__ void store_rows(F16* c, Shape s, int rows, int column
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_pB_Mx513x1000_sm90_eb4959ac(
+gemm_f16_rc_pB_Mx513x1000_sm90_92acd920(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const F16* const* __restrict__ A_array, const F16* const* __restrict__ B_array, F16* const* __restrict__ C_array,
     int M, int batch, float alpha, float beta) {

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b
+// gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -16,9 +16,9 @@
 // Maps    map_a of prepared_a: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_b of prepared_b: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b_prepare_a_kernel writes before:
+//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0_prepare_a_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b_prepare_b_kernel writes before:
+//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0_prepare_b_kernel writes before:
 //         any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
@@ -265,8 +265,8 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. From one to the next it is
-// an odd multiple of 8 elements: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. Rows begin an odd multiple
+// of 8 elements apart: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
@@ -334,7 +334,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M) {
@@ -362,7 +362,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 513, length = 100;  // of the copy
@@ -401,7 +401,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_9eefaf6b(
+gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, int* __restrict__ C, int M,
     int alpha, int beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f
+// gemm_bf16_rc_1023x1025x1027_sm90_384b0089
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -15,9 +15,9 @@
 // Maps    map_a of prepared_a: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_b of prepared_b: boxes of 64 x 96 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 1023 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f_prepare_a_kernel writes
+//         prepared_a: 1023 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_384b0089_prepare_a_kernel writes
 //         before: any grid, blocks of 256 threads,
-//         prepared_b: 1025 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f_prepare_b_kernel writes
+//         prepared_b: 1025 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_384b0089_prepare_b_kernel writes
 //         before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16_rc_1023x1025x1027_wgmma_64x96x64_c1_k1x0_s8_f1_g8_p1_copy128_rows0
@@ -267,8 +267,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. From one to the next it is
-// an odd multiple of 8 elements: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. Rows begin an odd multiple
+// of 8 elements apart: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
@@ -336,7 +336,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 1088 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f_prepare_a_kernel(
+gemm_bf16_rc_1023x1025x1027_sm90_384b0089_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a) {
     const int lines = 1023, length = 1027;  // of the copy
@@ -362,7 +362,7 @@ gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f_prepare_a_kernel(
 
 // prepared_b = B, with lines 1088 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f_prepare_b_kernel(
+gemm_bf16_rc_1023x1025x1027_sm90_384b0089_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b) {
     const int lines = 1025, length = 1027;  // of the copy
@@ -392,7 +392,7 @@ gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_1023x1025x1027_sm90_fcf5269f(
+gemm_bf16_rc_1023x1025x1027_sm90_384b0089(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, float alpha,
     float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_09d62caa
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_c4faee4a
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16;
 //                                                                  sums in s32 on tensor cores;
@@ -284,8 +284,8 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. From one to the next it is
-// an odd multiple of 8 elements: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. Rows begin an odd multiple
+// of 8 elements apart: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
@@ -372,7 +372,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const 
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_09d62caa(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_c4faee4a(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C,
     const float* __restrict__ bias_n, const float* __restrict__ scale_m, const float* __restrict__ scale_n, float alpha,
     float beta) {

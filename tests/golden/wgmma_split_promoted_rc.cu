@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_3d8ca8ea
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a1fa9dee
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -361,8 +361,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], in
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. From one to the next it is
-// an odd multiple of 8 elements: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. Rows begin an odd multiple
+// of 8 elements apart: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
@@ -427,7 +427,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_3d8ca8ea(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a1fa9dee(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M,
     float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1002x512_sm90_8c1e72f6
+// gemm_bf16_rc_Mx1002x512_sm90_0042dcb1
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -272,8 +272,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
     }
 }
 
-// Where an element of a piece lies among the eight rows that its warp has in shared memory. From one to the next it is
-// an odd multiple of 8 elements: so the eight that a warp writes at once lie in banks of their own.
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. Rows begin an odd multiple
+// of 8 elements apart: so the eight that a warp writes at once lie in banks of their own.
 __device__ __forceinline__ int staged_at(int m, int n) {
     return m % 8 * PITCH_C + n;
 }
@@ -339,7 +339,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1002x512_sm90_8c1e72f6(
+gemm_bf16_rc_Mx1002x512_sm90_0042dcb1(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M,
     float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
