@@ -115,8 +115,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 //% endmacro
 //% macro release_stage(view)
 //% if view.cluster > 1
-// Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
-// one thread arrives for all, in each block.
+// Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
+// warpgroup's: one thread arrives for all, in each block.
 //% else
 // Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
 // one thread arrives for all.

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_16x8192x8192_sm90_e9779167
+// gemm_bf16_rc_16x8192x8192_sm90_60ecdb04
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -308,8 +308,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 }
 
 // Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
-// warpgroup's:
-// one thread arrives for all, in each block.
+// warpgroup's: one thread arrives for all, in each block.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
     if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
@@ -373,7 +372,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage]
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_16x8192x8192_sm90_e9779167(
+gemm_bf16_rc_16x8192x8192_sm90_60ecdb04(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

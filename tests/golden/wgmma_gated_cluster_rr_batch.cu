@@ -1,4 +1,4 @@
-// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_da0b539f
+// gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_5aa01ae6
 //
 //     C = gelu(acc) * acc2 + residual      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16;
 //                                          sums in f32 on tensor cores
@@ -330,8 +330,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 }
 
 // Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
-// warpgroup's:
-// one thread arrives for all, in each block.
+// warpgroup's: one thread arrives for all, in each block.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
     if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
@@ -440,7 +439,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_da0b539f(
+gemm_bf16_rr_b8_1024x1024x1024_geglu_residual_sm90_5aa01ae6(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ residual) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_fa8461bf
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_bd05c38d
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says;
 //                                                    C is read unless beta = 0, A and B always
@@ -340,8 +340,7 @@ __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, i
 }
 
 // Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
-// warpgroup's:
-// one thread arrives for all, in each block.
+// warpgroup's: one thread arrives for all, in each block.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
     if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
@@ -451,7 +450,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_fa8461bf(
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_bd05c38d(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_7dc32395
+// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_09472bf0
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -323,8 +323,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 }
 
 // Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
-// warpgroup's:
-// one thread arrives for all, in each block.
+// warpgroup's: one thread arrives for all, in each block.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
     const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
     if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
@@ -437,7 +436,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_7dc32395(
+gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_09472bf0(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
