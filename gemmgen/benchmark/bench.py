@@ -26,7 +26,7 @@ from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits, Roof
 from gemmgen.run.gpu.lt_epilogue import baseline_epilogue
-from gemmgen.run.gpu.timing import CAREFUL, NORMAL, Baseline, InterleavedTimings, Timing, speedup
+from gemmgen.run.gpu.timing import CAREFUL, FULL, NORMAL, Baseline, InterleavedTimings, Timing, speedup
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress
 from gemmgen.search.tuner import tune
@@ -164,7 +164,7 @@ def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> li
     if not alive:
         return [outcome for outcome in loaded if isinstance(outcome, Failure)]
     try:
-        comparison = gpu.measure_many(alive, case, CAREFUL, baseline=True)
+        comparison = gpu.measure_many(alive, case, CAREFUL, beside=FULL)
         normal = _on_normal_data(gpu, alive, comparison, case)
         errors = _errors(gpu, alive, comparison, case)
     finally:
@@ -193,7 +193,7 @@ def _on_normal_data(
     if not ran or comparison.baseline is None:
         return {}
     _, fastest = min(ran, key=itemgetter(0))
-    again = gpu.measure_many([fastest], case, NORMAL, baseline=True)
+    again = gpu.measure_many([fastest], case, NORMAL, beside=FULL)
     (ours,) = again.timings
     if isinstance(ours, Failure) or again.baseline is None:
         return {}

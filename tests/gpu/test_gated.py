@@ -15,6 +15,7 @@ from gemmgen.problem.types import Types
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import executor
 from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.run.gpu.timing import FULL
 from gemmgen.verification.multiplied import products_by
 from gemmgen.verification.products import all_products, of_each_matrix
 from gemmgen.verification.situation import Situation
@@ -65,7 +66,7 @@ def test_kernels_pass(gpu: GpuExecutor, problem: Problem, values: dict[str, int]
 def test_a_kernel_stands_beside_the_librarys_product_and_another(gpu: GpuExecutor) -> None:
     problem = Problem(256, 512, 256, "bf16", "rc", epilogue="swiglu")
     kernel = gpu.load(render(problem, NAIVE, NAIVE.default(problem), gpu.arch))
-    measured = gpu.measure_many([kernel], problem.case(), baseline=True)
+    measured = gpu.measure_many([kernel], problem.case(), beside=FULL)
     assert measured.baseline is not None and measured.baseline.timing.median_us > 0
 
 

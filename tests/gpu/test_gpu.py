@@ -25,7 +25,7 @@ from gemmgen.problem.types import Types
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
-from gemmgen.run.gpu.timing import CAREFUL, QUICK, Timing, speedup
+from gemmgen.run.gpu.timing import CAREFUL, FULL, QUICK, Timing, speedup
 from gemmgen.run.target import Target, open_target, spec_of
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
@@ -344,7 +344,7 @@ def test_kernel_that_cannot_launch(gpu: GpuExecutor) -> None:
 
 
 def test_cublaslt_and_a_kernel_interleaved(gpu: GpuExecutor) -> None:
-    comparison = gpu.measure_many([gpu.load(kernel(FAST_BODY, tile=1))], SQUARE, baseline=True)
+    comparison = gpu.measure_many([gpu.load(kernel(FAST_BODY, tile=1))], SQUARE, beside=FULL)
     (ours,) = comparison.timings
     assert isinstance(ours, Timing) and comparison.baseline is not None
     assert len(ours.samples_us) == QUICK.samples
@@ -476,7 +476,7 @@ def test_tiles_that_move_back_from_an_edge_are_right(
 def test_a_batch_of_pointers_is_measured_beside_cublas(gpu: GpuExecutor) -> None:
     problem = Problem(16, 16, 16, batch=4096, pointers=True)
     source = render(problem, BATCHED, BATCHED.default(problem).with_values(MB=8, ASYNC=1))
-    comparison = gpu.measure_many([gpu.load(source)], problem.case(), baseline=True)
+    comparison = gpu.measure_many([gpu.load(source)], problem.case(), beside=FULL)
     (ours,) = comparison.timings
     assert isinstance(ours, Timing) and comparison.baseline is not None
     assert comparison.baseline.choice == "gemmBatched" and comparison.baseline.version.startswith("cuBLAS ")

@@ -22,7 +22,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits
-from gemmgen.run.gpu.timing import Baseline, InterleavedTimings, Protocol, Timing
+from gemmgen.run.gpu.timing import Baseline, Beside, InterleavedTimings, Protocol, Timing
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
 
@@ -50,7 +50,7 @@ class Gpu:
         return GpuKernel(cast(GpuExecutor, self), source, compiled)
 
     def measure_many(
-        self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, *, baseline: bool
+        self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, *, beside: Beside | None
     ) -> InterleavedTimings:
         theirs = Timing((12.0 if protocol.data == "normal" else 10.0,), {})
         tiles = [kernel.source.config["BM"] for kernel in kernels]

@@ -370,13 +370,13 @@ class Gpu:
             raise CandidateFailed(Failure("launch", "too many resources requested", "gpu"))
         return GpuKernel(self, source, compiled)  # type: ignore[arg-type]
 
-    def measure_many(self, kernels: Any, case: Any, protocol: Any, *, baseline: bool = False) -> InterleavedTimings:
-        self.asked.append(baseline)
-        if baseline and not self.library:
+    def measure_many(self, kernels: Any, case: Any, protocol: Any, *, beside: Any = None) -> InterleavedTimings:
+        self.asked.append(beside is not None)
+        if beside and not self.library:
             raise CandidateFailed(Failure("unavailable", "cuBLASLt is missing", "gpu"))
         timings = tuple(Timing((float(place),) * 3, {}) for place, _ in enumerate(kernels, start=1))
         theirs = Timing((9.0,) * 3, {})
-        return InterleavedTimings(timings, Baseline(0, 1, theirs, theirs, "cuBLASLt 13") if baseline else None)
+        return InterleavedTimings(timings, Baseline(0, 1, theirs, theirs, "cuBLASLt 13") if beside else None)
 
     def unload(self, kernel: GpuKernel) -> None:
         pass

@@ -31,7 +31,7 @@ from gemmgen.run.gpu import arena, executor
 from gemmgen.run.gpu.given import Given
 from gemmgen.run.gpu.judge_records import OPERAND
 from gemmgen.run.gpu.shared import SharedMemory
-from gemmgen.run.gpu.timing import CAREFUL, NORMAL, QUICK
+from gemmgen.run.gpu.timing import CAREFUL, FULL, NORMAL, QUICK
 from gemmgen.support.errors import CandidateFailed, NoBaseline
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
@@ -513,7 +513,7 @@ def test_kernels_are_timed_without_a_baseline_that_the_library_lacks(worker, mon
         "_measure": lambda contestants, *_: [(contestant, next(times)) for contestant in contestants],
     }.items():
         monkeypatch.setattr(worker.contest, name, played)
-    found = worker.contest.measure([(SOURCE, b"cubin")], LARGE, QUICK, True, b"", b"")
+    found = worker.contest.measure([(SOURCE, b"cubin")], LARGE, QUICK, FULL, b"", b"")
     assert (found.timings, found.baseline, found.moving) == (((ours, 5.0),), None, ("mover", 4.0))
     assert found.lacking.reason == "no baseline: cuBLASLt has no kernel for u8"
 

@@ -23,7 +23,7 @@ from gemmgen.problem.device import WARP, DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import Compilation, compile_many
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.run.gpu.timing import CAREFUL, InterleavedTimings, Timing
+from gemmgen.run.gpu.timing import CAREFUL, FULL, InterleavedTimings, Timing
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress, Silent, Trial
 from gemmgen.search.tuner import tune
@@ -281,7 +281,7 @@ def _compare(
 ) -> tuple[InterleavedTimings, Failure | None]:
     """The timings, and why there is no baseline where one was wanted and cannot be had."""
     try:
-        comparison = gpu.measure_many(kernels, case, CAREFUL, baseline=baseline)
+        comparison = gpu.measure_many(kernels, case, CAREFUL, beside=FULL if baseline else None)
         return comparison, comparison.lacking
     except CandidateFailed as error:
         if not baseline:

@@ -22,7 +22,17 @@ from gemmgen.run.gpu.lt_epilogue import LEFT, left_apart, product_before
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
 from gemmgen.run.gpu.programs import Binary, Programs
 from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
-from gemmgen.run.gpu.timing import FINAL, GEMM_BATCHED, QUICK, Baseline, InterleavedTimings, Protocol, Timing
+from gemmgen.run.gpu.timing import (
+    FINAL,
+    GEMM_BATCHED,
+    GRID,
+    QUICK,
+    Baseline,
+    Beside,
+    InterleavedTimings,
+    Protocol,
+    Timing,
+)
 from gemmgen.support.errors import NoBaseline
 
 MOVER_BLOCKS_PER_SM = (1, 2, 4, 8, 16)  # that are tried, of what moves bytes alone
@@ -83,7 +93,7 @@ class Contest:
     def __init__(self, device: Any, stream: Any, programs: Programs, images: Images) -> None:
         self._device, self._stream, self._programs, self._images = device, stream, programs, images
         self._sets: InputSets | None = None
-        self._champions: dict[Case, Champion] = {}
+        self._champions: dict[tuple[Case, int | None], Champion] = {}
         self._movers: dict[Case, Enqueue] = {}
         self._libraries: dict[type[Cublaslt] | type[Cublas], Cublaslt | Cublas] = {}
         self._workspace = {name: Scratch() for name in (*WORKSPACE, *PREPARED)}  # semaphores are zero between launches
@@ -93,15 +103,15 @@ class Contest:
         binaries: Sequence[Binary],
         case: Case,
         protocol: Protocol,
-        baseline: bool,
+        beside: Beside | None,
         random: bytes,
         move: bytes,
         apart: Binary | None = None,
     ) -> InterleavedTimings:
-        """Time the kernels interleaved, if `baseline` with the library's best, and then the operands' bytes alone.
+        """Time the kernels interleaved, with the library where something is `beside` them, and then the bytes alone.
 
-        These go apart: at the limit of the card's power whatever runs behind them is the faster for it. `random` and
-        `move` are the cubins of random.cu and move.cu. `apart` is the epilogue that follows the library's product
+        The bytes go apart: at the limit of the card's power whatever runs behind them is the faster for it. `random`
+        and `move` are the cubins of random.cu and move.cu. `apart` is the epilogue that follows the library's product
         where it has none like it.
         """
         sets = self._input_sets(case, random, protocol)
@@ -109,17 +119,17 @@ class Contest:
         for enqueue in contestants:
             enqueue(sets.pointers[0], self._stream)
             self._stream.synchronize()
-        if not baseline:
+        if beside is None:
             return InterleavedTimings(tuple(self._measure(contestants, sets, protocol)))
         try:
-            best = self._champion(case, sets, apart)
+            best = self._champion(case, sets, apart, beside.heuristics)
         except NoBaseline as error:
             ours = self._measure(contestants, sets, protocol)
-            return InterleavedTimings(tuple(ours), None, self._moving(case, sets, move), error.failure)
+            return InterleavedTimings(tuple(ours), None, self._moving(case, sets, move, beside), error.failure)
         *ours, theirs = self._measure([*contestants, partial(best.plan.enqueue, best.algorithm)], sets, protocol)
         version = self.library(case).version
         champion = Baseline(best.algorithm, best.plan.offered, best.first, theirs, version)
-        return InterleavedTimings(tuple(ours), champion, self._moving(case, sets, move))
+        return InterleavedTimings(tuple(ours), champion, self._moving(case, sets, move, beside))
 
     def _with_workspace(self, binary: Binary, case: Case) -> Enqueue:
         """A launcher that needs pointers to the operands alone. All share one workspace: launches follow each other,
@@ -158,14 +168,17 @@ class Contest:
     def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:
         return measure(contestants, sets, protocol, self._stream)
 
-    def _champion(self, case: Case, sets: InputSets, apart: Binary | None) -> Champion:
-        """The winner of a contest between all of the heuristics' algorithms, held once a case."""
-        if case not in self._champions:
+    def _champion(self, case: Case, sets: InputSets, apart: Binary | None, most: int | None) -> Champion:
+        """The winner of a contest between the first `most` of the heuristics' algorithms, held once per case."""
+        key = case, most
+        if key not in self._champions:
             plan = self._library_plan(case, apart)
-            timings = self._measure([partial(plan.enqueue, index) for index in range(plan.offered)], sets, QUICK)
-            best = min(range(plan.offered), key=lambda index: timings[index].median_us)
-            self._champions[case] = Champion(plan, best, timings[0])
-        return self._champions[case]
+            contenders = range(plan.offered)[:most]
+            protocol = QUICK if len(contenders) > 1 else GRID
+            timings = self._measure([partial(plan.enqueue, index) for index in contenders], sets, protocol)
+            best = min(contenders, key=lambda index: timings[index].median_us)
+            self._champions[key] = Champion(plan, best, timings[0])
+        return self._champions[key]
 
     def _library_plan(self, case: Case, apart: Binary | None) -> LtPlan | BatchedPlan | FollowedPlan:
         """The library's product, and behind it `apart`, which finds A * B in C or in memory between."""
@@ -181,9 +194,11 @@ class Contest:
         between = None if left_apart(case.problem) is None else self._images.with_room(lambda: allocate(before.c.bytes))
         return FollowedPlan(product, self._programs.launcher(apart, replace(case, beta=0.0)), between)
 
-    def _moving(self, case: Case, sets: InputSets, cubin: bytes) -> Timing | None:
-        """What the bytes of a set take alone; None where they do not lie in a row."""
-        return None if case.problem.pointers else self._measure([self._mover(case, sets, cubin)], sets, FINAL)[0]
+    def _moving(self, case: Case, sets: InputSets, cubin: bytes, beside: Beside) -> Timing | None:
+        """Time of moving the bytes of a set alone; None if nobody asks, or if they do not lie in a row."""
+        if not beside.moving or case.problem.pointers:
+            return None
+        return self._measure([self._mover(case, sets, cubin)], sets, FINAL)[0]
 
     def _mover(self, case: Case, sets: InputSets, cubin: bytes) -> Enqueue:
         """What moves the bytes of a set, on the grid of several that is the fastest; found once a case."""

@@ -30,7 +30,7 @@ from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.shared import Sent, SharedMemory
-from gemmgen.run.gpu.timing import QUICK, InterleavedTimings, Protocol, Timing
+from gemmgen.run.gpu.timing import QUICK, Beside, InterleavedTimings, Protocol, Timing
 from gemmgen.run.judging import Judged, Places, Rule
 from gemmgen.run.nvrtc import compiler_version, flags_for
 from gemmgen.support.child import Child, ChildDied
@@ -214,24 +214,24 @@ class GpuExecutor:
 
     def measure(self, kernel: GpuKernel, case: Case, protocol: Protocol = QUICK) -> Timing:
         """Time one kernel alone. Raises CandidateFailed."""
-        (timing,) = self._measure_together([kernel], case, protocol, baseline=False).timings
+        (timing,) = self._measure_together([kernel], case, protocol).timings
         assert isinstance(timing, Timing)
         return timing
 
     def measure_many(
-        self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol = QUICK, *, baseline: bool = False
+        self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol = QUICK, *, beside: Beside | None = None
     ) -> InterleavedTimings:
-        """Time `kernels`, and cuBLASLt's best heuristic if `baseline`, interleaved: A B C A B C ...
+        """Time `kernels`, and what is `beside` them (cuBLASLt, bytes alone), interleaved: A B C A B C ...
 
         A kernel that crashes or hangs gets its Failure, and the others are measured without it. Raises
         CandidateFailed where the baseline or the inputs cannot be had, whatever the kernels.
         """
         try:
-            return self._measure_together(kernels, case, protocol, baseline)
+            return self._measure_together(kernels, case, protocol, beside)
         except CandidateFailed:
             alone = [self._probe(kernel, case) for kernel in kernels]
         well = [kernel for kernel, failure in zip(kernels, alone, strict=True) if failure is None]
-        together = self._measure_together(well, case, protocol, baseline)
+        together = self._measure_together(well, case, protocol, beside)
         timings = iter(together.timings)
         merged = tuple(next(timings) if failure is None else failure for failure in alone)
         return replace(together, timings=merged)
@@ -301,15 +301,15 @@ class GpuExecutor:
         return None
 
     def _measure_together(
-        self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, baseline: bool
+        self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol, beside: Beside | None = None
     ) -> InterleavedTimings:
         random, move = (plain_cubin(name, self.arch, self.store) for name in ("random", "move"))
-        timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if baseline else 0)
+        timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if beside else 0)
         binaries = [kernel.binary for kernel in kernels]
-        follower = epilogue_apart(case.problem, self.arch) if baseline else None
+        follower = epilogue_apart(case.problem, self.arch) if beside else None
         apart = None if follower is None else (follower, compile_kernel(follower, self.arch, self.store).cubin)
         comparison: InterleavedTimings = self._request(
-            timeout, "measure", binaries, case, protocol, baseline, random, move, apart
+            timeout, "measure", binaries, case, protocol, beside, random, move, apart
         )
         return comparison
 

@@ -38,6 +38,9 @@ class Protocol:
 STABLE = 0.01  # relative change between two rounds of the warm-up
 RANK = Protocol("rank", samples=3, sample_us=1_000, warmup_s=0.05)  # orders a search's candidates; the fastest go on
 QUICK = Protocol("quick", samples=5, sample_us=1_000, warmup_s=0.05)  # finds the library's best; files of times
+# At each of hundreds of sizes, where differences of a few percent between kernels decide.
+GRID = Protocol("grid", samples=5, sample_us=400, warmup_s=0.01, most_sets=64)
+COARSE = replace(GRID, name="coarse", samples=3, sample_us=250, warmup_s=0.005)  # of candidates, of which some go on
 FINAL = Protocol("final", samples=15, sample_us=4_000, warmup_s=0.25)  # chooses among a search's fastest
 GEMM_BATCHED = "gemmBatched"  # of cuBLAS, the baseline of batches of pointers
 CAREFUL = Protocol("careful", samples=21, sample_us=10_000, warmup_s=1.0)  # supports a claim
@@ -73,6 +76,24 @@ class Timing:
     def gbs(self, case: Case) -> float:
         """GB/s of the least traffic that the case needs."""
         return case.bytes_moved / self.median_us * 1e-3
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What a measurement times beside the kernels.
+
+    heuristics  how many of cuBLASLt's algorithms contend to be the baseline: their fastest is timed again, interleaved
+                with the kernels. None: all that it offers
+    moving      whether the operands' bytes are moved alone, too, which takes about half a second
+    """
+
+    heuristics: int | None = None
+    moving: bool = True
+
+
+FULL = Beside()  # supports a claim
+FIRST = Beside(heuristics=1, moving=False)  # what a call of cuBLASLt takes
+BEST = Beside(moving=False)
 
 
 @brief
