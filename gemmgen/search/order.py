@@ -112,6 +112,10 @@ class Search:
         """Those of `configs` that hold here, whether or not the search would come to them."""
         return self._note(self._sound(configs))
 
+    def known(self, timed: Sequence[tuple[Config, float]]) -> list[tuple[Config, float]]:
+        """Those of `timed` whose configs hold here."""
+        return [(config, us) for config, us in timed if config in self._known]
+
     def _roomy(self, configs: Iterable[tuple[Family, Config]]) -> Iterator[tuple[Family, Config]]:
         """They, with a stage fewer where shared memory has no room for them as they are."""
         problem, limits = self.spaces[0].problem, self.device.arch.limits

@@ -12,17 +12,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from gemmgen.kernel.families import MMA, NAIVE, SEARCHED, SIMT, WGMMA, Config, Family
+from gemmgen.kernel.families import MMA, SEARCHED, SIMT, WGMMA, Config, Family
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.render import render_plan
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
 from gemmgen.run.target import Target
 from gemmgen.search.experience import nearest, remember, was_searched
+from gemmgen.search.explorer import search_of
 from gemmgen.search.measuring import Measurements
 from gemmgen.search.order import Ranked, Search, rounds
 from gemmgen.search.result import TuneResult
-from gemmgen.search.space import Space, explore
+from gemmgen.search.space import Space
 from gemmgen.search.trial import Progress, Silent, Trial
 from gemmgen.search.verifying import Verifications, examples_for
 from gemmgen.support.child import Child, crew
@@ -34,7 +35,7 @@ from gemmgen.verification.verifier import make_data
 DEFAULT_BUDGET = {"gpu": 64, "emulator": 8}  # candidates
 # On a GPU where a kernel of a family that tiles a large C is predicted to be the fastest: the model orders those best
 # (docs/studies.md).
-TILED, TILED_BUDGET = (SIMT, MMA, WGMMA), 32
+TILED, TILED_BUDGET = (SIMT, MMA, WGMMA), 48
 WON_SHARE = 4  # one candidate of so many, at most, because it won a similar problem
 
 
@@ -121,20 +122,11 @@ class Tuner:
     def explore(self) -> Search:
         """The spaces of the families, but of those that have no hope beside another."""
         self.progress.stage("explore", 1)
-        search, explored = Search((), self.target.spec), []
-        for family in reversed(self.families):  # those of tensor cores stand last
-            if search.hopeless(family, self.problem):
-                continue
-            explored.append(explore(family, self.problem, self.target.spec))
-            if explored[-1].accepted:
-                search.add(explored[-1])
-        if not search.spaces and self.families == SEARCHED:  # two products on a card without wgmma, say
-            explored.append(explore(NAIVE, self.problem, self.target.spec))
-            if explored[-1].accepted:
-                self.families = (NAIVE,)
-                search.add(explored[-1])
+        search, explored = search_of(self.problem, self.families, self.target.spec)
         if not search.spaces:
             raise GemmgenError(self._unsuited(explored))
+        if all(space.family not in self.families for space in search.spaces):
+            self.families = tuple(space.family for space in search.spaces)
         self.progress.step("explore", None)
         return search
 

@@ -26,7 +26,7 @@ from gemmgen.verification.with_sanitizers import sanitize
 
 LANES = 8  # on a GPU, at most; their contexts take turns on it
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # numpy's, in each of them
-TIMEOUT = 4.0  # seconds for a run on a GPU; these are small
+TIMEOUT = 4.0  # seconds for a run on a GPU, where the problems are small
 GPU_SHRINK_SECONDS = 5.0
 
 OnVerdict = Callable[[VerifyJob, Verdict], None]
@@ -39,9 +39,9 @@ def ignore(job: VerifyJob, verdict: Verdict) -> None:
 class Lane:
     """The child's side on a GPU: answers a VerifyJob with its Verdict."""
 
-    def __init__(self, store: str, lanes: str) -> None:
+    def __init__(self, store: str, lanes: str, timeout: str) -> None:
         _share_memory(int(lanes))
-        self._gpu = GpuExecutor(Store(Path(store)), timeout=TIMEOUT)
+        self._gpu = GpuExecutor(Store(Path(store)), timeout=float(timeout))
 
     def __call__(self, job: VerifyJob) -> Verdict:
         verdict = job.verdict(self._gpu, GPU_SHRINK_SECONDS)
@@ -93,14 +93,18 @@ class Lanes:
         return verify_many(jobs, self.target.arch, self.store, on_done)
 
 
-def verify_many(jobs: Sequence[VerifyJob], arch: str, store: Store, on_done: OnVerdict = ignore) -> list[Verdict]:
+def verify_many(
+    jobs: Sequence[VerifyJob], arch: str, store: Store, on_done: OnVerdict = ignore, timeout: float = TIMEOUT
+) -> list[Verdict]:
     """The verdicts on the GPU, in the jobs' order; all kernels are compiled first, side by side.
+
+    timeout  seconds for one run
 
     Raises CandidateFailed (unavailable), and GemmgenError where a lane itself fails.
     """
     compile_many([job.source for job in jobs], arch, store)
     count = max(1, min(LANES, cores() // 2, len(jobs)))
-    settings = str(store.root), str(count)
+    settings = str(store.root), str(count), str(timeout)
     lanes = [Child(f"{__name__}:Lane", *settings, environment=ONE_THREAD) for _ in range(count)]
     with crew(lanes):
         return spread(lanes, jobs, _ask, on_done)

@@ -1,0 +1,66 @@
+"""The spaces of a problem's families, ranked: in this process, or in one that explores many problems for another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gemmgen.kernel.families import FAMILIES, NAIVE, SEARCHED, Config, Family
+from gemmgen.problem.device import DeviceSpec
+from gemmgen.problem.gemm import Problem
+from gemmgen.search.order import Ranked, Search
+from gemmgen.search.space import Space, explore
+
+Named = tuple[str, Config]  # a family's name and a config of it: what travels between processes
+PROCESS = "gemmgen.search.explorer:Explorer"
+
+
+def search_of(problem: Problem, families: Sequence[Family], device: DeviceSpec) -> tuple[Search, list[Space]]:
+    """A search through the spaces of `families`, and all spaces that were explored, those with no config included.
+
+    Families that are hopeless beside another are left out. If no searched family has a config (two products on a card
+    without wgmma, say), `naive` stands in.
+    """
+    search, explored = Search((), device), []
+    for family in reversed(families):  # those of tensor cores stand last
+        if search.hopeless(family, problem):
+            continue
+        explored.append(explore(family, problem, device))
+        if explored[-1].accepted:
+            search.add(explored[-1])
+    if not search.spaces and tuple(families) == SEARCHED:
+        search, more = search_of(problem, (NAIVE,), device)
+        explored += more
+    return search, explored
+
+
+class Explorer:
+    """Answers for several problems what to try first, and what to try next once some configs have times.
+
+    The factory of a child process (gemmgen.support.child): exploring takes about two seconds per problem.
+    """
+
+    def __init__(self) -> None:
+        self._searches: dict[Problem, Search] = {}
+
+    def __call__(self, message: tuple[Problem, DeviceSpec, int, Sequence[tuple[Named, float]]]) -> list[Named]:
+        """Up to `count` configs to try for `problem`. `timed` are those with times, in microseconds; none at first."""
+        problem, device, count, timed = message
+        search = self._searches.get(problem)
+        if search is None:
+            search = self._searches[problem] = search_of(problem, SEARCHED, device)[0]
+        entries = further(search, count, timed) if timed else search.first(count)
+        return [(entry.family.name, entry.config) for entry in entries]
+
+
+def further(search: Search, count: int, timed: Sequence[tuple[Named, float]]) -> list[Ranked]:
+    """Up to `count` untried configs around the fastest of `timed`: half of them other details, half other tiles."""
+    search.given([(FAMILIES[name], config) for (name, config), _ in timed])
+    times = search.known([(config, us) for (_, config), us in timed])
+    if not times:
+        return search.first(count)
+    details, most = search.details(times), (count + 1) // 2
+    moved: list[Ranked] = []
+    for left, axis in zip(range(len(details), 0, -1), details, strict=True):
+        moved += search.moved(axis, -(-(most - len(moved)) // left), times)
+    near = moved + search.next(count - len(moved), times)
+    return near + search.first(count - len(near))

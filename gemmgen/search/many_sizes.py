@@ -1,0 +1,253 @@
+"""One search for all sizes of a product that come at run time: each kernel is compiled once and timed at many of them.
+
+The text of such a kernel does not depend on the sizes that it is tuned for, so a candidate of one serves all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gemmgen.kernel.families import FAMILIES
+from gemmgen.kernel.model import predict, representative
+from gemmgen.kernel.render import render_plan
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
+from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.run.gpu.timing import COARSE, Timing
+from gemmgen.run.target import Target
+from gemmgen.search.explorer import PROCESS, Named
+from gemmgen.search.kernel_set import Times, near_best, smallest_set
+from gemmgen.search.order import Ranked
+from gemmgen.search.trial import Progress, Silent, Trial
+from gemmgen.support.child import Child, crew
+from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
+from gemmgen.support.files import Store
+from gemmgen.support.threads import cores, in_threads
+
+EACH = 3  # candidates of each size in the first round, which are those that the model ranks first
+LATER = (3, 2)  # times as many in each later round, around the fastest at a size of each kernel of the best set so far
+HOPE = 1.4  # a candidate is timed at sizes for which the model predicts less than so many times the least of all
+PREDICTED_EACH = 1  # without a GPU times tell nothing new
+NEAR = 0.03  # a kernel that is so close to the fastest of a size may be the fastest when timed again
+MOST_FINALISTS = 24
+
+
+@dataclass(frozen=True)
+class Finalists:
+    """Kernels of one text for many sizes, compiled.
+
+    problems   the problem with each of the typical sizes
+    trials     the kernels, of which each is the fastest at some size, or close to it
+    tried      candidates that were compiled
+    times_us   of these kernels at each of the problems, as the search took them; predicted where there is no GPU
+    """
+
+    problems: tuple[Problem, ...]
+    trials: tuple[Trial, ...]
+    tried: int
+    times_us: Times
+
+
+def tune_many(
+    problems: Sequence[Problem],
+    target: Target,
+    store: Store,
+    *,
+    most: int = MOST_FINALISTS,
+    each: int | None = None,
+    suits: Callable[[Trial], bool] = lambda trial: True,
+    progress: Progress | None = None,
+) -> Finalists:
+    """Find kernels for `problems`, which differ in their typical sizes alone, by one search.
+
+    most   kernels that are wanted in the end, at most
+    each   candidates per size in the first round (None: EACH, without a GPU PREDICTED_EACH)
+    suits  leaves out candidates, before they are compiled
+
+    On a GPU all candidates are timed at all sizes for which the model gives them hope. Without one the model's
+    times decide, and only the smallest set that serves all sizes is compiled.
+    Raises GemmgenError where no candidate survives.
+    """
+    with ExitStack() as stack:
+        count = max(1, min(cores(), len(problems)))
+        explorers = stack.enter_context(crew([Child(PROCESS) for _ in range(count)]))
+        compilers = stack.enter_context(crew(compiler_processes()))
+        search = _ManySizes(tuple(problems), target, store, progress or Silent(), most, suits, explorers, compilers)
+        return search.predicted(each or PREDICTED_EACH) if target.gpu is None else search.measured(each or EACH)
+
+
+@dataclass
+class _ManySizes:
+    problems: tuple[Problem, ...]
+    target: Target
+    store: Store
+    progress: Progress
+    most: int
+    suits: Callable[[Trial], bool]
+    explorers: Sequence[Child]
+    compilers: Sequence[Child]
+    trials: list[Trial] = field(default_factory=list)  # those that compiled
+    tried: int = 0
+    _predictions: list[list[float]] = field(default_factory=list)  # of each trial, for all problems
+    _known: set[Named] = field(default_factory=set)
+    _bodies: set[str] = field(default_factory=set)
+
+    def measured(self, each: int) -> Finalists:
+        gpu = self.target.gpu
+        assert gpu is not None
+        times, places = np.empty((len(self.problems), 0)), list(range(len(self.problems)))
+        for count in (each, *(each * factor for factor in LATER)):
+            fresh = self._compiled(self._rendered(self._explored(places, count, times)))
+            times = self._timed(gpu, times, fresh)
+            if not np.isfinite(times).any():
+                raise self._nothing()
+            places = _stands_for(times, smallest_set(times, self.most)[-1].kernels)
+        wanted = smallest_set(times, self.most)[-1].kernels
+        close = near_best(times, NEAR, MOST_FINALISTS)
+        more = [one for one in close if one not in wanted][: max(0, MOST_FINALISTS - len(wanted))]
+        return self._finalists(times, sorted([*wanted, *more]))
+
+    def predicted(self, each: int) -> Finalists:
+        trials = self._rendered(self._explored(range(len(self.problems)), each, np.empty((len(self.problems), 0))))
+        while trials:
+            times = np.array([self._predicted(one) for one in trials]).T
+            wanted = [trials[one] for one in smallest_set(times, self.most)[-1].kernels]
+            fresh = self._compiled([one for one in wanted if one.compiled is None])
+            if len(fresh) == len(wanted):
+                return self._finalists(times[:, [trials.index(one) for one in wanted]], range(len(fresh)))
+            failed = {one.source.body for one in wanted} - {one.source.body for one in fresh}
+            trials = [one for one in trials if one.source.body not in failed]
+            self.trials.clear()
+        raise self._nothing()
+
+    def _finalists(self, times: Times, places: Sequence[int]) -> Finalists:
+        if not len(places):
+            raise self._nothing()
+        trials = tuple(self.trials[one] for one in places)
+        return Finalists(self.problems, trials, self.tried, times[:, list(places)])
+
+    def _nothing(self) -> GemmgenError:
+        return GemmgenError(f"none of {self.tried} candidates for {self.problems[0]} survived")
+
+    def _explored(self, places: Sequence[int], count: int, times: Times) -> Iterator[tuple[Problem, Named]]:
+        """What the explorers say to try for the problems at these `places`, by the times so far; each config once."""
+        self.progress.stage("explore", len(places))
+        # A problem goes to the same explorer in each round: that one has its space.
+        turns = [
+            [place for place in places if place % len(self.explorers) == one] for one in range(len(self.explorers))
+        ]
+
+        def ask(turn: int) -> list[tuple[int, list[Named]]]:
+            found = []
+            for place in turns[turn]:
+                timed = [
+                    ((trial.source.family, trial.config), us)
+                    for trial, us in zip(self.trials, times[place].tolist(), strict=True)
+                    if math.isfinite(us)
+                ]
+                message = self.problems[place], self.target.spec, count, timed
+                found.append((place, self.explorers[turn].request(message)))
+                self.progress.step("explore", None)
+            return found
+
+        answers = dict(pair for found in in_threads(ask, range(len(turns))) for pair in found)
+        for place in places:
+            for named in answers[place]:
+                if named not in self._known:
+                    self._known.add(named)
+                    yield self.problems[place], named
+
+    def _rendered(self, asked: Iterator[tuple[Problem, Named]]) -> list[Trial]:
+        """A trial of each text that is new."""
+        fresh = []
+        for problem, (family, config) in asked:
+            entry = Ranked.of(problem, FAMILIES[family], config, self.target.spec)
+            trial = Trial(render_plan(entry.plan, self.target.arch), entry.plan, entry.prediction)
+            if trial.source.body not in self._bodies and self.suits(trial):
+                self._bodies.add(trial.source.body)
+                fresh.append(trial)
+        return fresh
+
+    def _compiled(self, trials: Sequence[Trial]) -> list[Trial]:
+        """Those that compile, and spill no registers: they join the others."""
+        self.progress.stage("compile", len(trials))
+        self.tried += len(trials)
+        results = compile_many(
+            [trial.source for trial in trials],
+            self.target.arch,
+            self.store,
+            lambda source, result: self.progress.step("compile", None),
+            compilers=self.compilers,
+        )
+        alive = [
+            replace(trial, compiled=result)
+            for trial, result in zip(trials, results, strict=True)
+            if isinstance(result, CompiledKernel) and not result.spill_bytes
+        ]
+        self.trials += alive
+        self._predictions += [self._predicted(one) for one in alive]
+        return alive
+
+    def _timed(self, gpu: GpuExecutor, times: Times, fresh: Sequence[Trial]) -> Times:
+        """`times` with a column for each fresh kernel; infinite at sizes for which the model gives it no hope."""
+        self.progress.stage("measure", len(self.problems))
+        kernels: dict[str, GpuKernel] = {}
+        rows = np.full((len(self.problems), len(fresh)), math.inf)
+        try:
+            for place, problem in enumerate(self.problems):
+                predicted = [column[place] for column in self._predictions]
+                own = predicted[len(predicted) - len(fresh) :]
+                hopeful = [n for n, us in enumerate(own) if us < HOPE * min(predicted)]
+                # The fastest so far is timed again: its old time over its new one makes two runs comparable.
+                anchors = [int(times[place].argmin())] if np.isfinite(times[place]).any() else []
+                chosen = [fresh[n] for n in hopeful] + [self.trials[one] for one in anchors]
+                found = np.array(_times(gpu, chosen, problem, kernels)) if hopeful else np.empty(0)
+                scale = times[place, anchors[0]] / found[-1] if hopeful and anchors else 1.0
+                rows[place, hopeful] = found[: len(hopeful)] * (scale or 1.0)
+                self.progress.step("measure", None)
+        finally:
+            for kernel in kernels.values():
+                kernel.close()
+        return np.hstack([times, rows])
+
+    def _predicted(self, trial: Trial) -> list[float]:
+        """The model's microseconds for each of the problems."""
+        registers = trial.compiled.registers if trial.compiled else None
+        plans = (replace(trial.plan, problem=problem) for problem in self.problems)
+        return [predict(plan, self.target.spec, registers).time_us for plan in plans]
+
+
+def _stands_for(times: Times, kernels: Sequence[int]) -> list[int]:
+    """For each of `kernels` a size in the middle of those at which it is the fastest of them."""
+    best = times[:, list(kernels)].argmin(axis=1)
+    served = (np.flatnonzero(best == place).tolist() for place in range(len(kernels)))
+    return [places[len(places) // 2] for places in served if places]
+
+
+def _times(gpu: GpuExecutor, trials: Sequence[Trial], problem: Problem, kernels: dict[str, GpuKernel]) -> list[float]:
+    """Microseconds of each, interleaved; infinite of one that fails. `kernels` are those that are loaded."""
+    loaded: list[GpuKernel | None] = []
+    for trial in trials:
+        assert trial.compiled is not None
+        name = trial.source.name
+        try:
+            kernels[name] = kernels.get(name) or gpu.load_compiled(trial.source, trial.compiled)
+        except CandidateFailed:
+            loaded.append(None)
+            continue
+        loaded.append(kernels[name])
+    try:
+        found = gpu.measure_many([one for one in loaded if one], representative(problem), COARSE).timings
+    except CandidateFailed as error:
+        found = (error.failure,) * len(trials)
+    times = iter(found)
+    return [_microseconds(next(times)) if one else math.inf for one in loaded]
+
+
+def _microseconds(timing: Timing | Failure) -> float:
+    return timing.median_us if isinstance(timing, Timing) else math.inf
