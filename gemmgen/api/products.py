@@ -107,7 +107,7 @@ def library(
     examples  situations to verify each kernel in (None: as for `export`, and in the emulator a sixth of that, where one
               launch runs 3 times)
     seed      of all that is drawn
-    points    sizes at which a product's kernels are timed, at most (None: 256 measured, 1024 predicted)
+    points    sizes at which a product's kernels are timed, at most (None: 112 measured, 1024 predicted)
     fallback  "cublaslt" lets cuBLASLt serve sizes for which it was measured to be faster than all kernels, of products
               with the linear epilogue; the library then needs it. None: it needs the CUDA runtime alone
     command   what record and certificates say that it was made by

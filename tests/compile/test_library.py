@@ -17,7 +17,7 @@ import gemmgen
 from gemmgen.artifacts.library.building import library_texts
 from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Member, Needs
-from gemmgen.artifacts.library.rules import Choice, choose
+from gemmgen.artifacts.library.rules import Choice, Timed, choose
 from gemmgen.artifacts.library.spec import spec_from
 from gemmgen.artifacts.library.table import Sizes
 from gemmgen.artifacts.library.texts import LibraryText
@@ -75,9 +75,9 @@ class Alternating:
     kind: Literal["measured", "predicted"] = "measured"
     spec, most = DEVICES["H200"], 64
 
-    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
         numbers = range(len(members))
-        return [[1.0 + abs(number - self._best(sizes, len(members))) for number in numbers] for sizes in points]
+        return [Timed([1.0 + abs(number - self._best(sizes, len(members))) for number in numbers]) for sizes in points]
 
     @staticmethod
     def _best(sizes: Sizes, members: int) -> int:
@@ -226,9 +226,9 @@ class Near:
     kind: Literal["measured", "predicted"] = "measured"
     spec, most = DEVICES["H200"], 256
 
-    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
         octaves = [math.log2(m * n * k) / 3 for m, n, k in points]
-        return [[10 + (octave - 5 - number) ** 2 for number in range(len(members))] for octave in octaves]
+        return [Timed([10 + (octave - 5 - number) ** 2 for number in range(len(members))]) for octave in octaves]
 
 
 def dispatcher_of(folder: Path, members: int) -> tuple[Choice, Path]:

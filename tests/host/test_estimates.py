@@ -98,7 +98,7 @@ def compare(name: str, seed: int, count: int) -> tuple[Regret, Regret]:
     product = product_like(name)
     kernels, batch = kernels_of(product), product.batch or 1
     generator, drawn = np.random.default_rng(seed), random.Random(seed)
-    grid = grid_of(product.ranges, kernels, 256)
+    grid = grid_of(product.ranges, kernels, CARD, 256)
     sizes = [(product.m.draw(drawn), product.n.draw(drawn), product.k.draw(drawn)) for _ in range(count)]
     truth = [Error.drawn(generator).times(kernel, [*grid, *sizes]) for kernel in kernels]
     times = np.array(truth).T

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from itertools import product as combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,9 +27,9 @@ from gemmgen.artifacts.library.estimates import Axis, Tiling, estimated, estimat
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.known import known_or
 from gemmgen.artifacts.library.members import Member, Needs, case_of
-from gemmgen.artifacts.library.record import choice_document, choices_from
+from gemmgen.artifacts.library.record import choice_document, choices_from, rule_document, rule_from
 from gemmgen.artifacts.library.regret import cross_validated
-from gemmgen.artifacts.library.rules import Choice, choose, grid_of
+from gemmgen.artifacts.library.rules import Choice, Timed, choose, grid_of
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import Product, Spec, read_spec, spec_from
 from gemmgen.artifacts.library.table import FEATURES, Box, Sizes, between, chosen, paying, regions, regret_of
@@ -83,8 +84,12 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
         ({"tune": ["16x?x4096"]}, "product linear: tune = 16x[?]x4096: a kernel is tuned for numbers"),
         ({"batch": 0}, "product linear: batch = 0"),
         ({"tune": "16x16x16"}, r"product linear: tune = '16x16x16': write a list, as \[\"64x4096x4096\"\]"),
-        ({"kernels": "mine.cu"}, r"product linear: kernels = 'mine.cu': write a list, as \[\"NAME.cu\"\]"),
-        ({"kernels": 3}, "product linear: kernels = 3: write a list"),
+        (
+            {"kernels": "mine.cu"},
+            r"product linear: kernels = 'mine.cu': write how many .* list of files, as \[\"NAME.cu",
+        ),
+        ({"kernels": 0}, "product linear: kernels = 0: write how many a table may choose from, as 8"),
+        ({"kernels": True}, "product linear: kernels = True: write how many"),
     ],
 )
 def test_a_product_that_means_nothing_is_refused(fields: dict[str, Any], words: str) -> None:
@@ -135,10 +140,21 @@ def test_errors_of_a_file_begin_with_its_path(tmp_path: Path) -> None:
 
 
 def test_the_general_kernel_is_tuned_first_and_fixed_weights_have_kernels_of_their_own() -> None:
-    requests = list(product_of(N=[4096], K=[4096, 11008]).requests())
-    assert (requests[0].shape, requests[0].pointer_align, requests[0].ld_align) == ("?x?x?", 2, 1)
-    assert {request.shape for request in requests[1:]} == {"?x4096x4096", "?x4096x11008", "?x?x?"}
-    assert all(request.ld_align == 8 and "lda" in request.runtime_names for request in requests[1:])
+    (general,), *others = product_of(N=[4096], K=[4096, 11008]).searches(132)
+    assert (general.shape, general.pointer_align, general.ld_align) == ("?x?x?", 2, 1)
+    assert [search[0].shape for search in others] == ["?x4096x4096", "?x4096x11008", "?x?x?"]
+    for search in others:
+        assert len({replace(problem, typical=()) for problem in search}) == 1  # one text serves all
+        assert search[0].ld_align == 8 and "lda" in search[0].runtime_names
+
+
+def test_kernels_are_tuned_on_both_sides_of_sizes_at_which_tiles_and_waves_begin() -> None:
+    sizes = SizeRange((), 1, 8192).tuned(4096, 132)
+    assert sizes[0] == 1 and sizes[-1] == 8192
+    assert {8, 16, 24, 32, 40, 48, 56, 64, 65, 128, 129, 256, 257, 512, 513, 1024, 1025} <= set(sizes)
+    assert max(high / low for low, high in pairwise(sizes) if low >= 64) < 1.6
+    assert SizeRange((), 100, 120).tuned(4096, 132) == (100, 120)
+    assert SizeRange((7, 9)).tuned(4096, 132) == (7, 9)
 
 
 # From times to rules
@@ -272,10 +288,10 @@ class FromARule:
     kind: Literal["measured", "predicted"] = "measured"
     spec, most = DEVICES["H200"], 64
 
-    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
         ours = [float(number) for number in range(2, len(members) + 2)]
         return [
-            [t if isinstance(one, Member) else 1.5 + (m <= 64) for one, t in zip(members, ours, strict=True)]
+            Timed([t if isinstance(one, Member) else 1.5 + (m <= 64) for one, t in zip(members, ours, strict=True)])
             for m, _, _ in points
         ]
 
@@ -293,7 +309,7 @@ def square_products() -> tuple[Product, list[Contestant]]:
 def test_estimates_give_back_times_that_are_made_of_what_they_count() -> None:
     ranges = [SizeRange((), 16, 4096), SizeRange((), 16, 4096), SizeRange((512,))]
     tilings = [Tiling(64, 64, 1, 528), Tiling(128, 256, 2, 132)]
-    points = grid_of(ranges, (), 256)
+    points = grid_of(ranges, (), DEVICES["H200"], 256)
     costs = [(3.0, 1.0, 0.002, 0.3, 0.001, 1e-6, 1e-7), (5.0, 2.0, 0.003, 0.1, 0.002, 2e-6, 1e-7)]
 
     def times(sizes: Sizes) -> list[float]:
@@ -318,9 +334,9 @@ def test_octaves_are_logarithms_at_powers_of_two(size: int) -> None:
 def played_times(members: Sequence[Contestant], sizes: Sizes) -> list[float]:
     """The model's times, each kernel's by a factor of its own that changes slowly with the sizes."""
     octaves = math.log2(sizes[0]) + math.log2(sizes[1]) / 2
-    rows = Predicted(DEVICES["H200"]).times(members, [sizes], Needs.ALIGNED)[0]
-    phases = [dict(one.source.launch.grid)["N"] for one in members if isinstance(one, Member)]
-    return [time * (1 + 0.2 * math.sin(octaves / 2 + phase)) for time, phase in zip(rows, phases, strict=True)]
+    row = Predicted(DEVICES["H200"]).times(members, [sizes], Needs.ALIGNED)[0]
+    phases = [one.tile("N") for one in members]
+    return [time * (1 + 0.2 * math.sin(octaves / 2 + phase)) for time, phase in zip(row.us, phases, strict=True)]
 
 
 class Played:
@@ -332,11 +348,11 @@ class Played:
     def __init__(self, failing: Contestant | None = None) -> None:
         self.failing = failing
 
-    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
         rows = [played_times(members, sizes) for sizes in points]
         if self.failing in members:
             rows[5][members.index(self.failing)] = math.inf
-        return rows
+        return [Timed(row) for row in rows]
 
 
 def test_where_two_sizes_vary_the_least_estimate_decides() -> None:
@@ -352,6 +368,46 @@ def test_where_two_sizes_vary_the_least_estimate_decides() -> None:
         times = played_times(choice.members, drawn.sizes)
         ratios.append(times[chosen(found, drawn.sizes) or 0] / min(times))
     assert regret_of(ratios).mean > 2 * choice.regret.mean
+
+
+def test_where_one_size_varies_steps_along_it_decide() -> None:
+    product, members = linear_products()
+    choice = choose(product, "sm_80", members, Played())
+    (steps,) = (rule.steps for rule in choice.rules if rule.steps is not None)
+    assert steps.axis == "M" and len(steps.kernels) == len(steps.bounds) + 1 > 1
+    assert choice.regret.mean < 0.01 and choice.regret.p95 < 0.03, choice.regret
+    (sets,) = choice.sets
+    assert [len(one.kernels) for one in sets] == list(range(1, len(sets) + 1))
+    assert all(more.slowdown < fewer.slowdown for fewer, more in pairwise(sets))
+    few = choose(replace(product, most=1), "sm_80", members, Played())
+    assert len({number for rule in few.rules if rule.needs for number in rule.kernels}) == 1
+    assert few.regret.mean > choice.regret.mean  # against candidates that the library does not hold
+
+
+def test_a_table_of_steps_is_read_back_and_written_as_the_dispatcher_finds_it() -> None:
+    product, members = linear_products()
+    choice = choose(product, "sm_80", members, Played())
+    (rule,) = (rule for rule in choice.rules if rule.steps is not None)
+    assert rule.steps is not None
+    names = [one.name for one in choice.members]
+    read = rule_from(json.loads(json_text(rule_document(rule, names))), names)
+    assert (read.steps, read.kernels) == (rule.steps, rule.kernels)
+    text = library_texts(LibraryText(Spec("mylib", ("sm_80",), (product,)), (choice,)))["mylib.cu"]
+    written = re.findall(r"\{(\d+|SIZE_LIMIT), &(\w+)_kernel\},", text)
+    bounds = [SIZE_LIMIT if bound == "SIZE_LIMIT" else int(bound) for bound, _ in written]
+    assert bounds == sorted(bounds) and len(bounds) == len(rule.steps.kernels)
+    for bound, kernel in zip(bounds, (name for _, name in written), strict=True):
+        assert choice.members[choice.chosen((bound, 512, 512), Needs.ALIGNED)].name == kernel
+
+
+def linear_products() -> tuple[Product, list[Contestant]]:
+    """A product of which M is a range, and kernels of several tiles for its weights."""
+    product = product_of(M="1..4096", N=512, K=512)
+    problem, family = product.fixed(512, 512, 512), FAMILIES["mma"]
+    tiles = ((64, 64), (128, 128), (64, 128), (32, 32), (16, 64))
+    configs = [family.default(problem).with_values(BM=rows, BN=columns, WM=16, WN=32) for rows, columns in tiles]
+    made = [render(problem, family, config, "sm_80") for config in configs]
+    return product, [member(product, product.general), *(Member(product, source, "sm_80") for source in made)]
 
 
 def test_a_kernel_that_failed_at_a_size_is_not_estimated() -> None:
@@ -459,7 +515,7 @@ def test_the_record_has_every_time_and_says_where_it_comes_from(tmp_path: Path) 
     assert choice["times"]["columns"][:4] == ["keeps", "M", "N", "K"]
     assert all(len(row) == len(choice["times"]["columns"]) for row in choice["times"]["points"])
     assert choice["regret"]["kind"] == "predicted"
-    assert len(choice["regret"]["drawn"]) == choice["regret"]["points"] == 200
+    assert len(choice["regret"]["drawn"]) == choice["regret"]["points"] == 64
     known = {tuple(row[1:4]) for row in choice["times"]["points"]}
     assert not known & {tuple(row[1:4]) for row in choice["regret"]["drawn"]}
     dispatcher = (tmp_path / "out" / "mylib.cu").read_text()
@@ -469,7 +525,7 @@ def test_the_record_has_every_time_and_says_where_it_comes_from(tmp_path: Path) 
 
 def test_no_kernel_of_a_library_wants_more_of_matrices_behind_pointers_than_their_elements_do() -> None:
     product = product_of(batch=8, pointers=True)
-    assert {request.pointer_align for request in product.requests()} == {2}
+    assert {problem.pointer_align for search in product.searches(132) for problem in search} == {2}
     aligned = Problem(None, None, None, types="bf16", layout="rc", batch=None, pointers=True)
     with pytest.raises(InvalidInput, match="wants matrices behind pointers at 16 bytes"):
         member(product, aligned)
@@ -497,7 +553,7 @@ def test_the_command_prints_what_was_chosen(
     (tmp_path / "spec.toml").write_text(f'name = "mylib"\narchitectures = ["sm_90"]\n[[product]]\n{fields}')
     words = ["library", str(tmp_path / "spec.toml"), "--to", str(tmp_path / "out"), "--device", "emulator"]
     assert main([*words, "--examples", "0", "--points", "27"]) == 0
-    assert re.search(r"linear +sm_90 +1 +1 +predicted +H200 +0% +0% +1..8192 x 1..8192", capsys.readouterr().out)
+    assert re.search(r"linear +sm_90 +1 +predicted +H200 +0% +0% +1..8192 x 1..8192", capsys.readouterr().out)
     assert main([*words, "--examples", "0", "--points", "27", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [choice["product"] for choice in document["choices"]] == ["linear"]
@@ -508,12 +564,12 @@ def test_the_example_is_a_library() -> None:
     pytest.importorskip("tomllib")
     spec = read_spec(Path(__file__).parents[2] / "examples" / "library.toml", "sm_90")
     assert len(spec.products) == 6
-    assert all(len(list(product.requests())) >= 3 for product in spec.products)
+    assert all(len(list(product.searches(132))) >= 2 for product in spec.products)
 
 
 def test_sizes_of_several_ranges_are_spread_and_none_is_beyond_them() -> None:
     ranges = [SizeRange((), 1, 8192), SizeRange((), 64, 4096), SizeRange((256,))]
-    grid = grid_of(ranges, (), 100)
+    grid = grid_of(ranges, (), DEVICES["H200"], 100)
     assert len(set(grid)) == len(grid) == 100
     assert len({m for m, _, _ in grid}) > 60 and {k for _, _, k in grid} == {256}
     assert {(1, 64, 256), (8192, 4096, 256)} <= set(grid)
@@ -584,7 +640,7 @@ class PlayedGpu:
     def load_compiled(self, source: Any, compiled: Any) -> Any:
         return self.members[source.name]
 
-    def measure_many(self, kernels: Sequence[Any], case: Any, protocol: Any, *, baseline: bool) -> Any:
+    def measure_many(self, kernels: Sequence[Any], case: Any, protocol: Any, *, beside: Any) -> Any:
         times = played_times(kernels, (case.m, case.n, case.k))
         return InterleavedTimings(tuple(Timing((time,), {}) for time in times), None)
 
@@ -651,7 +707,7 @@ def test_sizes_are_not_drawn_without_a_gpu(tmp_path: Path) -> None:
 def test_of_predicted_times_regret_is_predicted(tmp_path: Path) -> None:
     spec = library_of_squares(tmp_path, "predicted")
     (found,) = gemmgen.regret(spec, to=tmp_path, device="emulator")
-    assert (found.kind, found.regret.points) == ("predicted", 200)
+    assert (found.kind, found.regret.points) == ("predicted", 64)
 
 
 def test_on_a_gpu_regret_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -661,7 +717,9 @@ def test_on_a_gpu_regret_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def executor() -> Iterator[None]:
         yield
 
-    members = {one.name: one for one in choices_from(spec, tmp_path)[0].members}
+    (choice,) = choices_from(spec, tmp_path)
+    members = {one.name: one for one in (*choice.members, *choice.rivals)}
+    assert choice.rivals  # candidates that are in no table are rendered again, and timed
     target = SimpleNamespace(gpu=PlayedGpu(members), spec=DEVICES["H200"], executor=executor())
     monkeypatch.setattr(regret, "open_target", lambda *_: target)
     monkeypatch.setattr("gemmgen.artifacts.library.clocks.compile_kernel", lambda *_: None)

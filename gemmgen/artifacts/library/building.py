@@ -17,12 +17,12 @@ from gemmgen.artifacts.certificate import (
     examples_to_certify,
     executor_document,
 )
-from gemmgen.artifacts.exporting import compiled_where_possible, show_on
+from gemmgen.artifacts.exporting import compiled_where_possible
 from gemmgen.artifacts.folder import certified_files, exportable, kernel_texts, require_exportable, require_replaceable
 from gemmgen.artifacts.kernelfile import KernelFile, read_kernel, require_writable
 from gemmgen.artifacts.library.clocks import Measured, Predicted
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
-from gemmgen.artifacts.library.known import Remembered, certificate_key, known_or, winner_of
+from gemmgen.artifacts.library.known import Remembered, certificate_key, found_before, known_or
 from gemmgen.artifacts.library.members import Member
 from gemmgen.artifacts.library.record import RECORD, choice_document
 from gemmgen.artifacts.library.rules import Choice, Clock, choose
@@ -38,6 +38,7 @@ from gemmgen.run.compile import arch_for, compile_many
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import load_in_parallel
 from gemmgen.run.target import DeviceChoice, Target, open_target
+from gemmgen.search.many_sizes import tune_many
 from gemmgen.search.trial import Progress
 from gemmgen.search.tuner import tune
 from gemmgen.support.brief import brief
@@ -50,11 +51,14 @@ from gemmgen.support.words import plural
 from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.host_memory import require_memory
 from gemmgen.verification.journal import VerifyJob
-from gemmgen.verification.lanes import emulate_many
+from gemmgen.verification.lanes import emulate_many, verify_many
+from gemmgen.verification.verifier import Verdict
 
 PREDICTED_BUDGETS = (1, 2)  # candidates of a search whose order no time changes: another where the first one fails
 # Where the emulator verifies: one of so many situations, which take it seconds, and runs of one launch.
 EMULATED_SHARE, EMULATED_RUNS = 6, 3
+RUN_SECONDS = 30.0  # for one run on a GPU, which several processes share
+PREDICTED_SIZES = 12  # of a search without a GPU: the model tells no more
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ class _Maker:
         gpu, spec, most = self.target.gpu, self.target.spec, self.options.points
         if gpu is None:
             return Predicted(spec) if most is None else Predicted(spec, most=most)
-        clock = Remembered(Measured(gpu), spec, self.store, self.progress)
+        clock = Remembered(Measured(gpu, spec), spec, self.store, self.progress)
         return clock if most is None else replace(clock, most=most)
 
     def compile_taken(self, products: Sequence[Product]) -> None:
@@ -181,19 +185,39 @@ class _Maker:
         return number == wanted or (number < wanted and not made.endswith("a"))
 
     def _tuned(self, product: Product) -> list[Member]:
-        """Winners of searches for the sizes that count: each kernel once."""
-        asked = self.options.budget, self.options.seed
+        """What searches for the sizes that count find: each kernel once."""
+        asked = self.options.budget, self.options.seed, product.most
         members: dict[str, Member] = {}
-        requests = list(product.requests())
-        for number, problem in enumerate(requests, 1):
-            case = representative(problem)
-            about = f"{product.name}: kernel {number} of {len(requests)}, {problem.shape} at {case.m}x{case.n}x{case.k}"
-            self.progress.about(about)
-            found = winner_of(problem, self.target, self.store, asked, partial(self._search, problem))
-            members.setdefault(found.source.body, self._member(product, found))
+        searches = list(product.searches(self.target.spec.sms))
+        for number, problems in enumerate(searches, 1):
+            at = f"at {case_text(problems[0])}" if len(problems) == 1 else f"at {len(problems)} sizes"
+            self.progress.about(f"{product.name}: search {number} of {len(searches)}, {problems[0].shape} {at}")
+            search = (
+                partial(self._search_many, product, problems) if problems[1:] else partial(self._search, problems[0])
+            )
+            for found in found_before(problems, self.target, self.store, asked, search):
+                members.setdefault(found.source.body, self._member(product, found))
         return list(members.values())
 
-    def _search(self, problem: Problem) -> KernelFile:
+    def _search_many(self, product: Product, problems: Sequence[Problem]) -> list[KernelFile]:
+        """Kernels of one search for many sizes, of those that a launcher can be written for."""
+        few = problems if self.target.gpu is not None else problems[:: -(-len(problems) // PREDICTED_SIZES)]
+        found = tune_many(
+            few,
+            self.target,
+            self.store,
+            most=product.most,
+            each=self.options.budget,
+            suits=lambda trial: exportable(trial.source),
+            progress=self.progress,
+        )
+        return [KernelFile(one.source, provenance(one, self._origin)) for one in found.trials]
+
+    @property
+    def _origin(self) -> Origin:
+        return Origin.of(self.target, self.options.command)
+
+    def _search(self, problem: Problem) -> list[KernelFile]:
         """The fastest kernel of a search that a launcher can be written for.
 
         Without a GPU it is not verified here: what rules choose will be, and more closely.
@@ -201,8 +225,8 @@ class _Maker:
         few = PREDICTED_BUDGETS if self.options.budget is None and self.target.gpu is None else (self.options.budget,)
         for budget in few[:-1]:
             with suppress(GemmgenError):  # its kernel spills registers, or has no launcher
-                return self._searched(problem, budget)
-        return self._searched(problem, few[-1])
+                return [self._searched(problem, budget)]
+        return [self._searched(problem, few[-1])]
 
     def _searched(self, problem: Problem, budget: int | None) -> KernelFile:
         """By so many candidates. Raises GemmgenError where none of them will do."""
@@ -220,7 +244,7 @@ class _Maker:
             best is not None, f"{result.winner.source.name} is the winner for {problem}, and export has no launcher"
         )
         assert best is not None
-        return KernelFile(best.source, provenance(best, Origin.of(self.target, self.options.command)))
+        return KernelFile(best.source, provenance(best, self._origin))
 
     def _member(self, product: Product, kernel: KernelFile) -> Member:
         require_exportable(kernel.source)
@@ -249,33 +273,31 @@ class _Maker:
         return (usual, RUNS) if self.target.gpu is not None else (usual // EMULATED_SHARE, EMULATED_RUNS)
 
     def _show(self, members: Sequence[Member]) -> list[Shown]:
-        """Verify kernels: in emulators side by side, on a GPU one after the other."""
+        """Verify kernels side by side, in emulators or on the GPU."""
         if self.options.examples == 0 or not members:
             return [Shown(one.compiled) for one in members]
         for one in members:
             require_memory(one.problem)
-        executor = self.target.executor
+        executor, target = self.target.executor, self.target
+        self.progress.about(f"{plural(len(members), 'kernel')} to verify")
         if isinstance(executor, EmulatorExecutor):
-            return self._emulate(executor, members)
-        return [self._run(one) for one in members]
-
-    def _emulate(self, executor: EmulatorExecutor, members: Sequence[Member]) -> list[Shown]:
-        self.progress.about(f"{plural(len(members), 'kernel')} to verify: compiled for the emulator first")
-        load_in_parallel(executor, [one.source for one in members])
+            load_in_parallel(executor, [one.source for one in members])
         self.progress.stage("verify", len(members))
         jobs = [self._job(one) for one in members]
-        verdicts = emulate_many(executor, jobs, lambda job, verdict: self.progress.step("verify", None))
+
+        def done(job: VerifyJob, verdict: Verdict) -> None:
+            self.progress.step("verify", None)
+
+        if isinstance(executor, EmulatorExecutor):
+            verdicts = emulate_many(executor, jobs, done)
+        else:
+            verdicts = verify_many(jobs, target.arch, self.store, done, RUN_SECONDS)
         document = executor_document(executor)
         return [Shown(one.compiled, verdict, document) for one, verdict in zip(members, verdicts, strict=True)]
 
     def _job(self, member: Member) -> VerifyJob:
         examples, runs = self._effort(member)
         return VerifyJob(member.source, examples, self.options.seed, runs=runs)
-
-    def _run(self, member: Member) -> Shown:
-        self.progress.about(f"verify {member.name}")
-        (examples, runs), seed = self._effort(member), self.options.seed
-        return show_on(self.target, member.source, member.compiled, examples, seed, self.progress, runs)
 
     def _certified(self, member: Member, shown: Mapping[str, Shown]) -> Document:
         """Of what is `shown` of kernels by their names."""
@@ -323,6 +345,12 @@ def record_document(library: LibraryText, options: Options) -> Document:
         "generator": {"version": gemmgen_version(), "digest": generator_digest()},
         "choices": [choice_document(choice) for choice in library.choices],
     }
+
+
+def case_text(problem: Problem) -> str:
+    """The sizes that a search takes for those of run time: "512x4096x4096"."""
+    case = representative(problem)
+    return f"{case.m}x{case.n}x{case.k}"
 
 
 def _certificate(

@@ -9,15 +9,15 @@ from typing import Literal
 
 from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Member, Needs, case_of
+from gemmgen.artifacts.library.rules import Timed
 from gemmgen.artifacts.library.table import Sizes
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.run.gpu.timing import Protocol, Timing
-from gemmgen.support.errors import require
-
-# Of a point of a grid: differences of a few percent between kernels decide, and there are hundreds of points.
-GRID = Protocol("grid", samples=5, sample_us=300, warmup_s=0.005, most_sets=64)
+from gemmgen.run.gpu.timing import FIRST, GRID, InterleavedTimings, Timing
+from gemmgen.search.order import HOPELESS
+from gemmgen.support.errors import CandidateFailed, require
 
 
 @dataclass(frozen=True)
@@ -28,30 +28,45 @@ class Predicted:
     kind: Literal["measured", "predicted"] = "predicted"
     most: int = 1024
 
-    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
         """Raises InvalidInput for cuBLASLt, whose times nobody predicts."""
         kernels = [member for member in members if isinstance(member, Member)]
         require(len(kernels) == len(members), "cuBLASLt's times are measured, and nothing is measured here")
-        return [[kernel.predicted_us(sizes, self.spec) for kernel in kernels] for sizes in points]
+        return [Timed([kernel.predicted_us(sizes, self.spec) for kernel in kernels]) for sizes in points]
 
 
 class Measured:
-    """Times on the GPU here, kernels interleaved."""
+    """Times on the GPU here, kernels interleaved, with cuBLASLt's first heuristic among them where it is installed."""
 
-    def __init__(self, gpu: GpuExecutor) -> None:
+    def __init__(self, gpu: GpuExecutor, spec: DeviceSpec) -> None:
         self.description = gpu.description
-        self._gpu = gpu
+        self._gpu, self._spec = gpu, spec
         self._kernels: dict[str, GpuKernel] = {}
+        self._library = True  # until it turns out to be missing
 
-    def times(self, members: Sequence[Contestant], sizes: Sizes, given: Needs) -> list[float]:
-        """Microseconds of each, for a call of these sizes that keeps what is `given`; infinite of one that fails."""
-        kernels = [self._kernel(member) for member in members if isinstance(member, Member)]
-        case = case_of(members[0].product, sizes, given)
-        found = self._gpu.measure_many(kernels, case, GRID, baseline=len(kernels) < len(members))
+    def times(self, members: Sequence[Contestant], sizes: Sizes, given: Needs) -> Timed:
+        """The times of a call of these sizes that keeps what is `given`."""
+        predicted = {one.name: one.predicted_us(sizes, self._spec) for one in members if isinstance(one, Member)}
+        hopeful = {name for name, us in predicted.items() if us < HOPELESS * min(predicted.values())}
+        kernels = [self._kernel(one) for one in members if isinstance(one, Member) and one.name in hopeful]
+        found = self._measured(kernels, case_of(members[0].product, sizes, given))
         ours = iter(timing.median_us if isinstance(timing, Timing) else math.inf for timing in found.timings)
-        # The first of its heuristics, which is what a call of it takes.
-        theirs = math.inf if found.baseline is None else found.baseline.first.median_us
-        return [next(ours) if isinstance(member, Member) else theirs for member in members]
+        theirs = None if found.baseline is None else found.baseline.timing.median_us
+        us = []
+        for one in members:
+            if isinstance(one, Member):
+                us.append(next(ours) if one.name in hopeful else math.nan)
+            else:
+                us.append(math.inf if theirs is None else theirs)
+        return Timed(us, theirs)
+
+    def _measured(self, kernels: Sequence[GpuKernel], case: Case) -> InterleavedTimings:
+        if self._library:
+            try:
+                return self._gpu.measure_many(kernels, case, GRID, beside=FIRST)
+            except CandidateFailed:
+                self._library = False
+        return self._gpu.measure_many(kernels, case, GRID)
 
     def _kernel(self, member: Member) -> GpuKernel:
         if member.name not in self._kernels:

@@ -180,7 +180,7 @@ def fitted(
 
 def _fitted(tiling: Tiling, counts: Numbers, near: Numbers, times: Numbers, weights: Numbers) -> Estimate:
     """Of one kernel: costs that are nowhere far off, then factors for what is left."""
-    costs = [_short(cost) for cost in _least_squares(counts / times[:, None], weights)]
+    costs = [_short(cost) for cost in least_squares(counts / times[:, None], weights)]
     left = times / (counts @ np.array(costs))
     weighted = near * weights[:, None]
     wanted = near.T @ weighted + SMOOTH * np.eye(near.shape[1])
@@ -188,7 +188,7 @@ def _fitted(tiling: Tiling, counts: Numbers, near: Numbers, times: Numbers, weig
     return Estimate(tiling, tuple(costs), tuple(_short(max(factor, 0.1), FACTOR_DIGITS) for factor in factors))
 
 
-def _least_squares(parts: Numbers, weights: Numbers) -> Numbers:
+def least_squares(parts: Numbers, weights: Numbers) -> Numbers:
     """x >= 0 with parts @ x near 1: where all numbers are positive, steps by ratios stay so (Lee and Seung, 2001)."""
     scale = parts.max(axis=0)
     known = parts / scale

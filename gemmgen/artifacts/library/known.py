@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from gemmgen.artifacts.kernelfile import KernelFile, source_from_record
-from gemmgen.artifacts.library.clocks import GRID, Measured
+from gemmgen.artifacts.library.clocks import Measured
 from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Member, Needs, case_of
+from gemmgen.artifacts.library.rules import Timed
 from gemmgen.artifacts.library.table import Sizes
 from gemmgen.artifacts.records import problem_document
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
+from gemmgen.run.gpu.timing import GRID
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress
 from gemmgen.support.files import Store, code_digest, content_key, generator_digest
@@ -32,20 +33,27 @@ def known_or(store: Store, kind: str, key: str, make: Callable[[], Any]) -> Any:
     return made
 
 
-def winner_of(
-    problem: Problem, target: Target, store: Store, asked: Sequence[object], search: Callable[[], KernelFile]
-) -> KernelFile:
-    """What `search` finds for `problem`, or found when the same was `asked` of the same gemmgen and machine."""
+def found_before(
+    problems: Sequence[Problem],
+    target: Target,
+    store: Store,
+    asked: Sequence[object],
+    search: Callable[[], Sequence[KernelFile]],
+) -> list[KernelFile]:
+    """What `search` finds for `problems`, or found when the same was `asked` of the same gemmgen and machine."""
 
-    def document() -> dict[str, Any]:
-        found = search()
-        return {"record": found.record, "text": found.source.text}
+    def documents() -> list[dict[str, Any]]:
+        return [{"record": found.record, "text": found.source.text} for found in search()]
 
-    wanted = json.dumps(problem_document(problem))
+    wanted = json.dumps([problem_document(problem) for problem in problems])
     key = content_key(wanted, target.arch, target.executor.environment, generator_digest(), *map(str, asked))
-    known = known_or(store, "winner", key, document)
-    source = source_from_record(known["record"], Path("the record of a winner"))
-    return KernelFile(replace(source, text=known["text"]), known["record"])
+    return [
+        KernelFile(
+            replace(source_from_record(known["record"], Path("the record of a winner")), text=known["text"]),
+            known["record"],
+        )
+        for known in known_or(store, "winner", key, documents)
+    ]
 
 
 def certificate_key(member: Member, target: Target, asked: Sequence[object]) -> str:
@@ -68,13 +76,13 @@ class Remembered:
     store: Store
     progress: Progress
     kind: Literal["measured", "predicted"] = "measured"
-    most: int = 256
+    most: int = 112
 
-    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
         self.progress.stage("measure", len(points))
         return [self._at(members, sizes, given) for sizes in points]
 
-    def _at(self, members: Sequence[Contestant], sizes: Sizes, given: Needs) -> list[float]:
+    def _at(self, members: Sequence[Contestant], sizes: Sizes, given: Needs) -> Timed:
         case = case_of(members[0].product, sizes, given)
         key = content_key(
             self.clock.description,
@@ -85,9 +93,9 @@ class Remembered:
         )
 
         def measured() -> list[float | None]:
-            times = self.clock.times(members, sizes, given)
-            return [time if math.isfinite(time) else None for time in times]
+            found = self.clock.times(members, sizes, given)
+            return [found.library_us, *found.us]
 
-        known = known_or(self.store, "timing", key, measured)
+        library_us, *times = known_or(self.store, "timing", key, measured)
         self.progress.step("measure", None)
-        return [math.inf if time is None else time for time in known]
+        return Timed(times, library_us)

@@ -8,18 +8,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gemmgen.artifacts.kernelfile import read_kernel, read_record, reading
+from gemmgen.artifacts.kernelfile import problem_from, read_kernel, read_record, reading
 from gemmgen.artifacts.library.estimates import estimates_from
 from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.rules import Choice, Drawn, Point, Rule
 from gemmgen.artifacts.library.spec import Product, Spec
+from gemmgen.artifacts.library.steps import steps_from
 from gemmgen.artifacts.library.table import AXES, Box
-from gemmgen.artifacts.records import Document
+from gemmgen.artifacts.records import Document, problem_document
+from gemmgen.kernel.families import family_named
+from gemmgen.kernel.render import render
+from gemmgen.search.kernel_set import KernelSet
 from gemmgen.support.errors import require
 
 RECORD = ".record.json"  # behind a library's name
+BESIDE = ("best us", "cuBLASLt us")  # columns: of all candidates, and of its first heuristic where it was timed
 
 
 def choice_document(choice: Choice) -> Document:
@@ -34,17 +39,28 @@ def choice_document(choice: Choice) -> Document:
             "kind": choice.kind,
             "device": choice.device,
             "unit": "us",
-            "columns": ["keeps", *AXES, *names],
+            "columns": ["keeps", *AXES, *names, *BESIDE],
             "points": [
-                [point.given.text, *point.sizes, *(_rounded(point.times_us.get(one)) for one in range(len(names)))]
+                [
+                    point.given.text,
+                    *point.sizes,
+                    *(_rounded(point.times_us.get(one)) for one in range(len(names))),
+                    _rounded(point.best_us),
+                    _rounded(point.library_us),
+                ]
                 for point in choice.times
             ],
         },
+        "sets": [[_set_document(one) for one in some] for some in choice.sets],
+        "rivals": [_rival_document(one) for one in choice.rivals if not choice.product.kernels],
         "regret": {
             "kind": choice.kind,
             **asdict(choice.regret),
-            "columns": ["keeps", *AXES, "us", "best us"],
-            "drawn": [[one.given.text, *one.sizes, _rounded(one.us), _rounded(one.best_us)] for one in choice.drawn],
+            "columns": ["keeps", *AXES, "us", *BESIDE],
+            "drawn": [
+                [one.given.text, *one.sizes, *map(_rounded, (one.us, one.best_us, one.library_us))]
+                for one in choice.drawn
+            ],
         },
     }
 
@@ -52,9 +68,24 @@ def choice_document(choice: Choice) -> Document:
 def rule_document(rule: Rule, names: Sequence[str]) -> Document:
     """A rule, of kernels by their `names`: see `rule_from`."""
     box = {"needs": rule.needs.text, "least": list(rule.box.least), "most": list(rule.box.most)}
-    if rule.estimates is None:
-        return {**box, "kernel": names[rule.kernels[0]]}
-    return {**box, "kernels": [names[one] for one in rule.kernels], "estimates": asdict(rule.estimates)}
+    kernels = [names[one] for one in rule.kernels]
+    if rule.steps is not None:
+        return {**box, "kernels": kernels, "steps": asdict(rule.steps)}
+    if rule.estimates is not None:
+        return {**box, "kernels": kernels, "estimates": asdict(rule.estimates)}
+    return {**box, "kernel": kernels[0]}
+
+
+def _set_document(one: KernelSet) -> Document:
+    """What a table loses that has so many kernels to choose from."""
+    return {"kernels": len(one.kernels), "slowdown": one.slowdown, "p95": one.p95, "close": one.close}
+
+
+def _rival_document(member: Member) -> Document:
+    """A candidate that the library does not hold, as it can be rendered again."""
+    source = member.source
+    problem = problem_document(source.problem)
+    return {"arch": member.arch, "family": source.family, "config": source.config, "problem": problem}
 
 
 def _member_document(member: Contestant, arch: str) -> Document:
@@ -93,9 +124,24 @@ def choices_from(spec: Spec, folder: Path) -> tuple[Choice, ...]:
 def _choice(product: Product, arch: str, document: Any, folder: Path) -> Choice:
     members = tuple(_member(product, one, folder) for one in document["kernels"])
     names, times = [member.name for member in members], document["times"]
-    rules = tuple(rule_from(one, names) for one in document["rules"])
-    points, drawn = tuple(_points(times["points"])), tuple(_drawn(document["regret"]["drawn"]))
-    return Choice(product, arch, members, rules, times["kind"], times["device"], points, drawn)
+    return Choice(
+        product,
+        arch,
+        members,
+        tuple(rule_from(one, names) for one in document["rules"]),
+        times["kind"],
+        times["device"],
+        tuple(_points(times["points"])),
+        (),
+        tuple(_rival(product, one) for one in document["rivals"]),
+        tuple(_drawn(document["regret"]["drawn"])),
+    )
+
+
+def _rival(product: Product, document: Any) -> Member:
+    family, arch = family_named(document["family"]), document["arch"]
+    config = family.config_type().with_values(**document["config"])
+    return Member(product, render(problem_from(document["problem"]), family, config, arch), arch)
 
 
 def _member(product: Product, document: Any, folder: Path) -> Contestant:
@@ -107,11 +153,13 @@ def _member(product: Product, document: Any, folder: Path) -> Contestant:
 
 def rule_from(document: Any, names: Sequence[str]) -> Rule:
     """The rule that `rule_document` wrote, of the kernels that have these names alone; it may be left with none."""
-    asked = document["kernels"] if "estimates" in document else [document["kernel"]]
+    asked = document.get("kernels") or [document["kernel"]]
     places = [place for place, name in enumerate(asked) if name in names]
+    kernels = tuple(names.index(asked[place]) for place in places)
     estimates = estimates_from(document["estimates"]).of(places) if "estimates" in document else None
+    steps = steps_from(document["steps"]).of(places) if "steps" in document else None
     box = Box(tuple(document["least"]), tuple(document["most"]))
-    return Rule(needs_from(document["needs"]), box, tuple(names.index(asked[place]) for place in places), (), estimates)
+    return Rule(needs_from(document["needs"]), box, kernels, (), estimates, steps)
 
 
 def needs_from(text: str) -> Needs:
@@ -123,12 +171,11 @@ def needs_from(text: str) -> Needs:
 
 
 def _points(rows: Sequence[Sequence[Any]]) -> Iterator[Point]:
-    for keeps, m, n, k, *times in rows:
-        known = {number: math.inf if time is None else float(time) for number, time in enumerate(times)}
-        yield Point(needs_from(keeps), (m, n, k), known)
+    for keeps, m, n, k, *times, best, library in rows:
+        known = {number: math.nan if time is None else float(time) for number, time in enumerate(times)}
+        yield Point(needs_from(keeps), (m, n, k), known, best, library)
 
 
 def _drawn(rows: Sequence[Sequence[Any]]) -> Iterator[Drawn]:
-    for keeps, m, n, k, *times in rows:
-        us, best = (math.inf if time is None else float(time) for time in times)
-        yield Drawn(needs_from(keeps), (m, n, k), us, best)
+    for keeps, m, n, k, us, best, library in rows:
+        yield Drawn(needs_from(keeps), (m, n, k), math.inf if us is None else us, best, library)

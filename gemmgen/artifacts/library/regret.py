@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
 
 from gemmgen.artifacts.library.clocks import Measured
 from gemmgen.artifacts.library.estimates import fitted
 from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Needs
 from gemmgen.artifacts.library.record import choices_from
-from gemmgen.artifacts.library.rules import DRAWN, Choice, Drawn, Point, Rule, draw
+from gemmgen.artifacts.library.rules import DRAWN, Choice, Drawn, Point, Rule, Timed, draw, without_gaps
 from gemmgen.artifacts.library.spec import Spec
+from gemmgen.artifacts.library.steps import steps_of
 from gemmgen.artifacts.library.table import AXES, Regret, Sizes, chosen, regions, regret_of
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.target import DeviceChoice, Target, open_target
@@ -80,7 +82,7 @@ def _of(choice: Choice, target: Target, count: int, seed: int, progress: Progres
     name, arch = choice.product.name, choice.arch
     if target.gpu is not None:
         progress.about(f"{name}: {count} sizes")
-        clock = Fresh(Measured(target.gpu), target.spec, progress)
+        clock = Fresh(Measured(target.gpu, target.spec), target.spec, progress)
         drawn = tuple(draw(choice, clock, f"regret {seed}", count))
         return ProductRegret(name, arch, "measured", target.spec.name, drawn)
     if choice.kind == "measured" and choice.times:
@@ -98,7 +100,7 @@ class Fresh:
     kind: Literal["measured", "predicted"] = "measured"
     most: int = DRAWN
 
-    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
         self.progress.stage("measure", len(points))
         rows = []
         for sizes in points:
@@ -135,17 +137,23 @@ def _decided(choice: Choice, rules: Sequence[Rule], known: Sequence[Point], aske
     """`asked` points, by rules like `rules` that are made of the times at `known` ones."""
     kernels = sorted({one for rule in rules for one in rule.kernels})
     sizes = [point.sizes for point in known]
-    times = [[point.times_us[one] for one in kernels] for point in known]
+    times = without_gaps(np.array([[point.times_us[one] for one in kernels] for point in known], np.float64))
+    stepped = next((rule for rule in rules if rule.steps is not None), None)
     compared = next((rule for rule in rules if rule.estimates is not None), None)
     if compared is not None and compared.estimates is not None:
         tilings = [one.tiling for one in compared.estimates.kernels]
         ours = [[point.times_us[one] for one in compared.kernels] for point in known]
         batch, sms = choice.product.batch or 1, compared.estimates.sms
-        made = fitted(compared.estimates.axes, tilings, sizes, ours, sms, batch)
+        made = fitted(compared.estimates.axes, tilings, sizes, without_gaps(np.array(ours)), sms, batch)
         picked = [compared.kernels[made.best(point.sizes, batch)] for point in asked]
+    elif stepped is not None and stepped.steps is not None:
+        axis = stepped.steps.axis
+        ours = [[point.times_us[one] for one in stepped.kernels] for point in known]
+        along = [one[AXES.index(axis)] for one in sizes]
+        steps = steps_of(axis, along, np.array(ours, np.float64), stepped.steps.divisions)
+        picked = [stepped.kernels[steps.kernel(point.sizes)] for point in asked]
     else:
-        found = regions(sizes, times)
+        found = regions(sizes, times.tolist())
         picked = [kernels[chosen(found, point.sizes) or 0] for point in asked]
     for point, kernel in zip(asked, picked, strict=True):
-        best = min(time for time in point.times_us.values() if math.isfinite(time))
-        yield Drawn(point.given, point.sizes, point.times_us[kernel], best)
+        yield Drawn(point.given, point.sizes, point.times_us[kernel], point.best_us, point.library_us)

@@ -10,7 +10,7 @@ from functools import cached_property, reduce
 from itertools import islice
 from itertools import product as combinations
 from operator import or_
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,19 +18,38 @@ import numpy.typing as npt
 from gemmgen.artifacts.library.estimates import Estimates, Numbers, estimated
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
-from gemmgen.artifacts.library.sizes import SizeRange
+from gemmgen.artifacts.library.sizes import LARGE, SizeRange, spread
 from gemmgen.artifacts.library.spec import Product
+from gemmgen.artifacts.library.steps import Division, Steps, steps_of
 from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of, without_idle
 from gemmgen.problem.device import DeviceSpec
+from gemmgen.search.kernel_set import KernelSet, smallest_set
+from gemmgen.search.order import HOPELESS
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
-GOLDEN = 1.2207440846057596  # the root of x^4 = x + 1: shares of its powers fill a cube evenly (Roberts, 2018)
 FINEST = 1.15  # of the ratios from a size of the grid to the next
-BOUNDARIES = 512  # rows or columns up to which the grid has those that fill tiles, and one more
+CLOSER = 1.005  # edges of tiles and waves that are closer to each other than such a ratio, or a power of it, are one
 # Of the mean of log(time): a kernel without which choices lose less is left out. Predictions err by a fifth.
 PAYS = {"measured": 0.003, "predicted": 0.02}
-DRAWN, ATTEMPTS = 200, 10  # sizes for the regret, and for each as many draws where it was seen
+DRAWN, ATTEMPTS = 64, 10  # sizes for the regret, and for each as many draws where it was seen
+COMPARED = 8  # kernels whose estimates a rule compares, at most: it decides in less than 100 ns
+
+
+class Timed(NamedTuple):
+    """Times of one call in microseconds.
+
+    us          of each kernel; infinite of one that fails, NaN of one that was not timed, as it has no hope
+    library_us  of cuBLASLt's first heuristic, timed in the same run; None where there is none
+    """
+
+    us: Sequence[float]
+    library_us: float | None = None
+
+    @property
+    def best_us(self) -> float:
+        """The least; infinite where all fail."""
+        return min(filter(math.isfinite, self.us), default=math.inf)
 
 
 class Clock(Protocol):
@@ -50,11 +69,8 @@ class Clock(Protocol):
     @property
     def most(self) -> int: ...
 
-    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[list[float]]:
-        """Microseconds of each member, by points, for calls of these sizes that keep what is `given`.
-
-        Infinite of one that fails.
-        """
+    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
+        """Times at each of the points, for calls of these sizes that keep what is `given`."""
         ...
 
 
@@ -62,8 +78,9 @@ class Clock(Protocol):
 class Rule:
     """Calls that keep what it `needs` and whose sizes are in the box go to one of `kernels`, by their numbers.
 
-    estimates  of the time of each, where there are several: the least decides
     examples   for each kernel the sizes of a call that goes to it, which no earlier rule takes
+    estimates  of each kernel's time, of which the least decides, where several sizes are ranges
+    steps      along the size that is a range, where only one is
     """
 
     needs: Needs
@@ -71,29 +88,43 @@ class Rule:
     kernels: tuple[int, ...]
     examples: tuple[Sizes, ...]
     estimates: Estimates | None = None
+    steps: Steps | None = None
 
     def kernel(self, sizes: Sizes, batch: int = 1) -> int:
         """The number of the one that serves a call of these sizes."""
+        if self.steps is not None:
+            return self.kernels[self.steps.kernel(sizes)]
         return self.kernels[0 if self.estimates is None else self.estimates.best(sizes, batch)]
 
 
 @dataclass(frozen=True)
 class Point:
-    """Times at a point of a grid, of the members that serve it, by their numbers."""
+    """Times at a point of a grid, of the members that serve it, by their numbers.
+
+    best_us     of all candidates, those that the library does not hold included
+    library_us  of cuBLASLt's first heuristic; None where it was not timed
+    """
 
     given: Needs
     sizes: Sizes
     times_us: dict[int, float]
+    best_us: float
+    library_us: float | None = None
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A call that rules were not made of: the time of the kernel that they choose, and that of the best one."""
+    """A call that rules were not made of: the time of the kernel that they choose, and others'.
+
+    best_us     of the fastest of all candidates, those that the library does not hold included
+    library_us  of cuBLASLt's first heuristic; None where it was not timed
+    """
 
     given: Needs
     sizes: Sizes
     us: float
     best_us: float
+    library_us: float | None = None
 
 
 @brief
@@ -101,8 +132,10 @@ class Drawn:
 class Choice:
     """The kernels of a product on one architecture, and the rules that choose among them; the first that fits counts.
 
-    times  what the rules were made of
-    drawn  sizes that are not among these
+    times   what the rules were made of
+    sets    for each part of the table with a choice: what it loses with fewer kernels than it has, and with all
+    rivals  candidates that were timed beside the members, and that the library does not hold
+    drawn   sizes that are not among the times'
     """
 
     product: Product
@@ -112,12 +145,19 @@ class Choice:
     kind: Literal["measured", "predicted"]
     device: str
     times: tuple[Point, ...]
+    sets: tuple[tuple[KernelSet, ...], ...] = ()
+    rivals: tuple[Member, ...] = ()
     drawn: tuple[Drawn, ...] = ()
 
     @cached_property
     def regret(self) -> Regret:
-        """How much longer choices take than the best kernel, over the sizes drawn."""
+        """How much longer choices take than the fastest candidate, over the sizes drawn."""
         return regret_of([one.us / one.best_us for one in self.drawn])
+
+    @cached_property
+    def beside_library(self) -> tuple[float, float] | None:
+        """(geometric mean, least) of cuBLASLt's time over the choice's; None where it was not timed."""
+        return beside_library(self.drawn)
 
     @property
     def kernels(self) -> tuple[Member, ...]:
@@ -130,6 +170,12 @@ class Choice:
         return rule.kernel(sizes, self.product.batch or 1)
 
 
+def beside_library(drawn: Sequence[Drawn]) -> tuple[float, float] | None:
+    """(geometric mean, least) of cuBLASLt's time over the choice's; None where it was not timed."""
+    ratios = [one.library_us / one.us for one in drawn if one.library_us is not None]
+    return (math.exp(sum(map(math.log, ratios)) / len(ratios)), min(ratios)) if ratios else None
+
+
 def choose(product: Product, arch: str, members: Sequence[Contestant], clock: Clock, *, seed: int = 0) -> Choice:
     """Time `members` over a grid, make rules, and keep those that have one.
 
@@ -138,21 +184,26 @@ def choose(product: Product, arch: str, members: Sequence[Contestant], clock: Cl
     any_call = [member for member in members if not member.needs and not member.fixed]
     names = ", ".join(member.name for member in members)
     require(bool(any_call), f"no kernel of {product.name} for {arch} serves every call: there are {names}")
-    points: list[Point] = []
-    rules: list[Rule] = []
-    for section in _sections(members):
-        timed, made = _section_rules(section, product, members, clock)
-        own = any(_section_of(members[one]) == section for rule in made for one in rule.kernels)
-        if own:
-            points += timed
-            rules += made
+    found = [one for one in (_part(section, product, members, clock) for section in _sections(members)) if one]
+    rules = [rule for one in found for rule in one.rules]
     kept = sorted({one for rule in rules for one in rule.kernels})
     numbers = {old: new for new, old in enumerate(kept)}
     final = tuple(members[number] for number in kept)
+    rivals = tuple(one for one in members if isinstance(one, Member) and one not in final)
     renamed = tuple(replace(rule, kernels=tuple(numbers[one] for one in rule.kernels)) for rule in rules)
-    shown = tuple(_renumbered(point, numbers) for point in points)
-    chosen = Choice(product, arch, final, renamed, clock.kind, clock.spec.name, shown)
+    shown = tuple(_renumbered(point, numbers) for one in found for point in one.points)
+    sets = tuple(one.sets for one in found if one.sets)
+    chosen = Choice(product, arch, final, renamed, clock.kind, clock.spec.name, shown, sets, rivals)
     return replace(chosen, drawn=tuple(draw(chosen, clock, str(seed))))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The rules for one section's calls, and what they were made of."""
+
+    rules: tuple[Rule, ...]
+    points: tuple[Point, ...] = ()
+    sets: tuple[KernelSet, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -176,39 +227,85 @@ def _sections(members: Sequence[Contestant]) -> list[_Section]:
     return sorted(found, key=lambda one: (-len(one.fixed), -int(one.needs), one.fixed))
 
 
-def _section_rules(
-    section: _Section, product: Product, members: Sequence[Contestant], clock: Clock
-) -> tuple[list[Point], list[Rule]]:
+def _part(section: _Section, product: Product, members: Sequence[Contestant], clock: Clock) -> _Part | None:
+    """None where no kernel of the section itself is chosen: an outer section's rules do for it."""
     numbers = [number for number, member in enumerate(members) if section.takes(member)]
     taken = [members[number] for number in numbers]
     fixed = dict(section.fixed)
     box = Box().within(fixed)
     ranges = _reached(section, product, members)
-    grid = grid_of(ranges, taken, clock.most)
+    grid = grid_of(ranges, taken, clock.spec, clock.most, product.batch or 1)
     if len(taken) == 1:
-        return [], [Rule(section.needs, box, (numbers[0],), (grid[len(grid) // 2],))]
-    times = clock.times(taken, grid, section.needs)
-    if any(not one.listed for one in ranges):
-        made = [_estimates_rule(product, ranges, taken, grid, times, clock)]
+        return _Part((Rule(section.needs, box, (numbers[0],), (grid[len(grid) // 2],)),))
+    timed = zip(grid, clock.times(taken, grid, section.needs), strict=True)
+    rows = {sizes: row for sizes, row in timed if any(map(math.isfinite, row.us))}
+    require(bool(rows), f"no kernel of {product.name} could be timed")
+    grid = list(rows)
+    times = np.array([row.us for row in rows.values()], np.float64)
+    failed = np.isinf(times).any(axis=0)
+    times[:, failed] = math.inf  # a kernel that failed at a size is trusted with none beside
+    require(not failed.all(), f"no kernel of {product.name} could be timed at all {len(grid)} sizes")
+    sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most)
+    varying = [axis for axis, one in zip(AXES, ranges, strict=True) if not one.listed]
+    if len(varying) == 1 and len(grid) == len({sizes[AXES.index(varying[0])] for sizes in grid}):
+        divisions = [
+            division(taken[one], varying[0], ranges, clock.spec, product.batch or 1) for one in sets[-1].kernels
+        ]
+        made = [_steps_rule(varying[0], taken, grid, times, sets[-1].kernels, divisions)]
+    elif varying:
+        made = [_estimates_rule(product, ranges, taken, grid, times, sets, clock)]
     else:
-        made = _box_rules(taken, grid, times, box, clock)
-    rules = [
-        Rule(section.needs, one.box.within(fixed), tuple(numbers[n] for n in one.kernels), one.examples, one.estimates)
-        for one in made
-    ]
-    points = [
-        Point(section.needs, sizes, dict(zip(numbers, row, strict=True)))
-        for sizes, row in zip(grid, times, strict=True)
-    ]
-    return points, rules
+        made = _box_rules(taken, grid, np.nan_to_num(times, nan=math.inf), sets[-1].kernels, box, clock)
+    if not any(_section_of(taken[one]) == section for rule in made for one in rule.kernels):
+        return None
+    rules = tuple(
+        replace(rule, needs=section.needs, box=rule.box.within(fixed), kernels=tuple(numbers[n] for n in rule.kernels))
+        for rule in made
+    )
+    points = tuple(
+        Point(section.needs, sizes, dict(zip(numbers, row.us, strict=True)), row.best_us, row.library_us)
+        for sizes, row in rows.items()
+    )
+    return _Part(rules, points, sets)
+
+
+def _steps_rule(
+    axis: str,
+    members: Sequence[Contestant],
+    grid: Sequence[Sizes],
+    times: Numbers,
+    kernels: Sequence[int],
+    divisions: Sequence[Division],
+) -> Rule:
+    """One rule for all sizes: steps along the axis that is a range."""
+    along = [sizes[AXES.index(axis)] for sizes in grid]
+    places, steps = steps_of(axis, along, times[:, list(kernels)], divisions).used()
+    numbers = tuple(kernels[place] for place in places)
+    examples = tuple(_example(grid, steps, place) for place in range(len(places)))
+    box = reduce(_some_depth, (members[one] for one in numbers), Box())
+    return Rule(Needs.NONE, box, numbers, examples, steps=steps if places[1:] else None)
+
+
+def _example(grid: Sequence[Sizes], steps: Steps, place: int) -> Sizes:
+    """Sizes that the kernel of this place serves: the first bound of its steps, or one more than the last bound."""
+    step = steps.kernels.index(place)
+    bound = steps.bounds[step] if step < len(steps.bounds) else (steps.bounds[-1] if steps.bounds else 0) + 1
+    m, n, k = (bound if axis == steps.axis else size for axis, size in zip(AXES, grid[0], strict=True))
+    return m, n, k
 
 
 def _box_rules(
-    members: Sequence[Contestant], grid: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box, clock: Clock
+    members: Sequence[Contestant],
+    grid: Sequence[Sizes],
+    times: Numbers,
+    kernels: Sequence[int],
+    box: Box,
+    clock: Clock,
 ) -> list[Rule]:
-    """A rule for each part of `box` that a kernel is the best for."""
-    worth = paying(grid, times, box, least=PAYS[clock.kind])
-    served = [[row[one] for one in worth] for row in times]
+    """A rule for each part of `box` that one of `kernels` is the best for."""
+    some = times[:, list(kernels)]
+    worth = [kernels[one] for one in paying(grid, some.tolist(), box, least=PAYS[clock.kind])]
+    served = times[:, worth].tolist()
     return [
         Rule(Needs.NONE, _some_depth(one.box, members[worth[one.kernel]]), (worth[one.kernel],), (one.example,))
         for one in regions(grid, served, box)
@@ -220,28 +317,35 @@ def _estimates_rule(
     ranges: Sequence[SizeRange],
     members: Sequence[Contestant],
     grid: Sequence[Sizes],
-    times: Sequence[Sequence[float]],
+    times: Numbers,
+    sets: Sequence[KernelSet],
     clock: Clock,
 ) -> Rule:
-    """One rule for all sizes: the kernel with the least estimate. Kernels that failed somewhere are left out."""
-    sound = [place for place, column in enumerate(zip(*times, strict=True)) if all(map(math.isfinite, column))]
-    require(bool(sound), f"no kernel of {product.name} could be timed at all {len(grid)} sizes")
-    batch, measured = product.batch or 1, np.array(times, np.float64)[:, sound]
-    tilings = [members[place].tiling(clock.spec) for place in sound]
+    """One rule for all sizes: the kernel with the least estimate."""
+    few = [one for one in sets if len(one.kernels) <= COMPARED][-1].kernels
+    batch, measured = product.batch or 1, times[:, list(few)]
+    measured = without_gaps(measured)
+    tilings = [members[place].tiling(clock.spec) for place in few]
     made = estimated(ranges, tilings, grid, measured, clock.spec.sms, batch)
     found = np.array([made.times_us(sizes, batch) for sizes in grid], np.float64)
 
     def taken(some: tuple[int, ...]) -> float:
         return float(np.log(np.take_along_axis(measured, _chosen(found, some)[:, None], axis=1)).mean())
 
-    worth = without_idle(len(sound), taken, PAYS[clock.kind])
+    worth = without_idle(len(few), taken, PAYS[clock.kind])
     chosen = _chosen(found, worth).tolist()
     used = [one for one in worth if one in chosen]
     examples = tuple(min((s for s, one in zip(grid, chosen, strict=True) if one == use), key=math.prod) for use in used)
     several = made.of(used) if len(used) > 1 else None
-    kernels = tuple(sound[one] for one in used)
+    kernels = tuple(few[one] for one in used)
     library = next((members[one] for one in kernels if isinstance(members[one], CublasLt)), members[kernels[0]])
     return Rule(Needs.NONE, _some_depth(Box(), library), kernels, examples, several)
+
+
+def without_gaps(times: Numbers) -> Numbers:
+    """`times` with a kernel that was not timed HOPELESS times as slow as the fastest, as the model predicted."""
+    filled: Numbers = np.where(np.isfinite(times), times, HOPELESS * np.nanmin(times, axis=1, keepdims=True))
+    return filled
 
 
 def _chosen(found: Numbers, some: tuple[int, ...]) -> npt.NDArray[np.intp]:
@@ -267,53 +371,59 @@ def _reached(section: _Section, product: Product, members: Sequence[Contestant])
     ]
 
 
-def grid_of(ranges: Sequence[SizeRange], members: Sequence[Contestant], most: int) -> list[Sizes]:
+def grid_of(
+    ranges: Sequence[SizeRange], members: Sequence[Contestant], device: DeviceSpec, most: int, batch: int = 1
+) -> list[Sizes]:
     """At most so many sizes, besides those that are listed: where two of M, N and K are ranges, spread over them.
 
-    Else each size of a single range is a ratio times the one before; those come to it that fill a tile of `members`.
+    Along a single range each size is a ratio times the one before; sizes are added at which `members` on `device` need
+    another tile or another wave, and one more of each, as long as there is room.
     """
-    if are_spread(ranges):
-        return _spread(ranges, most)
-    ratio = FINEST
-    while math.prod(len(one.points(ratio)) for one in ranges) > max(
-        most, math.prod(len(one.listed) or 2 for one in ranges)
-    ):
+    varying = [axis for axis, one in zip(AXES, ranges, strict=True) if not one.listed]
+    if len(varying) > 1:
+        return spread(ranges, most)
+    places = math.prod(len(one.listed) or 1 for one in ranges)  # of each size along the range
+    axes = [
+        _along(axis, ranges, members, device, max(2, most // places), batch) if axis in varying else one.listed
+        for axis, one in zip(AXES, ranges, strict=True)
+    ]
+    return [(m, n, k) for m, n, k in combinations(*axes)]
+
+
+def _along(
+    axis: str, ranges: Sequence[SizeRange], members: Sequence[Contestant], device: DeviceSpec, most: int, batch: int
+) -> list[int]:
+    """Sizes along the range of `axis`: see `grid_of`."""
+    sizes, ratio = ranges[AXES.index(axis)], FINEST
+    while len(sizes.points(ratio)) > most:
         ratio *= FINEST
-    axes = [{*one.points(ratio), *_boundaries(axis, one, members)} for axis, one in zip(AXES, ranges, strict=True)]
-    return [(m, n, k) for m, n, k in combinations(*(sorted(one) for one in axes))]
+    plain, gap = set(sizes.points(ratio)), 1.0
+    divisions = (division(one, axis, ranges, device, batch) for one in members) if axis != "K" else ()
+    edges = sorted({edge for one in divisions for edge in one.edges(sizes.most)})
+    while True:
+        kept: list[int] = []
+        for edge in edges:
+            if not kept or edge > kept[-1] * gap:
+                kept.append(edge)
+        found = plain | {size for edge in kept for size in (edge, edge + 1) if sizes.least <= size <= sizes.most}
+        if len(found) <= most or not kept:
+            return sorted(found)
+        gap = gap * CLOSER if kept[1:] else math.inf
+        edges = edges if kept[1:] else []
 
 
-def are_spread(ranges: Sequence[SizeRange]) -> bool:
-    return sum(not one.listed for one in ranges) > 1
-
-
-def _spread(ranges: Sequence[SizeRange], most: int) -> list[Sizes]:
-    """Both ends of each range with those of the others; then, by ratio, evenly and never in a row.
-
-    On a lattice few thresholds could be told: of 256 sizes it has 6 of each of M, N and K.
-    """
-    corners = [one.listed or tuple(one.at(share) for share in (0.0, 1.0)) for one in ranges]
-    found = dict.fromkeys((m, n, k) for m, n, k in combinations(*corners))
-    for number in range(1, most):
-        if len(found) >= most:
-            break
-        m, n, k = (one.at(number / GOLDEN ** (place + 1) % 1.0) for place, one in enumerate(ranges))
-        found[m, n, k] = None
-    return list(found)
-
-
-def _boundaries(axis: str, sizes: SizeRange, members: Sequence[Contestant]) -> Iterator[int]:
-    """Sizes that fill a tile of a member, and one more."""
-    if sizes.listed:
-        return
-    kernels = (member for member in members if isinstance(member, Member))
-    for tile in {dict(kernel.source.launch.grid).get(axis, 1) for kernel in kernels}:
-        yield from (size for size in (tile, tile + 1) if sizes.least <= size <= sizes.most and tile <= BOUNDARIES)
+def division(member: Contestant, axis: str, ranges: Sequence[SizeRange], device: DeviceSpec, batch: int) -> Division:
+    """How `member` divides an axis on `device`; tiles do not divide K."""
+    tiling, (m, n, _) = member.tiling(device), (one.nearest(LARGE) for one in ranges)
+    rows, columns = -(-m // tiling.rows), -(-n // tiling.columns)
+    tile, across = {"M": (tiling.rows, columns), "N": (tiling.columns, rows), "K": (1, 0)}[axis]
+    blocks = tiling.blocks * batch
+    return Division(tile, max(1, across * blocks), tiling.at_once, device.sms)
 
 
 def _renumbered(point: Point, numbers: dict[int, int]) -> Point:
     kept = {numbers[old]: time for old, time in point.times_us.items() if old in numbers}
-    return Point(point.given, point.sizes, kept)
+    return replace(point, times_us=kept)
 
 
 def draw(choice: Choice, clock: Clock, seed: str, count: int = DRAWN) -> Iterator[Drawn]:
@@ -339,14 +449,15 @@ def _drawn(product: Product, random_: random.Random) -> Sizes:
 
 
 def _timed(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs) -> Iterator[Drawn]:
-    """The chosen kernels' times, and those of the best ones that serve such calls."""
+    """The chosen kernels' times, and those of the best candidates that serve such calls."""
+    candidates = (*choice.members, *choice.rivals)
     served: dict[tuple[int, ...], list[Sizes]] = {}
     for sizes in points:
-        able = (number for number, member in enumerate(choice.members) if member.serves(sizes, given))
+        able = (number for number, member in enumerate(candidates) if member.serves(sizes, given))
         served.setdefault(tuple(able), []).append(sizes)
     for numbers, some in served.items():
-        rows = clock.times([choice.members[one] for one in numbers], some, given)
+        rows = clock.times([candidates[one] for one in numbers], some, given)
         for sizes, row in zip(some, rows, strict=True):
-            if not math.isfinite(min(row)):
-                continue  # no kernel could be timed
-            yield Drawn(given, sizes, row[numbers.index(choice.chosen(sizes, given))], min(row))
+            taken = row.us[numbers.index(choice.chosen(sizes, given))]
+            if math.isfinite(taken):  # else it could not be timed
+                yield Drawn(given, sizes, taken, row.best_us, row.library_us)

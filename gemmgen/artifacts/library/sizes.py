@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from itertools import product as combinations
 
 from gemmgen.problem.sizes import RUNTIME, SIZE_LIMIT
 from gemmgen.support.errors import require, whole
 
 ANY_MOST = 8192  # the largest of "?" for which choices are made; larger ones are served as it is
-SMALL, LARGE = 512, 4096  # for which kernels are tuned, or the nearest ones of a range
-ROWS = (1, 16, 64, 256)  # likewise of M, besides its largest up to LARGE: tiles of `wgmma` fit few rows
+LARGE = 4096  # for which kernels for all sizes are tuned, or the nearest ones of a range
+FEW, EIGHT = 64, 8  # up to FEW rows kernels are tuned for each multiple of EIGHT: tiles grow in such steps
+APART = 1.25  # ratio of the sizes beyond, for which kernels are tuned
+TILES = tuple((rows, columns) for rows in (64, 128, 192, 256) for columns in (64, 128, 256))  # usual ones
+GOLDEN = 1.2207440846057596  # the root of x^4 = x + 1: shares of its powers fill a cube evenly (Roberts, 2018)
 BESIDE = 64  # from a size that has kernels of its own to one that stands for all others
 
 
@@ -79,9 +85,30 @@ class SizeRange:
             return min(self.listed, key=lambda one: abs(math.log(one / size)))
         return min(max(size, self.least), self.most)
 
-    def typical(self) -> tuple[int, ...]:
-        """Those for which kernels are tuned, where this counts rows: few ones behave unlike many."""
-        return self.listed or tuple(sorted({self.nearest(size) for size in (*ROWS, min(LARGE, self.most))}))
+    def tuned(self, across: int, sms: int) -> tuple[int, ...]:
+        """Sizes for which kernels are tuned where C has `across` elements along its other dimension, batch included.
+
+        They are the listed ones. Of a range they are multiples of EIGHT up to FEW, and beyond, about APART from each
+        other, sizes just below and just above one at which usual tiles need another wave of `sms` blocks, or another
+        tile; and the middle between two of these, where other tiles fit.
+        """
+        if self.listed:
+            return self.listed
+        found = {self.least, self.most, *range(EIGHT, FEW + 1, EIGHT)}
+        edges = list(range(FEW, self.most, FEW))  # where the least of TILES is full
+        while edges:
+            first = edges[0]
+            near = [edge for edge in edges if edge < first * APART]
+            edge = max(near, key=lambda one: (_waves_end(one, across, sms), -one))
+            found |= {edge, edge + 1}
+            edges = [one for one in edges if one >= edge * APART]
+        ordered = sorted(found)
+        found |= {
+            -(-math.isqrt(low * high) // EIGHT) * EIGHT
+            for low, high in pairwise(ordered)
+            if low > FEW and high > low * APART
+        }
+        return tuple(sorted(size for size in found if self.least <= size <= self.most))
 
     def draw(self, random_: random.Random) -> int:
         """One of them: of a range as many small as large ones, by ratio."""
@@ -90,3 +117,28 @@ class SizeRange:
     def __str__(self) -> str:
         """As it is documented: "4096", "4096, 8192" or "1..8192"."""
         return ", ".join(map(str, self.listed)) or f"{self.least}..{self.most}"
+
+
+def _waves_end(size: int, across: int, sms: int) -> int:
+    """How many of TILES fill waves of `sms` blocks with `size` rows, and need one more with another row."""
+
+    def waves(rows: int, columns: int, size: int) -> int:
+        return -(-(-(-size // rows) * -(-across // columns)) // sms)
+
+    return sum(waves(*tile, size + 1) > waves(*tile, size) for tile in TILES)
+
+
+def spread(ranges: Sequence[SizeRange], most: int) -> list[tuple[int, int, int]]:
+    """At most so many sizes (M, N, K), besides the corners: both ends of each range with those of the others.
+
+    The others lie, by ratio, evenly and never in a row: on a lattice few thresholds could be told, as 256 sizes hold 6
+    of each of M, N and K.
+    """
+    corners = [one.listed or tuple(one.at(share) for share in (0.0, 1.0)) for one in ranges]
+    found = dict.fromkeys((m, n, k) for m, n, k in combinations(*corners))
+    for number in range(1, most):
+        if len(found) >= most:
+            break
+        m, n, k = (one.at(number / GOLDEN ** (place + 1) % 1.0) for place, one in enumerate(ranges))
+        found[m, n, k] = None
+    return list(found)

@@ -24,11 +24,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from itertools import product as combinations
 from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.kernelfile import read_text
-from gemmgen.artifacts.library.sizes import LARGE, SMALL, SizeRange
+from gemmgen.artifacts.library.sizes import LARGE, SizeRange, spread
 from gemmgen.artifacts.names import taken_by
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
@@ -40,6 +41,8 @@ from gemmgen.support.errors import InvalidInput, require, whole
 
 CHUNK = 16  # bytes of the widest access
 LONGEST_NAME = 40  # characters, so that what is made of it stays readable
+MOST_KERNELS = 16  # that a table chooses from, unless the file says how many
+SPREAD = 48  # sizes for which kernels are tuned where more than one of M, N and K is a range
 TYPICAL_BATCH = 64  # products, where their number is "?"
 # C++'s keywords that a C identifier of users could be, and macros of its headers, are for the compiler to refuse.
 IDENTIFIER = r"[a-z][a-z0-9_]*"
@@ -53,6 +56,7 @@ class Product:
     m, n, k  sizes for which kernels are chosen; it serves all others
     batch    of a batch the number of products for which they are chosen, else None
     kernels  `.cu` files to choose from; where there are none, kernels are tuned
+    most     kernels that a table may choose from, at most
     tune     sizes (M, N, K) to tune kernels for; where there are none, some of m, n and k
     """
 
@@ -66,6 +70,7 @@ class Product:
     batch: int | None = None
     pointers: bool = False
     kernels: tuple[Path, ...] = ()
+    most: int = MOST_KERNELS
     tune: tuple[tuple[int, int, int], ...] = ()
 
     def __post_init__(self) -> None:
@@ -122,27 +127,33 @@ class Product:
     def ranges(self) -> tuple[SizeRange, SizeRange, SizeRange]:
         return self.m, self.n, self.k
 
-    def requests(self) -> Iterator[Problem]:
-        """What to tune kernels for: the general one first, then each of the sizes that count."""
-        middle = tuple(one.nearest(LARGE) for one in self.ranges)
-        batch = {} if self.batch is None else {"batch": self.batch}
-        sizes = dict(zip("MNK", middle, strict=True))
-        yield self._problem(pointer_align=self.element_bytes, typical={**sizes, **batch})
-        for m, n, k in self._tuned():
-            yield self.fixed(m, n, k) if n in self.n.listed and k in self.k.listed else self.aligned(m, n, k)
-        if self.n.listed and self.k.listed:
-            yield self.aligned(*middle)
+    def searches(self, sms: int) -> Iterator[tuple[Problem, ...]]:
+        """What to tune kernels for on a card of so many SMs, the kernel for every call first.
 
-    def _tuned(self) -> Iterator[tuple[int, int, int]]:
-        if self.tune:
-            yield from self.tune
-            return
-        for n in self.n.listed or (self.n.nearest(LARGE),):
-            for k in self.k.listed or (self.k.nearest(LARGE),):
-                yield from ((m, n, k) for m in self.m.typical())
-        if not (self.n.listed and self.k.listed):
-            m, n, k = (one.nearest(SMALL) for one in self.ranges)
-            yield m, n, k
+        Problems of one search differ in typical sizes alone, so that each kernel of it serves all of them.
+        """
+        middle = m, n, k = tuple(one.nearest(LARGE) for one in self.ranges)
+        batch = {} if self.batch is None else {"batch": self.batch}
+        yield (self._problem(pointer_align=self.element_bytes, typical={"M": m, "N": n, "K": k, **batch}),)
+        sizes = self.tune or self._tuned(sms)
+        weights = dict.fromkeys((n, k) for _, n, k in sizes if n in self.n.listed and k in self.k.listed)
+        for n, k in weights:
+            yield tuple(self.fixed(*size) for size in sizes if size[1:] == (n, k))
+        others = tuple(self.aligned(*size) for size in sizes if size[1:] not in weights)
+        if others:
+            yield others
+        if self.n.listed and self.k.listed:
+            yield (self.aligned(*middle),)
+
+    def _tuned(self, sms: int) -> tuple[tuple[int, int, int], ...]:
+        """Sizes for which kernels are tuned: along the range if there is one, spread over them if there are more."""
+        if sum(not one.listed for one in self.ranges) > 1:
+            return tuple(spread(self.ranges, SPREAD))
+        batch = self.batch or 1
+        ms = self.m.tuned(self.n.nearest(LARGE) * batch, sms)
+        ns = self.n.tuned(self.m.nearest(LARGE) * batch, sms)
+        ks = self.k.tuned(self.n.nearest(LARGE) * batch, sms)
+        return tuple(combinations(ms, ns, ks))
 
 
 @dataclass(frozen=True)
@@ -242,9 +253,20 @@ def _product_of(fields: Mapping[str, Any], folder: Path) -> Product:
         epilogue=parse_epilogue(_text("epilogue", fields.get("epilogue", str(LINEAR)))),
         batch=_batch(fields.get("batch", 1), pointers),
         pointers=pointers,
-        kernels=tuple(folder / _text("kernels", one) for one in _list("kernels", fields, "NAME.cu")),
+        **_kernels(fields.get("kernels", []), folder),
         tune=tuple(_shape(one) for one in _list("tune", fields, "64x4096x4096")),
     )
+
+
+def _kernels(value: object, folder: Path) -> dict[str, Any]:
+    """A list of files, or how many kernels there may be."""
+    if isinstance(value, list):
+        return {"kernels": tuple(folder / _text("kernels", one) for one in value)}
+    require(
+        isinstance(value, int) and not isinstance(value, bool) and value >= 1,
+        f'kernels = {value!r}: write how many a table may choose from, as 8, or a list of files, as ["NAME.cu"]',
+    )
+    return {"most": value}
 
 
 def _batch(value: object, pointers: bool) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +13,7 @@ from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, case_of
 from gemmgen.artifacts.library.rules import Choice, Rule
 from gemmgen.artifacts.library.spec import CHUNK, Product, Spec
+from gemmgen.artifacts.library.steps import Steps
 from gemmgen.artifacts.library.table import AXES, FEATURES, Box
 from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.kernel.source import KernelSource, Launch, parameters
@@ -92,15 +93,26 @@ class RuleText:
 
 
 @dataclass(frozen=True)
+class StepsText:
+    """Steps along a size: bounds as C++ writes them, and the kernel up to each."""
+
+    name: str
+    axis: str
+    steps: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class TableText:
     """The rules of a product on one architecture.
 
     least   compute capability, as 10 times major plus minor, from which devices have them
     exact   whether only devices of just that one do
+    compares  whether some rule of the library, and so each of its records, has estimated times
     """
 
     choice: Choice
     exact: bool
+    compares: bool = False
 
     @property
     def name(self) -> str:
@@ -119,6 +131,8 @@ class TableText:
         )
 
     def _decides(self, number: int, rule: Rule) -> str:
+        if rule.steps is not None:
+            return f"nullptr, {'nullptr, ' if self.compares else ''}&{self._steps_name(number)}"
         if rule.estimates is not None:
             return f"nullptr, &{self._estimates_name(number)}"
         return f"&{identifier(self.choice.members[rule.kernels[0]])}_kernel"
@@ -126,6 +140,24 @@ class TableText:
     def _estimates_name(self, number: int) -> str:
         """Of the rule of this number."""
         return f"{self.name}_times_{number}"
+
+    def _steps_name(self, number: int) -> str:
+        """Of the rule of this number."""
+        return f"{self.name}_steps_{number}"
+
+    @property
+    def steps(self) -> tuple[StepsText, ...]:
+        """Of the rules that have steps along a size."""
+        return tuple(
+            StepsText(self._steps_name(number), rule.steps.axis, tuple(self._bounded(rule, rule.steps)))
+            for number, rule in enumerate(self.choice.rules)
+            if rule.steps is not None
+        )
+
+    def _bounded(self, rule: Rule, steps: Steps) -> Iterator[tuple[str, str]]:
+        members = self.choice.members
+        for bound, place in zip((*map(str, steps.bounds), "SIZE_LIMIT"), steps.kernels, strict=True):
+            yield bound, identifier(members[rule.kernels[place]])
 
     @property
     def estimates(self) -> tuple[EstimatesText, ...]:
@@ -285,7 +317,12 @@ class LibraryText:
     @property
     def estimates(self) -> bool:
         """Whether some rule compares estimated times."""
-        return any(table.estimates for product in self.products for table in product.tables)
+        return any(rule.estimates for choice in self.choices for rule in choice.rules)
+
+    @property
+    def steps(self) -> bool:
+        """Whether some rule has steps along a size."""
+        return any(rule.steps for choice in self.choices for rule in choice.rules)
 
     @property
     def calls_cublaslt(self) -> bool:
@@ -298,7 +335,7 @@ class LibraryText:
     def _product(self, product: Product) -> ProductText:
         choices = tuple(choice for choice in self.choices if choice.product is product)
         out = product_interface(self.name, product, self.spec.architectures[0])
-        texts = (TableText(choice, self.builds[choice.arch].endswith("a")) for choice in choices)
+        texts = (TableText(choice, self.builds[choice.arch].endswith("a"), self.estimates) for choice in choices)
         tables = sorted(texts, key=lambda one: -one.least)
         return ProductText(product, out, tuple(tables), ProductTest(out, choices))
 

@@ -8,20 +8,33 @@ from rich.console import Console
 
 from gemmgen.artifacts.library.building import Library
 from gemmgen.artifacts.library.regret import ProductRegret
+from gemmgen.artifacts.library.rules import beside_library
 from gemmgen.cli.reports.words import bold, percent, show_table, table
 
 
 def show_regrets(console: Console, found: Sequence[ProductRegret]) -> None:
-    """A line for each product and architecture: how much longer choices take than the best kernel."""
-    rows = table("<product", "<arch", "<times", "<on", "sizes", "mean", "geometric", "at 95%", "worst", "<<at")
+    """A line for each product and architecture: how much longer choices take than the fastest candidate."""
+    rows = table(
+        *["<product", "<arch", "<times", "<on", "sizes", "mean", "geometric"], "at 95%", "worst", "<at", *BESIDE
+    )
     for one in found:
         regret, worst = one.regret, one.worst
         shares = (regret.arithmetic, regret.mean, regret.p95, regret.worst)
         at = "x".join(map(str, worst.sizes)) if regret.worst else ""
-        rows.add_row(one.product, one.arch, one.kind, one.device, str(regret.points), *map(percent, shares), at)
+        rows.add_row(
+            *(one.product, one.arch, one.kind, one.device, str(regret.points), *map(percent, shares), at),
+            *_beside(beside_library(one.drawn)),
+        )
     show_table(console, rows)
     kinds = {one.kind for one in found}
     console.print(*(MEANINGS[kind] for kind in MEANINGS if kind in kinds), sep="\n", soft_wrap=True)
+
+
+BESIDE = ("cuBLASLt/ours", "least")  # columns: its time over that of the choice, geometric mean and least
+
+
+def _beside(ratios: tuple[float, float] | None) -> tuple[str, str]:
+    return ("", "") if ratios is None else (f"{ratios[0]:.3f}", f"{ratios[1]:.3f}")
 
 
 MEANINGS = {
@@ -34,20 +47,24 @@ MEANINGS = {
 
 
 def show_library(console: Console, made: Library) -> None:
-    """A line for each product and architecture, and the files."""
-    rows = table("<product", "<arch", "kernels", "rules", "<times", "<on", "regret", "at 95%", "<<for")
+    """A line for each product and architecture, what fewer kernels would cost, and the files."""
+    rows = table("<product", "<arch", "kernels", "<times", "<on", "regret", "at 95%", *BESIDE, "<<for")
     for choice in made.choices:
         sizes = " x ".join(f"[{one}]" if one.listed[1:] else str(one) for one in choice.product.ranges)
         rows.add_row(
-            *(choice.product.name, choice.arch, str(len(choice.members)), str(len(choice.rules))),
-            *(choice.kind, choice.device, percent(choice.regret.mean), percent(choice.regret.p95), sizes),
+            *(choice.product.name, choice.arch, str(len(choice.members)), choice.kind, choice.device),
+            *(percent(choice.regret.mean), percent(choice.regret.p95), *_beside(choice.beside_library), sizes),
         )
     show_table(console, rows)
+    for choice in made.choices:
+        for sets in choice.sets:
+            losses = ", ".join(f"{len(one.kernels)}: {percent(one.slowdown)}" for one in sets)
+            console.print(f"{choice.product.name}, {choice.arch}: slowdown by number of kernels: {losses}")
     predicted = any(choice.kind == "predicted" for choice in made.choices)
     drawn = max(choice.regret.points for choice in made.choices)
     console.print(
-        f"regret: how much longer the choice takes than the best kernel of the library, over {drawn} sizes that the "
-        "rules were not made of; geometric mean, and 95th percentile"
+        f"regret: how much longer the choice takes than the fastest of all candidates that were timed, over {drawn} "
+        "sizes that the rules were not made of; geometric mean, and 95th percentile"
         + (", predicted as the times are: `--regret` measures it on a GPU\n" if predicted else "\n")
     )
     for title, paths in (("files", made.files), ("removed", made.removed), ("edited, so they stay", made.left)):

@@ -1,7 +1,10 @@
 /*# NAME.cu: the dispatcher. Host code only. #*/
 // The dispatcher of ${ lib.name }: which kernel serves which call. Rules are tried from the top, and the first that fits counts.
 //% if lib.estimates
-// Where it names several kernels, the one with the least estimated time serves.
+// Where a rule names times of several kernels, the one with the least estimated time serves.
+//% endif
+//% if lib.steps
+// Where a rule names steps along a size, the first step whose bound is not less than the size names the kernel.
 //% endif
 
 #include "${ lib.name }.h"
@@ -76,12 +79,18 @@ constexpr Range ALL = {0, MOST};
 //% if lib.estimates
 //% include "export/library/estimates.cu"
 //% endif
+//% if lib.steps
+//% include "export/library/steps.cu"
+//% endif
 struct Rule {
     unsigned needs;
     Range M, N, K, MN;  // of sizes, and of C's elements
     const Kernel* kernel;
 //% if lib.estimates
     const Times* times = nullptr;  // of several kernels, where no single one is named
+//% endif
+//% if lib.steps
+    const Steps* steps = nullptr;  // likewise
 //% endif
 };
 
@@ -147,6 +156,16 @@ constexpr Times ${ e.name } = {
 //% endfor
     ${ e.name }_costs, ${ e.name }_factors,
 };
+
+//% endfor
+//% for s in t.steps
+constexpr Step ${ s.name }_list[] = {
+    // ${ s.axis } up to, kernel
+//% for bound, kernel in s.steps
+    {${ bound }, &${ kernel }_kernel},
+//% endfor
+};
+constexpr Steps ${ s.name } = {&Args::${ s.axis }, std::begin(${ s.name }_list), std::end(${ s.name }_list) - 1};
 
 //% endfor
 // On ${ t.choice.arch }${ " alone" if t.exact }: ${ t.source }.
@@ -264,6 +283,34 @@ bool fits(const Rule& rule, const Args& a)
     return rule.M.holds(a.M) && rule.N.holds(a.N) && rule.K.holds(a.K) && rule.MN.holds(static_cast<long long>(a.M) * a.N);
 }
 
+const Kernel* decided(const Rule& rule, const Args&${ " a" if lib.steps or lib.estimates })
+{
+//% if lib.steps
+    if (rule.steps != nullptr) return step_of(*rule.steps, a);
+//% endif
+//% if lib.estimates
+    if (rule.times != nullptr) return fastest(*rule.times, a);
+//% endif
+    return rule.kernel;
+}
+
+// The most workspace that a kernel of a rule needs for a call.
+size_t workspace_of(const Rule& rule, const Args& a)
+{
+    size_t most = rule.kernel == nullptr ? 0 : rule.kernel->workspace_bytes(a);
+//% if lib.steps
+    if (rule.steps != nullptr)
+        for (const Step* step = rule.steps->begin; step <= rule.steps->last; ++step)
+            most = std::max(most, step->kernel->workspace_bytes(a));
+//% endif
+//% if lib.estimates
+    if (rule.times != nullptr)
+        for (int i = 0; i < rule.times->kernels; ++i)
+            most = std::max(most, rule.times->costs[i].kernel->workspace_bytes(a));
+//% endif
+    return most;
+}
+
 // The kernel for a call, which it completes: none where C has no elements.
 cudaError_t choose(const Args* args, Args& a, const Kernel*& kernel)
 {
@@ -282,7 +329,7 @@ cudaError_t choose(const Args* args, Args& a, const Kernel*& kernel)
     const unsigned keeps = product.keeps(a);
     const Rule* rule = table->begin;
     while ((rule->needs & ~keeps) != 0 || !fits(*rule, a)) ++rule;  // the last rule fits every call
-    kernel = ${ "rule->times == nullptr ? rule->kernel : fastest(*rule->times, a)" if lib.estimates else "rule->kernel" };
+    kernel = decided(*rule, a);
     return cudaSuccess;
 }
 
@@ -306,19 +353,8 @@ extern "C" size_t ${ lib.name }_workspace_bytes(const ${ lib.name }_args* args)
     const Table* table = nullptr;
     if (table_here(PRODUCTS[args->product], table) != cudaSuccess) return 0;
     size_t most = 0;
-//% if lib.estimates
-    for (const Rule* rule = table->begin; rule != table->end; ++rule) {
-        if (!fits(*rule, *args)) continue;
-        const int kernels = rule->times == nullptr ? 1 : rule->times->kernels;
-        for (int i = 0; i < kernels; ++i) {
-            const Kernel* kernel = rule->times == nullptr ? rule->kernel : rule->times->costs[i].kernel;
-            most = std::max(most, kernel->workspace_bytes(*args));
-        }
-    }
-//% else
     for (const Rule* rule = table->begin; rule != table->end; ++rule)
-        if (fits(*rule, *args)) most = std::max(most, rule->kernel->workspace_bytes(*args));
-//% endif
+        if (fits(*rule, *args)) most = std::max(most, workspace_of(*rule, *args));
     return most;
 }
 
