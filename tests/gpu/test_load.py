@@ -17,11 +17,10 @@ pytestmark = pytest.mark.skipif(why_no_device() is not None, reason=str(why_no_d
 
 
 @pytest.fixture(scope="module")
-def torch() -> Any:
-    module = pytest.importorskip("torch")
-    if not module.cuda.is_available():
+def torch(torch: Any) -> Any:
+    if not torch.cuda.is_available():
         pytest.skip("torch sees no GPU")
-    return module
+    return torch
 
 
 def load(problem: gemmgen.Problem, family: str = "simt", **values: int) -> ArrayKernel:
@@ -149,8 +148,7 @@ def test_arrays_of_cupy_and_what_speaks_dlpack(torch: Any) -> None:
     np.testing.assert_allclose(mixed.cpu().numpy(), wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_arrays_of_jax_and_products_in_what_it_compiles() -> None:
-    jax = pytest.importorskip("jax")
+def test_arrays_of_jax_and_products_in_what_it_compiles(jax: Any) -> None:
     if jax.default_backend() != "gpu":
         pytest.skip("jax sees no GPU")
     kernel = load(gemmgen.Problem(None, None, None))
