@@ -23,8 +23,12 @@ LOOK = Path(__file__).parent / "data" / "look_at_page.js"
 
 
 def browse(browser: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """The page in `folder`, with a profile of its own and no sandbox, which containers do not allow."""
-    own = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'profile'}")
+    """The page in `folder`, with a profile of its own and no sandbox, which containers do not allow.
+
+    The browser itself asks the network for nothing.
+    """
+    quiet = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+    own = ("--headless", "--no-sandbox", "--disable-gpu", *quiet, f"--user-data-dir={folder / 'profile'}")
     url = (folder / "page.html").as_uri()
     command = [browser, *own, *options, url]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
