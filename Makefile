@@ -23,8 +23,9 @@ ifeq ($(shell command -v g++ || command -v clang++ || command -v c++ 2>/dev/null
 EXECUTORS += $(VENV)/.installed-emulator
 endif
 
-# What the tests of the report's page run in: tests/conftest.py has more names.
-BROWSER := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome)
+# Where the report's page is tested; the same names as in tests/conftest.py.
+BROWSERS := chromium chromium-browser google-chrome google-chrome-stable chrome microsoft-edge
+BROWSER  := $(firstword $(foreach name,$(BROWSERS),$(shell command -v $(name) 2>/dev/null)))
 
 # Tests start hundreds of processes, each of which would compile every module again.
 export PYTHONDONTWRITEBYTECODE :=
