@@ -21,4 +21,4 @@ def test_a_transformer_by_kernels_has_the_logits_of_torch(libraries: bool, share
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "15 linear layers replaced" in done.stdout
-    assert done.stdout.count("3 kernels, made in") == (2 if libraries else 0)
+    assert done.stdout.count(" kernels, made in ") == (2 if libraries else 0)
