@@ -23,15 +23,19 @@ ifeq ($(shell command -v g++ || command -v clang++ || command -v c++ 2>/dev/null
 EXECUTORS += $(VENV)/.installed-emulator
 endif
 
+# Where the report's page is tested; the same names as in tests/conftest.py.
+BROWSERS := chromium chromium-browser google-chrome google-chrome-stable chrome microsoft-edge
+BROWSER  := $(firstword $(foreach name,$(BROWSERS),$(shell command -v $(name) 2>/dev/null)))
+
 # Tests start hundreds of processes, each of which would compile every module again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test soak lint .style .types format gpu clean
+.PHONY: help demo test test-extras .extras .browser soak lint .style .types format gpu clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 demo: $(BASE) $(EXECUTORS) ## tune a kernel for a 512 x 512 x 512 problem, on a GPU or without one
 	@$(BIN)/gemmgen tune 512x512x512
@@ -39,6 +43,21 @@ demo: $(BASE) $(EXECUTORS) ## tune a kernel for a 512 x 512 x 512 problem, on a 
 # pytest runs a process a core: threads of numpy's products would wait for each other's cores.
 test: lint $(EXECUTORS) ## lint, then every test that this machine can run
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal
+
+# In an environment of its own: `make test` goes on without what gemmgen does not need.
+test-extras: ## the tests of torch, JAX and the report's page in a browser, all of which it installs
+	@$(MAKE) --no-print-directory VENV=.venv-extras .extras
+
+.extras: $(VENV)/.installed-extras $(EXECUTORS) .browser
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --extras --numprocesses auto --dist worksteal
+
+.browser:
+ifeq ($(BROWSER),)
+	@echo "installing Chromium"
+	@[ "$$(id -u)" = 0 ] && apt-get -qq update \
+	    && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium > /dev/null \
+	    || { echo "no browser: install Chromium or Chrome so that it is on the PATH (as root, apt-get does it)"; exit 1; }
+endif
 
 soak: $(DEV) $(EXECUTORS) ## what takes long: all seeded bugs, 500 correct kernels, mutants, ten minutes of fuzzing
 	@$(BIN)/gemmgen selfcheck
@@ -65,7 +84,7 @@ gpu: $(BASE) ## build and install pycuda; `make demo` does it where it finds a G
 	@touch $(VENV)/.installed-gpu
 
 clean: ## remove the environment and the caches
-	rm -rf $(VENV) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) .venv-extras .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -84,6 +103,12 @@ $(BASE): pyproject.toml | $(BIN)/python
 
 $(DEV): $(BASE)
 	@$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+# By pip, which may find a CPU build of torch where its configuration says so: uv does not read that.
+$(VENV)/.installed-extras: $(BASE)
+	@$(BIN)/python -m pip --version > /dev/null 2>&1 || $(INSTALL) pip
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[extras]'
 	@touch $@
 
 # Tried once: what fails leaves the emulator to run the kernels.

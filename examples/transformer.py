@@ -1,12 +1,17 @@
 """A language model of `transformers` (random weights) with linear layers by kernels: the same logits, and what time?
 
     pip install 'gemmgen[torch]' transformers
-    python examples/transformer.py                  # Llama-3.2-1B's configuration in bf16, on a GPU of sm_90a
-    python examples/transformer.py --budget 16      # with kernels that are tuned here, which takes minutes
-    python examples/transformer.py --device cpu     # a tiny model in the emulator
+    python examples/transformer.py                        # Llama-3.2-1B's configuration in bf16, on a GPU of sm_90a
+    python examples/transformer.py --libraries libraries  # by libraries that are tuned here, which takes minutes
+    python examples/transformer.py --device cpu           # a tiny model in the emulator
+
+Without --libraries layers of one shape share two kernels that nobody tuned: one for a single row, one for any number.
+With it they share a library, which chooses among its kernels by the number of rows. Libraries that are missing in that
+folder are made first (SPEC.toml needs Python 3.11), others are loaded.
 
 Logits are compared with those of the same weights in f32, ours beside torch's own. Prefill is the whole prompt at once,
-decode one token after the other with the cache of keys and values; a CUDA graph of it does not wait for Python.
+decode one token after the other with the cache of keys and values; a CUDA graph of it does not wait for Python. Times
+are medians over rounds in which torch and gemmgen take turns; the ratio is the median of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -14,8 +19,10 @@ from __future__ import annotations
 import argparse
 import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -23,7 +30,6 @@ import transformers
 
 import gemmgen
 import gemmgen.torch
-from gemmgen.arrays.kernel import ArrayKernel
 
 LLAMA_1B = {
     "vocab_size": 128256,
@@ -35,48 +41,71 @@ LLAMA_1B = {
     "tie_word_embeddings": True,
 }
 TINY = {**LLAMA_1B, "vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
-TINY |= {"num_attention_heads": 4, "num_key_value_heads": 2}
+TINY |= {"num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 24}  # layers of two shapes
 PREFILL = {"BM": 128, "BN": 256, "BK": 64, "CONSUMERS": 2, "STAGES": 4, "IN_FLIGHT": 0, "GROUP": 8, "PERSISTENT": 1}
 DECODE = {"S": 1, "T": 4, "LANES": 32, "WARPS": 4, "BK": 0, "UNROLL": 4, "DEPTH": 1, "ASYNC": 0}
 
+SPEC = """name = "linear"
+[[product]]
+name = "rows"
+types = "bf16"
+layout = "rc"
+M = "1..{rows}"
+N = {n}
+K = {k}
+"""
+ROWS = {"gpu": 4096, "emulator": 64}  # that libraries are made for, at most
+MOST_LOGITS = 256  # tokens whose logits are asked for at a time
 
-def kernels(arguments: argparse.Namespace) -> Callable[[Any], list[ArrayKernel]]:
-    """For a torch.nn.Linear: a kernel for one row, and one for any number."""
+Run = Callable[[], Any]
+
+
+def kernels(arguments: argparse.Namespace) -> Callable[[Any], Sequence[Any]]:
+    """For a torch.nn.Linear: the product of a library, or a kernel for one row and one for any number."""
+    executor = "emulator" if arguments.device == "cpu" else "gpu"
 
     @cache
-    def of_shape(n: int, k: int) -> list[ArrayKernel]:
+    def of_shape(n: int, k: int) -> Sequence[Any]:
+        if arguments.libraries:
+            return [library(n, k, arguments.libraries, executor)]
         one = gemmgen.Problem(1, n, k, "bf16", layout="rc")
-        many = gemmgen.Problem(None, n, k, "bf16", layout="rc", typical={"M": arguments.prompt})
-        return [gemmgen.load(made(problem), device=arguments.executor) for problem in (one, many)]
-
-    def made(problem: gemmgen.Problem) -> Any:
-        if arguments.budget:
-            return gemmgen.tune(problem, budget=arguments.budget)
-        if arguments.device == "cpu":
-            return gemmgen.generate(problem)
-        if problem.m == 1:
-            return gemmgen.generate(problem, family="skinny", **DECODE)
-        narrow = {"BN": 64} if problem.n is not None and problem.n <= 1024 else {}  # tiles enough for the card
-        return gemmgen.generate(problem, family="wgmma", arch="sm_90a", **{**PREFILL, **narrow})
+        many = gemmgen.Problem(None, n, k, "bf16", layout="rc", typical={"M": max(arguments.prompt)})
+        return [gemmgen.load(known(problem, arguments.device), device=executor) for problem in (one, many)]
 
     return lambda linear: of_shape(linear.out_features, linear.in_features)
 
 
-def logits(model: Any, tokens: Any, last: int) -> Any:
-    return model(tokens, use_cache=False, logits_to_keep=last).logits.float()
+def known(problem: gemmgen.Problem, device: str) -> Any:
+    """A kernel with a config that is known to do."""
+    if device == "cpu":
+        return gemmgen.generate(problem)
+    if problem.m == 1:
+        return gemmgen.generate(problem, family="skinny", **DECODE)
+    narrow = {"BN": 64} if problem.n is not None and problem.n <= 1024 else {}  # tiles enough for the card
+    return gemmgen.generate(problem, family="wgmma", arch="sm_90a", **{**PREFILL, **narrow})
 
 
-def seconds(run: Callable[[], Any], repeats: int) -> float:
-    """The least time of one run, of `repeats`."""
-    wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
-    times = []
-    for _ in range(repeats + 1):
-        wait()
+def library(n: int, k: int, folder: Path, executor: Any) -> Any:
+    """Any number of rows times a weight of n x k, by the library in `folder`, which is made if it is missing."""
+    to, spec = folder / f"linear_{n}x{k}", folder / f"linear_{n}x{k}.toml"
+    if not to.exists():
         start = time.perf_counter()
-        run()
-        wait()
-        times.append(time.perf_counter() - start)
-    return min(times[1:])
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = MOST_LOGITS if n == LLAMA_1B["vocab_size"] else ROWS[executor]
+        spec.write_text(SPEC.format(rows=rows, n=n, k=k))
+        given = {"examples": 1} if executor == "emulator" else {}  # where verifying kernels takes long
+        made = gemmgen.library(spec, to=to, device=executor, **given)
+        count = len(made.choices[0].kernels)
+        print(f"{to}: {count} kernels, made in {time.perf_counter() - start:.0f} s", flush=True)
+    return gemmgen.load_library(to, device=executor)["rows"]
+
+
+def logits(model: Any, tokens: Any) -> Any:
+    return model(tokens, use_cache=False, logits_to_keep=min(MOST_LOGITS, tokens.shape[1])).logits.float()
+
+
+def prefill(model: Any, tokens: Any) -> Run:
+    return lambda: model(tokens, use_cache=False, logits_to_keep=1)
 
 
 class Decoder:
@@ -86,16 +115,16 @@ class Decoder:
         self.model, self.length = model, tokens.shape[1]
         self.cache = transformers.StaticCache(config=model.config, max_cache_len=self.length + room)
         self.token, self.position = tokens[:, :1].clone(), torch.tensor([[self.length]], device=tokens.device)
-        model(tokens, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
+        model(tokens, None, None, self.cache, use_cache=True, logits_to_keep=1)  # by place: its name has changed
 
     def step(self) -> Any:
-        found = self.model(self.token, position_ids=self.position, past_key_values=self.cache, use_cache=True)
+        found = self.model(self.token, None, self.position, self.cache, use_cache=True)
         self.token.copy_(found.logits[:, -1:].argmax(-1))
         self.position.add_(1)
         return found.logits
 
 
-def recorded(run: Callable[[], Any]) -> Callable[[], None]:
+def recorded(run: Run) -> Run:
     """`run` as a CUDA graph."""
     with torch.cuda.stream(torch.cuda.Stream()):
         for _ in range(3):
@@ -107,42 +136,48 @@ def recorded(run: Callable[[], Any]) -> Callable[[], None]:
     return graph.replay
 
 
-def times(model: Any, tokens: Any, arguments: argparse.Namespace) -> dict[str, float]:
-    """Milliseconds of a prefill and of one token's decoding, by name."""
-    steps, repeats = arguments.tokens, arguments.repeats
+def show_times(name: str, runs: Sequence[Run], rounds: int, steps: int = 1) -> None:
+    """A row of the table: milliseconds of a step of each of two runs, of `steps` steps, and their ratio."""
+    wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    times: dict[Run, list[float]] = {run: [] for run in runs}
+    for number in range(rounds + 1):
+        for run in runs[:: -1 if number % 2 else 1]:
+            wait()
+            start = time.perf_counter()
+            for _ in range(steps):
+                run()
+            wait()
+            times[run].append(1e3 * (time.perf_counter() - start) / steps)
+    theirs, ours = (one[1:] for one in times.values())  # the first round warms up
+    ratio = median(their / our for their, our in zip(theirs, ours, strict=True))
+    print(f"{name:36}{median(theirs):9.3f} ms{median(ours):9.3f} ms   {ratio:.2f}x", flush=True)
 
-    def prefill() -> Any:
-        return model(tokens, use_cache=False, logits_to_keep=1)
 
-    def decoder() -> Callable[[], Any]:
-        return Decoder(model, tokens, (repeats + 2) * steps + 8).step
-
-    def many(step: Callable[[], Any]) -> Callable[[], Any]:
-        return lambda: [step() for _ in range(steps)]
-
-    found = {"prefill": seconds(prefill, repeats), "decode": seconds(many(decoder()), repeats) / steps}
+def compare_times(models: Sequence[Any], prompt: Any, arguments: argparse.Namespace) -> None:
+    rounds, steps = arguments.rounds, arguments.tokens
+    modes: dict[str, Callable[[Run], Run]] = {"": lambda run: run}
     if arguments.device == "cuda":
-        found["prefill, CUDA graph"] = seconds(recorded(prefill), repeats)
-        found["decode, CUDA graph"] = seconds(many(recorded(decoder())), repeats) / steps
-    return {name: 1e3 * one for name, one in found.items()}
+        modes[", CUDA graph"] = recorded
+    for length in arguments.prompt:
+        for mode, of in modes.items():
+            runs = [of(prefill(model, prompt[:, :length])) for model in models]
+            show_times(f"prefill of {length} tokens{mode}", runs, rounds)
+    for mode, of in modes.items():
+        room = (rounds + 1) * steps + 8  # for what `recorded` runs, too
+        runs = [of(Decoder(model, prompt, room).step) for model in models]
+        show_times(f"decode of one token{mode}", runs, rounds, steps)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument(
-        "--budget", type=int, default=0, help="candidates to tune a kernel from; 0: configs known to do"
-    )
-    parser.add_argument("--prompt", type=int, help="tokens of the prompt (2048; on the CPU 12)")
-    parser.add_argument("--tokens", type=int, help="tokens to decode at a time (32; on the CPU 2)")
-    parser.add_argument("--repeats", type=int, default=3)
-    arguments = parser.parse_args()
-    small = arguments.device == "cpu"
-    arguments.executor = "emulator" if small else "gpu"
-    arguments.prompt = arguments.prompt or (12 if small else 2048)
-    arguments.tokens = arguments.tokens or (2 if small else 32)
-    with torch.inference_mode():
-        compare(arguments, TINY if small else LLAMA_1B)
+def compare_logits(reference: Any, models: Sequence[Any], prompt: Any, lengths: Sequence[int]) -> None:
+    for length in lengths:
+        tokens = prompt[:, :length]
+        wanted, (theirs, ours) = logits(reference, tokens), (logits(model, tokens) for model in models)
+        scale = wanted.square().mean().sqrt()
+        errors = [float((found - wanted).square().mean().sqrt() / scale) for found in (theirs, ours)]
+        agree = float((ours.argmax(-1) == theirs.argmax(-1)).float().mean())
+        name = f"logits of {length} tokens, error to f32"
+        print(f"{name:36}{errors[0]:12.2e}{errors[1]:12.2e}   {agree:.1%} the same best token")
+        assert errors[1] <= 1.25 * errors[0], "the logits are further from f32's than bf16 explains"
 
 
 def compare(arguments: argparse.Namespace, config: dict[str, Any]) -> None:
@@ -150,24 +185,29 @@ def compare(arguments: argparse.Namespace, config: dict[str, Any]) -> None:
     with torch.device(arguments.device):
         model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**config, dtype="bfloat16"))
         model = model.to(torch.bfloat16).eval()
-        tokens = torch.randint(config["vocab_size"], (1, arguments.prompt))
-    print(f"{sum(one.numel() for one in model.parameters()) / 1e9:.2f} billion parameters, {arguments.prompt} tokens")
-    last = min(256, arguments.prompt)
-    wanted = logits(copy.deepcopy(model).float(), tokens, last)
-    theirs, their_times = logits(model, tokens, last), times(model, tokens, arguments)
-    start = time.perf_counter()
-    names = gemmgen.torch.replace_linear(model, kernels(arguments))
-    ours = logits(model, tokens, last)
-    print(f"{len(names)} linear layers replaced in {time.perf_counter() - start:.1f} s, kernels compiled")
-    our_times = times(model, tokens, arguments)
-    scale = wanted.square().mean().sqrt()
-    errors = [float((found - wanted).square().mean().sqrt() / scale) for found in (theirs, ours)]
-    agree = float((ours.argmax(-1) == theirs.argmax(-1)).float().mean())
-    print(f"{'':24}{'torch':>12}{'gemmgen':>12}")
-    print(f"{'logits, error to f32':24}{errors[0]:12.2e}{errors[1]:12.2e}   {agree:.1%} the same best token")
-    for name, mine in our_times.items():
-        print(f"{name:24}{their_times[name]:9.3f} ms{mine:9.3f} ms   {their_times[name] / mine:.2f}x")
-    assert errors[1] <= 1.25 * errors[0], "the logits are further from f32's than bf16 explains"
+        prompt = torch.randint(config["vocab_size"], (1, max(arguments.prompt)))
+    ours = copy.deepcopy(model, {id(weight): weight for weight in model.parameters()})  # which both share
+    names = gemmgen.torch.replace_linear(ours, kernels(arguments))
+    weights = sum(one.numel() for one in model.parameters())
+    print(f"{weights / 1e9:.2f} billion parameters, {len(names)} linear layers replaced")
+    print(f"{'':36}{'torch':>12}{'gemmgen':>12}")
+    compare_logits(copy.deepcopy(model).float(), (model, ours), prompt, (1, *arguments.prompt))
+    compare_times((model, ours), prompt, arguments)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--libraries", type=Path, metavar="DIR", help="folder of libraries, one a shape of layer")
+    parser.add_argument("--prompt", type=int, nargs="+", help="tokens of prompts (129 513 1000 2048; on the CPU 5 12)")
+    parser.add_argument("--tokens", type=int, help="tokens to decode in a round (32; on the CPU 2)")
+    parser.add_argument("--rounds", type=int, default=11)
+    arguments = parser.parse_args()
+    small = arguments.device == "cpu"
+    arguments.prompt = arguments.prompt or ([5, 12] if small else [129, 513, 1000, 2048])
+    arguments.tokens = arguments.tokens or (2 if small else 32)
+    with torch.inference_mode():
+        compare(arguments, TINY if small else LLAMA_1B)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""What the folders of tests need, and `--update-golden`.
+"""What tests need, `--extras` and `--update-golden`.
 
-host      nothing
-compile   NVRTC           \\ missing, they skip with the reason; in CI they fail with it
-emulator  a C++ compiler  /
-gpu       an NVIDIA GPU, for the tests that take the fixture `gpu`
+Folders:   host      nothing
+           compile   NVRTC           \\ missing, they skip with the reason; in CI they fail with it
+           emulator  a C++ compiler  /
+Fixtures:  gpu                             an NVIDIA GPU: missing, tests that take it skip with the reason
+           torch, transformers, jax, browser  extras: likewise; `pytest --extras` runs the tests that take one,
+                                              and no others, and fails them where it is missing
 
 What takes long is marked `soak`: `make soak` runs it, `make test` does not.
 """
@@ -11,10 +13,13 @@ What takes long is marked `soak`: `make soak` runs it, `make test` does not.
 from __future__ import annotations
 
 import difflib
+import importlib
 import os
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -45,23 +50,58 @@ hypothesis.settings.load_profile("gemmgen")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from what is rendered now")
+    parser.addoption("--extras", action="store_true", help="run the tests of extras alone; a missing one fails them")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--extras"):
+        others = [item for item in items if not extras_of(item)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if extras_of(item)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     folder = item.path.relative_to(TESTS).parts[0]
     if folder in NEEDS:
-        reason = why_not(NEEDS[folder])
-        if reason is not None and os.environ.get("CI"):
-            pytest.fail(f"CI must run tests/{folder}: {reason}", pytrace=False)
-        if reason is not None:
-            pytest.skip(reason)
+        skip_if(why_not(NEEDS[folder]), f"CI must run tests/{folder}" if os.environ.get("CI") else None)
     if "gpu" in getattr(item, "fixturenames", ()):
-        reason = why_no_gpu()
-        if reason is not None:
-            pytest.skip(reason)
+        skip_if(why_no_gpu())
+    for extra in extras_of(item):
+        skip_if(EXTRAS[extra](), "--extras must run this" if item.config.getoption("--extras") else None)
+
+
+def skip_if(reason: str | None, required: str | None = None) -> None:
+    """Skip the test if there is a reason; fail it if it is required."""
+    if reason is not None and required is not None:
+        pytest.fail(f"{required}: {reason}", pytrace=False)
+    if reason is not None:
+        pytest.skip(reason)
 
 
 NEEDS: dict[str, Callable[[], object]] = {"compile": compiler_version, "emulator": HostCompiler.find}
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+
+
+def why_no_package(name: str) -> str | None:
+    return f"{name} is not installed: make test-extras" if find_spec(name) is None else None
+
+
+def why_no_browser() -> str | None:
+    names = " or ".join(BROWSERS[:3])
+    return None if any(map(shutil.which, BROWSERS)) else f"there is no {names} on the PATH: make test-extras"
+
+
+EXTRAS: dict[str, Callable[[], str | None]] = {  # why there is none, by the fixture that gives it
+    "torch": lambda: why_no_package("torch"),
+    "transformers": lambda: why_no_package("transformers"),
+    "jax": lambda: why_no_package("jax"),
+    "browser": why_no_browser,
+}
+
+
+def extras_of(item: pytest.Item) -> list[str]:
+    """The extras whose fixtures a test takes, directly or through other fixtures."""
+    return [name for name in getattr(item, "fixturenames", ()) if name in EXTRAS]
 
 
 @cache
@@ -72,6 +112,27 @@ def why_not(look: Callable[[], object]) -> str | None:
     except CandidateFailed as error:
         return error.failure.reason
     return None
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    return importlib.import_module("torch")
+
+
+@pytest.fixture(scope="session")
+def transformers() -> Any:
+    return importlib.import_module("transformers")
+
+
+@pytest.fixture(scope="session")
+def jax() -> Any:
+    return importlib.import_module("jax")
+
+
+@pytest.fixture(scope="session")
+def browser() -> str:
+    """A command that starts Chromium or its like."""
+    return next(filter(None, map(shutil.which, BROWSERS)))
 
 
 @pytest.fixture

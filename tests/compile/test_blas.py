@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+import sys
 from itertools import product as combinations
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,15 @@ HOST_CUDA = Path(__file__).parent / "host_cuda"
 Sizes = tuple[int, int, int]  # M, N and K, or three leading dimensions
 PADDING = 3  # elements behind each column
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not on the PATH")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not on the PATH"),
+    pytest.mark.skipif(sys.version_info < (3, 11), reason="Python reads TOML from 3.11 on"),
+]
 
 
 @pytest.fixture(scope="module")
 def blas(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """The shim, with `host_cuda/blas.c` in place of the library and of CUDA."""
-    pytest.importorskip("tomllib")
     folder, naive = tmp_path_factory.mktemp("blas"), FAMILIES["naive"]
     spec = read_spec(EXAMPLE / "blas.toml", "sm_90")
     sources = [(one, render(one.general, naive, naive.default(one.general))) for one in spec.products]

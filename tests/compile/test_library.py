@@ -202,7 +202,6 @@ def cmake(folder: Path, *words: str) -> None:
 
 
 CALLS = """#include "mylib.h"
-#include <chrono>
 #include <cstdio>
 int main()
 {
@@ -211,10 +210,7 @@ int main()
     while (std::scanf("%d %d %d %d", &call.M, &call.N, &call.K, &call.batch) == 4) {
         call.stride_a = 1LL * call.M * call.K, call.stride_b = 1LL * call.N * call.K;
         call.stride_c = 1LL * call.M * call.N;
-        const auto begin = std::chrono::steady_clock::now();
-        for (int i = 0; i < 999; ++i) mylib_kernel(&call);
-        const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
-        std::printf("%s %.1f\\n", mylib_kernel(&call), took.count());
+        std::puts(mylib_kernel(&call));
     }
 }
 """
@@ -264,7 +260,7 @@ def test_the_dispatcher_estimates_as_python_does(tmp_path: Path) -> None:
     sizes = [(m, n // 8 * 8 + 8, k // 8 * 8 + 8) for m, n, k in drawn]
     batches = [random_.choice((1, 8, 100)) for _ in sizes]
     lines = "\n".join(f"{m} {n} {k} {batch}" for (m, n, k), batch in zip(sizes, batches, strict=True))
-    said = subprocess.run([program], input=lines, capture_output=True, text=True, check=True).stdout.split()[::2]
+    said = subprocess.run([program], input=lines, capture_output=True, text=True, check=True).stdout.split()
     wanted = [choice.members[rule.kernel(one, batch)].name for one, batch in zip(sizes, batches, strict=True)]
     assert said == wanted
     assert len(set(said)) >= 3

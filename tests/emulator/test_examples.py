@@ -1,4 +1,4 @@
-"""The scripts in examples/ run where what they import is installed."""
+"""The scripts in examples/ run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_transformer_by_kernels_has_the_logits_of_torch(shared_cache: Path) -> None:
-    for package in ("torch", "transformers"):
-        pytest.importorskip(package)
-    command = (sys.executable, str(ROOT / "examples" / "transformer.py"), "--device", "cpu", "--repeats", "1")
+@pytest.mark.usefixtures("torch", "transformers")
+@pytest.mark.parametrize("libraries", [False, True])
+def test_a_transformer_by_kernels_has_the_logits_of_torch(libraries: bool, shared_cache: Path, tmp_path: Path) -> None:
+    words = ("--device", "cpu", "--rounds", "1", *(("--libraries", str(tmp_path)) if libraries else ()))
+    command = (sys.executable, str(ROOT / "examples" / "transformer.py"), *words)
     environment = {**os.environ, "XDG_CACHE_HOME": str(shared_cache), "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
     assert "15 linear layers replaced" in done.stdout
+    assert done.stdout.count(" kernels, made in ") == (2 if libraries else 0)

@@ -105,9 +105,9 @@ def test_the_project_of_the_readme_builds(folder: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.usefixtures("torch")
 def test_the_example_for_torch_runs(folder: Path) -> None:
     """On tensors of the host, with a smaller weight."""
-    pytest.importorskip("torch")
     example = block("python").replace("4096", "32").replace('layout="rc"', 'layout="rc", pointer_align=4')
     example = example.replace("gemmgen.tune(", "gemmgen.generate(")
     done = subprocess.run([sys.executable, "-c", example], cwd=folder, capture_output=True, text=True, check=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,8 +17,15 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
 
-jax = pytest.importorskip("jax")
-from gemmgen.jax import gemm  # noqa: E402 - where there is jax
+
+@pytest.fixture(scope="module")
+def gemm(jax: Any) -> Any:
+    return importlib.import_module("gemmgen.jax").gemm
+
+
+@pytest.fixture(scope="module")
+def draw(jax: Any) -> Callable[..., Any]:
+    return lambda *shape: jax.random.normal(jax.random.key(sum(shape)), shape)
 
 
 @pytest.fixture(scope="module")
@@ -34,33 +42,31 @@ def load(shared_store: Store) -> Iterator[Callable[..., ArrayKernel]]:
         kernel.close()
 
 
-def draw(*shape: int) -> Any:
-    return jax.random.normal(jax.random.key(sum(shape)), shape)
-
-
 def close(found: Any, wanted: Any) -> None:
     np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("layout", ["rr", "rc"])
-def test_a_compiled_function_has_the_product_in_it(load, layout: str) -> None:
+def test_a_compiled_function_has_the_product_in_it(jax, gemm, draw, load, layout: str) -> None:
     kernel, a, b = load(layout), draw(5, 9), draw(9, 7)
     close(jax.jit(lambda a, b: 1 + gemm(kernel, 2 * a, b, alpha=0.5))(a, b), 1 + a @ b)
 
 
-def test_operands_of_an_epilogue_are_arguments(load) -> None:
+def test_operands_of_an_epilogue_are_arguments(jax, gemm, draw, load) -> None:
     kernel, a, b, bias = load(epilogue="bias"), draw(5, 9), draw(9, 7), draw(7)
     close(jax.jit(lambda *given: gemm(kernel, *given[:2], bias_n=given[2]))(a, b, bias), a @ b + bias)
     with pytest.raises(InvalidInput, match="operands are none, not"):
         gemm(kernel, a, b)
 
 
-def test_mapped_products_are_launches_of_a_plain_kernel(load) -> None:
+def test_mapped_products_are_launches_of_a_plain_kernel(jax, gemm, draw, load) -> None:
     kernel, a, b = load("rc"), draw(3, 5, 9), draw(9, 7)
     close(jax.jit(jax.vmap(lambda a, b: gemm(kernel, a, b), (0, None)))(a, b), a @ b)
 
 
-def test_mapped_products_are_one_launch_of_a_kernel_for_batches(load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mapped_products_are_one_launch_of_a_kernel_for_batches(
+    jax, gemm, draw, load, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kernel, a, b = load(batch=None, stride_b=None), draw(3, 5, 9), draw(3, 9, 7)
     runs: list[Any] = []
     run = kernel._backend.run
@@ -70,7 +76,7 @@ def test_mapped_products_are_one_launch_of_a_kernel_for_batches(load, monkeypatc
     assert len(runs) == 2
 
 
-def test_what_does_not_fit_is_xlas_error(load) -> None:
+def test_what_does_not_fit_is_xlas_error(jax, gemm, draw, load) -> None:
     kernel = load(types="bf16", pointer_align=2)
     with pytest.raises(jax.errors.JaxRuntimeError, match="A is of f32: this kernel"):
         jax.block_until_ready(gemm(kernel, draw(5, 9), draw(9, 7)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
 
-torch = pytest.importorskip("torch")
-from gemmgen.torch import Linear, gemm, replace_linear  # noqa: E402 - where there is torch
-from gemmgen.torch.operator import OPERATOR, registered  # noqa: E402
-
 N, K = 12, 20
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported(torch: Any) -> None:
+    """`gemmgen.torch`, which imports torch."""
+    importlib.import_module("gemmgen.torch")
 
 
 @pytest.fixture(scope="module")
@@ -49,91 +52,93 @@ def biased(load) -> ArrayKernel:
     return load(None, N, K, epilogue="bias")
 
 
-def draw(*shape: int, **options: Any) -> Any:
+def draw(torch: Any, *shape: int, **options: Any) -> Any:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), **options)
 
 
-def test_the_operator_keeps_torchs_rules(biased) -> None:
+def test_the_operator_keeps_torchs_rules(torch, biased) -> None:
     """Its schema, its fake implementation beside the real one, its gradients, and all that under aot_autograd."""
-    x, b, bias = (one.detach().requires_grad_() for one in (draw(5, K), draw(N, K).t(), draw(N)))
+    x, b, bias = (one.detach().requires_grad_() for one in (draw(torch, 5, K), draw(torch, N, K).t(), draw(torch, N)))
+    from gemmgen.torch.operator import OPERATOR, registered
+
     torch.library.opcheck(OPERATOR, (x, b, [bias], registered(biased), N, 1.0, False))
 
 
-def test_gradients_are_those_of_torch(biased) -> None:
-    given = [draw(5, K), draw(N, K), draw(N)]
+def test_gradients_are_those_of_torch(torch, biased) -> None:
+    given = [draw(torch, 5, K), draw(torch, N, K), draw(torch, N)]
     ours, theirs = ([one.clone().requires_grad_() for one in given] for _ in range(2))
-    (gemm(biased, ours[0], ours[1].t(), alpha=1.5, bias_n=ours[2]) ** 2).sum().backward()
+    (gemmgen.torch.gemm(biased, ours[0], ours[1].t(), alpha=1.5, bias_n=ours[2]) ** 2).sum().backward()
     ((1.5 * theirs[0] @ theirs[1].t() + theirs[2]) ** 2).sum().backward()
     for found, wanted in zip(ours, theirs, strict=True):
         torch.testing.assert_close(found.grad, wanted.grad, rtol=1e-4, atol=1e-4)
 
 
-def test_an_epilogue_with_no_gradient_says_so(load) -> None:
+def test_an_epilogue_with_no_gradient_says_so(torch, load) -> None:
     kernel = load(None, N, K, epilogue="gelu")
-    y = gemm(kernel, draw(3, K, requires_grad=True), draw(N, K).t())
+    y = gemmgen.torch.gemm(kernel, draw(torch, 3, K, requires_grad=True), draw(torch, N, K).t())
     with pytest.raises(InvalidInput, match=r"gelu.* has no gradient here"):
         y.sum().backward()
     with pytest.raises(InvalidInput, match="operands are bias_n, not"):
-        gemm(kernel, draw(3, K), draw(N, K).t(), bias_n=draw(N))
+        gemmgen.torch.gemm(kernel, draw(torch, 3, K), draw(torch, N, K).t(), bias_n=draw(torch, N))
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_a_compiled_model_is_the_same(plain, biased, fused: bool) -> None:
+def test_a_compiled_model_is_the_same(torch, plain, biased, fused: bool) -> None:
     linear = torch.nn.Linear(K, N)
-    model = torch.nn.Sequential(Linear.of(linear, [biased if fused else plain]), torch.nn.ReLU())
+    model = torch.nn.Sequential(gemmgen.torch.Linear.of(linear, [biased if fused else plain]), torch.nn.ReLU())
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
-    x = draw(2, 3, K)
-    for given in (x, draw(2, 3, K, requires_grad=True)):
+    x = draw(torch, 2, 3, K)
+    for given in (x, draw(torch, 2, 3, K, requires_grad=True)):
         torch.testing.assert_close(compiled(given), torch.relu(linear(given)), rtol=1e-4, atol=1e-4)
     with torch.no_grad():
         torch.testing.assert_close(compiled(x), torch.relu(linear(x)), rtol=1e-4, atol=1e-4)
 
 
-def test_rows_choose_the_kernel_and_torch_takes_what_none_does(load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_choose_the_kernel_and_torch_takes_what_none_does(torch, load, monkeypatch: pytest.MonkeyPatch) -> None:
     two = load(2, N, K)
     linear = torch.nn.Linear(K, N)
-    module, called = Linear.of(linear, [two]), []
+    module, called = gemmgen.torch.Linear.of(linear, [two]), []
     monkeypatch.setattr(two, "arrays", lambda *given: called.append(given[0].shape) or ArrayKernel.arrays(two, *given))
     with torch.no_grad():
         for rows in (1, 2, 3, 2):
-            x = draw(rows, K)
+            x = draw(torch, rows, K)
             torch.testing.assert_close(module(x), linear(x), rtol=1e-4, atol=1e-4)
     assert called == [(2, K)] * 2
     assert "rows=2" in repr(module)
 
 
-def test_a_weight_is_packed_again_once_it_was_written(program, shared_store) -> None:
+def test_a_weight_is_packed_again_once_it_was_written(torch, program, shared_store) -> None:
     with load_source(program("rc", "bf16", pointer_align=2), "emulator", shared_store) as kernel:
         linear = torch.nn.Linear(K, N, bias=False, dtype=torch.bfloat16)
-        module, prepared = Linear.of(linear, [kernel]), []
+        module, prepared = gemmgen.torch.Linear.of(linear, [kernel]), []
         prepare = kernel.prepare_b
         kernel.prepare_b = lambda b: prepared.append(b) or prepare(b)  # type: ignore[method-assign]
-        x = draw(7, K).bfloat16()
+        x = draw(torch, 7, K).bfloat16()
         with torch.no_grad():
             for scale in (1, 1, -2):
                 linear.weight.mul_(scale) if scale != 1 else None
                 torch.testing.assert_close(module(x), linear(x), rtol=1e-2, atol=1e-2)
         assert len(prepared) == 2
         packed = kernel.prepare_b(linear.weight.t())
-        torch.testing.assert_close(gemm(kernel, x, packed), linear(x).detach(), rtol=1e-2, atol=1e-2)
+        torch.testing.assert_close(gemmgen.torch.gemm(kernel, x, packed), linear(x).detach(), rtol=1e-2, atol=1e-2)
 
 
-def test_a_product_of_a_library_serves_a_linear(tmp_path: Path) -> None:
+def test_a_product_of_a_library_serves_a_linear(torch, tmp_path: Path) -> None:
     problem = Problem(None, None, None, layout="rc", lda=None, ldb=None, ldc=None, pointer_align=4)
     source = render(problem, NAIVE, NAIVE.default(problem))
     (tmp_path / "any.cu").write_text(source.text)
     product = {"name": "dense", "types": "f32", "layout": "rc", "M": "?", "N": "?", "K": "?", "kernels": ["any.cu"]}
     spec = spec_from({"name": "small", "architectures": ["sm_90"], "product": [product]}, "sm_90", tmp_path)
     gemmgen.library(spec, to=tmp_path / "out", device="emulator", examples=0, points=8)
-    linear, x = torch.nn.Linear(K, N), draw(2, 3, K)
+    linear, x = torch.nn.Linear(K, N), draw(torch, 2, 3, K)
     with gemmgen.load_library(tmp_path / "out", device="emulator") as products:
-        module = Linear.of(linear, [products["dense"]])
+        module = gemmgen.torch.Linear.of(linear, [products["dense"]])
         torch.testing.assert_close(module(x), linear(x), rtol=1e-4, atol=1e-4)
         with torch.no_grad():
             torch.testing.assert_close(module(x), linear(x), rtol=1e-4, atol=1e-4)
 
 
-def test_a_models_linear_layers_are_replaced_by_name(plain) -> None:
+def test_a_models_linear_layers_are_replaced_by_name(torch, plain) -> None:
     class Block(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -143,9 +148,9 @@ def test_a_models_linear_layers_are_replaced_by_name(plain) -> None:
             return self.other(self.up(x))
 
     model = torch.nn.Sequential(Block(), torch.nn.ReLU())
-    x = draw(4, K)
+    x = draw(torch, 4, K)
     wanted, state = model(x), {name: one.clone() for name, one in model.state_dict().items()}
-    assert replace_linear(model, lambda linear: [plain] if linear.out_features == N else []) == ["0.up"]
+    assert gemmgen.torch.replace_linear(model, lambda linear: [plain] if linear.out_features == N else []) == ["0.up"]
     torch.testing.assert_close(model(x), wanted, rtol=1e-4, atol=1e-4)
     assert model.state_dict().keys() == state.keys()
 
@@ -160,8 +165,8 @@ def test_a_models_linear_layers_are_replaced_by_name(plain) -> None:
         ({"n": N + 1}, f"is built for N = {N + 1}, and the weight has {N}"),
     ],
 )
-def test_a_kernel_of_another_problem_is_refused(fields: dict[str, Any], message: str) -> None:
+def test_a_kernel_of_another_problem_is_refused(torch, fields: dict[str, Any], message: str) -> None:
     problem = Problem(None, fields.pop("n", N), K, **{"layout": "rc", **fields})
     kernel = ArrayKernel(render(problem, SIMT, SIMT.default(problem)), None)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match=message):
-        Linear.of(torch.nn.Linear(K, N, bias=False), [kernel])
+        gemmgen.torch.Linear.of(torch.nn.Linear(K, N, bias=False), [kernel])

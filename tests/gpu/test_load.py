@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,10 @@ pytestmark = pytest.mark.skipif(why_no_device() is not None, reason=str(why_no_d
 
 
 @pytest.fixture(scope="module")
-def torch() -> Any:
-    module = pytest.importorskip("torch")
-    if not module.cuda.is_available():
+def torch(torch: Any) -> Any:
+    if not torch.cuda.is_available():
         pytest.skip("torch sees no GPU")
-    return module
+    return torch
 
 
 def load(problem: gemmgen.Problem, family: str = "simt", **values: int) -> ArrayKernel:
@@ -136,8 +137,9 @@ def test_largest_magnitudes_begin_at_zero_each_time(torch: Any) -> None:
     assert torch.equal(most, found.abs().amax(1))
 
 
+@pytest.mark.skipif(find_spec("cupy") is None, reason="CuPy is not installed")
 def test_arrays_of_cupy_and_what_speaks_dlpack(torch: Any) -> None:
-    cupy = pytest.importorskip("cupy")
+    cupy = import_module("cupy")
     kernel = load(gemmgen.Problem(None, None, None, batch=None))
     a, b = (cupy.random.standard_normal(shape).astype("f4") for shape in ((5, 30, 20), (5, 20, 40)))
     with cupy.cuda.Stream() as stream:
@@ -149,8 +151,7 @@ def test_arrays_of_cupy_and_what_speaks_dlpack(torch: Any) -> None:
     np.testing.assert_allclose(mixed.cpu().numpy(), wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_arrays_of_jax_and_products_in_what_it_compiles() -> None:
-    jax = pytest.importorskip("jax")
+def test_arrays_of_jax_and_products_in_what_it_compiles(jax: Any) -> None:
     if jax.default_backend() != "gpu":
         pytest.skip("jax sees no GPU")
     kernel = load(gemmgen.Problem(None, None, None))

@@ -20,10 +20,9 @@ KERNELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def torch(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def torch(torch: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """torch, with operators of all kernels in one extension."""
-    module = pytest.importorskip("torch")
-    if not module.cuda.is_available() or module.cuda.get_device_capability() != (9, 0):
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("torch sees no GPU that wgmma's kernels run on")
     from torch.utils import cpp_extension
 
@@ -38,7 +37,7 @@ def torch(tmp_path_factory: pytest.TempPathFactory) -> Any:
     cpp_extension.load(
         "operators", sources, extra_cuda_cflags=flags, is_python_module=False, build_directory=str(build)
     )
-    return module
+    return torch
 
 
 def draw(torch: Any, *shape: int, dtype: str = "float32") -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import ARCH
 from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.run.gpu.timing import QUICK
+from gemmgen.support.errors import CandidateFailed
 from gemmgen.verification.verifier import verify
 
 Program = Callable[..., KernelSource]
@@ -31,10 +34,16 @@ def test_a_program_passes_verification(gpu: GpuExecutor, program: Program, layou
 
 
 def test_a_program_is_timed_as_a_whole(gpu: GpuExecutor, program: Program) -> None:
+    """Where one of its launches crashes there is no time."""
     source = program("rr", "bf16")
-    kernel = gpu.load(source)
-    small, large = (gpu.measure(kernel, source.problem.case(8, 8, k)).median_us for k in (64, 2**18))
-    assert large > small > 0
+    case = source.problem.case(8, 8, 64)
+    assert len(gpu.measure(gpu.load(source), case).samples_us) == QUICK.samples
+    for line in ("const int lines = M, length", "const int lines = N, length", "float sum = 0;"):
+        assert source.text.count(line) == 1
+        crashing = replace(source, text=source.text.replace(line, f"__trap(); {line}"))
+        with pytest.raises(CandidateFailed) as caught:
+            gpu.measure(gpu.load(crashing), case)
+        assert caught.value.failure.kind == "crash"
 
 
 def selftest_passes(folder: Path, source: KernelSource, arch: str, flags: tuple[str, ...]) -> None:

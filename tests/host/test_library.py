@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -46,6 +47,8 @@ from gemmgen.search.trial import Silent
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store
 from gemmgen.support.jsontext import json_text
+
+needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python reads TOML from 3.11 on")
 
 LINEAR: dict[str, Any] = {"name": "linear", "types": "bf16", "layout": "rc", "M": "1..8192", "N": "?", "K": "?"}
 
@@ -126,8 +129,8 @@ def test_a_library_that_means_nothing_is_refused(library: dict[str, Any], words:
         spec_from({"name": "mylib", **library}, "sm_90", Path())
 
 
+@needs_toml
 def test_errors_of_a_file_begin_with_its_path(tmp_path: Path) -> None:
-    pytest.importorskip("tomllib")
     path = tmp_path / "spec.toml"
     with pytest.raises(InvalidInput, match=f"cannot read {path}"):
         read_spec(path, "sm_90")
@@ -543,11 +546,11 @@ def test_what_is_known_is_not_found_again(tmp_path: Path) -> None:
     assert len(made) == 1
 
 
+@needs_toml
 def test_the_command_prints_what_was_chosen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")  # of a table, whatever terminal this is
-    pytest.importorskip("tomllib")
     names = write_kernels(tmp_path, product_of())
     fields = "".join(f"{name} = {json.dumps(value)}\n" for name, value in {**LINEAR, "kernels": names}.items())
     (tmp_path / "spec.toml").write_text(f'name = "mylib"\narchitectures = ["sm_90"]\n[[product]]\n{fields}')
@@ -560,8 +563,8 @@ def test_the_command_prints_what_was_chosen(
     assert document["removed"] == []
 
 
+@needs_toml
 def test_the_example_is_a_library() -> None:
-    pytest.importorskip("tomllib")
     spec = read_spec(Path(__file__).parents[2] / "examples" / "library.toml", "sm_90")
     assert len(spec.products) == 6
     assert all(len(list(product.searches(132))) >= 2 for product in spec.products)
@@ -732,11 +735,11 @@ def test_on_a_gpu_regret_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert one.us >= one.best_us == min(played_times([*members.values()], one.sizes))
 
 
+@needs_toml
 def test_the_command_prints_regret_and_refuses_what_it_does_not_take(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "140")
-    pytest.importorskip("tomllib")
     library_of_squares(tmp_path, "measured")
     fields = {**LINEAR, "M": "64..4096", "N": "64..4096", "K": 512}
     lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())

@@ -338,7 +338,6 @@ def test_figures_stand_at_their_own_bars() -> None:
 
 
 def test_plots_are_the_same_each_time(sweep: StudyResult) -> None:
-    pytest.importorskip("matplotlib")
     first, again = plotting.draw(sweep), plotting.draw(sweep)
     assert first == again
     assert first["png"].startswith(b"\x89PNG") and b"Matplotlib" not in first["png"]
@@ -347,7 +346,6 @@ def test_plots_are_the_same_each_time(sweep: StudyResult) -> None:
 
 
 def test_plots_show_what_cannot_run(sweep: StudyResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib")
     monkeypatch.setitem(plotting.SETTINGS, "svg.fonttype", "none")  # text that can be read here
     words = re.findall(r">([^<>]+)</text>", plotting.draw(sweep)["svg"].decode())
     assert any("4,096 threads cannot launch" in text for text in words)

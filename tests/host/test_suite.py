@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -301,7 +301,7 @@ def test_what_cublaslt_has_no_kernel_for_is_a_row_without_a_ratio(card: Card) ->
 
 
 def test_nothing_starts_after_the_deadline(card: Card) -> None:
-    assert card.run(deadline=time.monotonic() - 1) == [] and card.searches == 0
+    assert card.run(deadline=-math.inf) == [] and card.searches == 0
 
 
 # Another card of the architecture
