@@ -148,11 +148,19 @@ def own_texts(source: KernelSource, arch: str, *, torch: bool = False) -> dict[s
     return texts
 
 
-def kernel_texts(source: KernelSource, arch: str) -> dict[str, str]:
-    """Of these files the kernel with its launcher, and its header."""
-    out = interface_of(source, arch)
-    text = _render(out, "prologue.cu") + source.text + _render(out, "launcher.cu")
-    return {f"{source.name}.cu": text, f"{source.name}.h": _render(out, "kernel.h")}
+def kernel_texts(source: KernelSource, arch: str, own_name: str | None = None) -> dict[str, str]:
+    """The kernel with its launcher, and its header.
+
+    own_name  what files and symbols are called in place of the kernel's name. The kernel's text stays as it is: macros
+              before it rename its entry points
+    """
+    own = source if own_name is None else replace(source, name=own_name)
+    out = interface_of(own, arch)
+    entries = [(one.name, other.name) for one, other in zip(source.program, own.program, strict=True)]
+    renamed = [(name, other) for name, other in entries if name != other]
+    before, behind = (_render(out, part, renamed=renamed) for part in ("prologue.cu", "launcher.cu"))
+    text = before + source.text + behind
+    return {f"{own.name}.cu": text, f"{own.name}.h": _render(out, "kernel.h")}
 
 
 def _render(out: Interface, template: str, **values: object) -> str:

@@ -6,6 +6,7 @@ import re
 
 from gemmgen.support.errors import require
 
+OF_LIBRARY = r"(?:\w+_)?"  # a library's name, before that of its kernel
 GUARD = r"#if defined\(__CUDACC__\) && !defined\(__CUDACC_RTC__\)"
 
 
@@ -14,8 +15,8 @@ def kernel_alone(text: str, name: str) -> str:
 
     Raises InvalidInput where an edit left only one end of it to be told.
     """
-    begin = re.search(rf"^namespace {name}_impl \{{\r?\n#endif\r?\n(\r?\n)?", text, re.MULTILINE)
-    end = re.search(rf"\r?\n{GUARD}\r?\nnamespace \{{\r?\n\r?\nusing Plan = {name}_plan;", text)
+    begin = re.search(rf"^namespace {OF_LIBRARY}{name}_impl \{{\r?\n#endif\r?\n(\r?\n)?", text, re.MULTILINE)
+    end = re.search(rf"\r?\n{GUARD}\r?\nnamespace \{{\r?\n\r?\nusing Plan = {OF_LIBRARY}{name}_plan;", text)
     if begin is None and end is None:
         return text
     require(

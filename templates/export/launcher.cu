@@ -138,4 +138,7 @@ ${ out.declared(out.arguments, behind="cudaStream_t stream") })
 
 }  // extern "C"
 }  // namespace ${ out.name }_impl
+//% for name, _ in renamed
+#undef ${ name }
+//% endfor
 #endif  // __CUDACC__ && !__CUDACC_RTC__

@@ -18,6 +18,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+/*% if renamed %*/
+
+// The library's own symbols: another library, or an export, may have the same kernel.
+//% for name, own in renamed
+#define ${ name } ${ own }
+//% endfor
+/*% endif %*/
 
 namespace ${ out.name }_impl {
 #endif

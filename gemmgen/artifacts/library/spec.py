@@ -175,6 +175,14 @@ class Spec:
         require(len(set(bare)) == len(bare), f"architectures = {', '.join(self.architectures)}: one stands twice")
 
 
+def own_name(library: str, kernel: str) -> str:
+    """What the files and symbols of a kernel are called in a library.
+
+    Another library, or an export, may have the same kernel in the same program.
+    """
+    return f"{library}_{kernel}"
+
+
 def read_spec(path: Path, arch: str) -> Spec:
     """The library that the file at `path` describes; for `arch` where it names no architectures.
 

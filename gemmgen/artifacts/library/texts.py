@@ -12,7 +12,7 @@ from gemmgen.artifacts.library.estimates import Estimates, EstimatesText, Estima
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, case_of
 from gemmgen.artifacts.library.rules import Choice, Rule
-from gemmgen.artifacts.library.spec import CHUNK, Product, Spec
+from gemmgen.artifacts.library.spec import CHUNK, Product, Spec, own_name
 from gemmgen.artifacts.library.table import AXES, FEATURES, Box
 from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.kernel.source import KernelSource, Launch, parameters
@@ -240,10 +240,16 @@ class KernelText:
     """A kernel as the dispatcher calls it."""
 
     member: Member
+    library: str
 
     @property
     def name(self) -> str:
         return self.member.name
+
+    @property
+    def own_name(self) -> str:
+        """What its files and symbols are called."""
+        return own_name(self.library, self.name)
 
     @property
     def feature(self) -> str | None:
@@ -310,7 +316,7 @@ class LibraryText:
 
     @property
     def kernels(self) -> tuple[KernelText, ...]:
-        return tuple(KernelText(member) for member in self.members)
+        return tuple(KernelText(member, self.name) for member in self.members)
 
     @property
     def headers(self) -> tuple[str, ...]:

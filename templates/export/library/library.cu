@@ -32,7 +32,7 @@
 /*% endif %*/
 
 //% for k in lib.kernels
-#include "${ k.name }.h"
+#include "${ k.own_name }.h"
 /*% endfor %*/
 
 namespace {
@@ -96,11 +96,11 @@ struct Table {
 constexpr Kernel ${ k.name }_kernel = {
     "${ k.name }",
     [](const Args& a, void* workspace, size_t workspace_bytes, cudaStream_t stream) {
-        return ${ k.name }_launch(
+        return ${ k.own_name }_launch(
             ${ k.arguments | join(", ") }, workspace, workspace_bytes, stream);
     },
-    [](const Args&${ " a" if k.sizes }) { return ${ k.name }_workspace_bytes(${ k.sizes | join(", ") }); },
-    ${ k.name }_refusal,
+    [](const Args&${ " a" if k.sizes }) { return ${ k.own_name }_workspace_bytes(${ k.sizes | join(", ") }); },
+    ${ k.own_name }_refusal,
 };
 
 //% endfor
