@@ -197,7 +197,9 @@ def _number(arch: str) -> int:
     return int(arch.removeprefix("sm_").rstrip("af"))
 
 
-def _product(name: str, choice: Any, kernel: Callable[[str], KernelSource], load: Callable[..., ArrayKernel]) -> ArrayProduct:
+def _product(
+    name: str, choice: Any, kernel: Callable[[str], KernelSource], load: Callable[..., ArrayKernel]
+) -> ArrayProduct:
     """Without the rules of cuBLASLt, whose calls go to the kernels of later ones."""
     names = [one["name"] for one in choice["kernels"] if one["name"] != CUBLASLT]
     kernels = {one: kernel(one) for one in names}

@@ -151,14 +151,16 @@ def own_texts(source: KernelSource, arch: str, *, torch: bool = False) -> dict[s
 def kernel_texts(source: KernelSource, arch: str, own_name: str | None = None) -> dict[str, str]:
     """The kernel with its launcher, and its header.
 
-    own_name  what files and symbols are called in place of the kernel's name. The kernel's text stays as it is: macros
-              before it rename its entry points
+    own_name  in a library what files and symbols are called in place of the kernel's name. The kernel's text stays as
+              it is: macros before it rename its entry points
     """
     own = source if own_name is None else replace(source, name=own_name)
     out = interface_of(own, arch)
     entries = [(one.name, other.name) for one, other in zip(source.program, own.program, strict=True)]
     renamed = [(name, other) for name, other in entries if name != other]
-    before, behind = (_render(out, part, renamed=renamed) for part in ("prologue.cu", "launcher.cu"))
+    before, behind = (
+        _render(out, part, renamed=renamed, alone=own_name is None) for part in ("prologue.cu", "launcher.cu")
+    )
     text = before + source.text + behind
     return {f"{own.name}.cu": text, f"{own.name}.h": _render(out, "kernel.h")}
 

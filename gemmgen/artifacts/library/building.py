@@ -304,10 +304,7 @@ def library_texts(library: LibraryText) -> dict[str, str]:
 
 def _kernel_texts(library: str, member: Member) -> Iterator[tuple[str, str]]:
     """Of a kernel what a library takes: text and launcher, and the header."""
-    own = own_name(library, member.name)
-    file, texts = f"{own}.cu", kernel_texts(member.source, member.arch, own)
-    yield file, _render("kernel.cu", text=texts[file], feature=member.interface.feature, arch=member.arch)
-    yield f"{own}.h", texts[f"{own}.h"]
+    yield from kernel_texts(member.source, member.arch, own_name(library, member.name)).items()
 
 
 def _render(template: str, **values: object) -> str:

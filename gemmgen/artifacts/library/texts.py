@@ -7,17 +7,25 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gemmgen.artifacts.arguments import Argument
+from gemmgen.artifacts.built import Architectures
 from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.library.estimates import Estimates, EstimatesText, EstimateText
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, case_of
 from gemmgen.artifacts.library.rules import Choice, Rule
-from gemmgen.artifacts.library.spec import CHUNK, Product, Spec, own_name
+from gemmgen.artifacts.library.spec import CHUNK, OWN_NAMES, Product, Spec, own_name
 from gemmgen.artifacts.library.table import AXES, FEATURES, Box
 from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.kernel.source import KernelSource, Launch, parameters
 from gemmgen.problem.case import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.support.errors import require
+
+# What the header of a kernel declares behind its name.
+FUNCTIONS = (
+    *("launch", "make_plan", "plan", "prepare_a", "prepare_b", "refusal", "run", "run_prepared", "workspace_bytes"),
+    *("h", "make_packed_plan", "pack_b", "packed_bytes"),
+)
 
 
 @dataclass(frozen=True)
@@ -280,6 +288,15 @@ class LibraryText:
     spec: Spec
     choices: tuple[Choice, ...]
 
+    def __post_init__(self) -> None:
+        """Raise InvalidInput for a kernel whose name, after the library's, is that of another function or file."""
+        products = [product.name for product in self.spec.products]
+        taken = {*OWN_NAMES, *products, *(f"{name}_workspace_bytes" for name in products), "selftest"}
+        for kernel in self.members:
+            name = kernel.name
+            own = next((one for one in (name, *(f"{name}_{what}" for what in FUNCTIONS)) if one in taken), None)
+            require(own is None, f"{self.name} has a {self.name}_{own} of its own: give the kernel {name} another name")
+
     @property
     def name(self) -> str:
         return self.spec.name
@@ -372,15 +389,12 @@ class LibraryText:
         return ";".join(sorted(self.builds.values(), key=lambda number: int(number.rstrip("a"))))
 
     @property
-    def least(self) -> int:
-        """NN of the oldest sm_NN that it has kernels for."""
-        return min(int(bare_number(arch)) for arch in self.spec.architectures)
-
-    @property
-    def features(self) -> tuple[tuple[int, str], ...]:
-        """Of architectures whose kernels run on nothing else: NN, and what compilers define for sm_NNa."""
+    def run_by(self) -> Architectures:
+        """The architectures that it has kernels for."""
         specific = {member.interface.feature: int(bare_number(member.arch)) for member in self.members}
-        return tuple(sorted((number, feature) for feature, number in specific.items() if feature is not None))
+        exact = sorted((number, feature) for feature, number in specific.items() if feature is not None)
+        others = [int(build) for build in self.builds.values() if not build.endswith("a")]
+        return Architectures(min(others, default=None), tuple(exact))
 
     @property
     def gencode(self) -> str:

@@ -1,7 +1,7 @@
 /*# NAME_make_plan: checks the arguments, and encodes tensor maps. With `packed` the plan reads what was made of B there. #*/
 //% set major, minor = out.capability
 //% if out.packed
-static cudaError_t plan_of(
+static cudaError_t ${ out.name }_plan_of(
 ${ out.declared(out.arguments, before="Plan* plan", behind="const void* packed") })
 //% else
 cudaError_t ${ out.name }_make_plan(

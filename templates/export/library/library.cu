@@ -5,15 +5,13 @@
 //% endif
 
 #include "${ lib.name }.h"
+/*% if not lib.run_by.all_known %*/
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < ${ lib.least * 10 }
-#error "${ lib.name } has kernels for sm_${ lib.least } and newer devices"
+#if defined(__CUDA_ARCH__) && !(${ lib.run_by.compiled })
+//% set name, run_by, flags = lib.name, lib.run_by, lib.gencode
+//% include "export/architectures.cu"
 #endif
-//% for number, feature in lib.features
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == ${ number * 10 } && !defined(${ feature })
-#error "${ lib.name } has kernels of sm_${ number }a: compile it with -gencode arch=compute_${ number }a,code=sm_${ number }a, in CMake for ${ number }a"
-#endif
-/*% endfor %*/
+/*% endif %*/
 
 #include <algorithm>
 #include <atomic>
