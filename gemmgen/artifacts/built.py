@@ -14,7 +14,6 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.support.errors import InvalidInput, require
 
-
 OLDEST = min(int(name.removeprefix("sm_")) for name in ARCHS)  # NN of the oldest sm_NN that gemmgen knows
 
 

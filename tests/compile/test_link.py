@@ -15,10 +15,8 @@ import pytest
 import gemmgen
 from gemmgen.artifacts.folder import export, kernel_texts
 from gemmgen.artifacts.kernelfile import read_kernel
-from gemmgen.artifacts.library.building import library_texts
 from gemmgen.artifacts.library.record import choices_from
 from gemmgen.artifacts.library.spec import Spec, spec_from
-from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.artifacts.unseen import unseen
 from gemmgen.kernel.families import FAMILIES, NAIVE
 from gemmgen.kernel.render import render
@@ -288,4 +286,4 @@ def test_cmake_builds_a_library_for_what_it_serves(architectures: str, served: s
         assert done.returncode == 0 and f"built for {served}." in done.stdout
     else:
         assert done.returncode != 0
-        assert f"mixed needs sm_80 or newer, sm_90 as sm_90a: CMAKE_CUDA_ARCHITECTURES is" in done.stderr
+        assert "mixed needs sm_80 or newer, sm_90 as sm_90a: CMAKE_CUDA_ARCHITECTURES is" in done.stderr

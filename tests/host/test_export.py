@@ -85,7 +85,7 @@ def test_the_header_has_the_types_of_the_field(
 ) -> None:
     header = own_texts(naive(types=types), "sm_90")["gemm.h"]
     declared = re.split(r",\s+", header.partition("gemm_launch(")[2].partition(");")[0].strip())
-    assert {*arguments} <= {*declared}
+    assert {*arguments} <= {re.sub(r"/\* (\w+) \*/", r"\1", one) for one in declared}
     for name in ("bf16", "fp16", "fp8"):
         assert (f"#include <cuda_{name}.h>" in header) == (name in headers)
     assert f"It needs an sm_{89 if 'e4m3' in types else 80 if 'bf16' in types else 75} or newer;" in header
@@ -94,7 +94,7 @@ def test_the_header_has_the_types_of_the_field(
 
 def test_arrays_of_pointers_have_the_types_of_the_field() -> None:
     texts = own_texts(naive(types="bf16,bf16,f32", batch=None, pointers=True, pointer_align=2), "sm_90")
-    assert "const __nv_bfloat16* const* A_array," in texts["gemm.h"]
+    assert "const __nv_bfloat16* const* /* A_array */," in texts["gemm.h"]
     assert "at addresses divisible by\n *           2 (A), 2 (B), 4 (C)." in texts["gemm.h"]
     assert "reinterpret_cast<const BF16* const*>(A_array)" in texts["gemm.cu"]
 
@@ -392,9 +392,9 @@ HEAVY = "aux(alpha * (acc - zero_a * column_sum) * scale_n + beta * C) + residua
         ("batched", {"m": 16, "n": 16, "k": 16, "batch": None, "types": "bf16", "pointers": True}, 27, 21),
         ("mma", {"m": 16, "n": 28672, "k": 8192, "types": "bf16", "epilogue": "bias+gelu"}, 27, 22),
         ("wgmma", {"m": 4096, "n": 4096, "k": 4096, "types": "bf16", "layout": "rc"}, 30, 20),  # with tensor maps
-        ("wgmma", {"m": 4096, "n": 4096, "k": 4096, "types": "f32_bf16x6"}, 38, 24),  # and copies of A and B
-        ("simt", {"m": None, "n": None, "k": None, "batch": None, "epilogue": HEAVY}, 33, 26),
-        ("wgmma", {"m": None, "n": None, "k": None, "types": "bf16", "batch": None, "epilogue": HEAVY}, 52, 31),
+        ("wgmma", {"m": 4096, "n": 4096, "k": 4096, "types": "f32_bf16x6"}, 39, 24),  # and copies of A and B
+        ("simt", {"m": None, "n": None, "k": None, "batch": None, "epilogue": HEAVY}, 34, 27),
+        ("wgmma", {"m": None, "n": None, "k": None, "types": "bf16", "batch": None, "epilogue": HEAVY}, 53, 32),
     ],
 )
 def test_a_folder_is_small_beside_the_kernel(family: str, problem: dict[str, Any], most: int, beside: int) -> None:
@@ -409,7 +409,7 @@ def test_a_folder_is_small_beside_the_kernel(family: str, problem: dict[str, Any
     assert size - kernel <= beside * 1024, sizes
 
 
-FOLDER = 30 * 1024  # bytes of an exported folder beside NAME.cu, with the certificate,
+FOLDER = 31 * 1024  # bytes of an exported folder beside NAME.cu, with the certificate,
 VERIFIED = 3500  # and those of a certificate that a verification and its compiler add
 REPOSITORY = Path(__file__).parents[2]
 KINDS = (

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from gemmgen.artifacts.arguments import Argument
 from gemmgen.artifacts.built import Architectures
+from gemmgen.artifacts.elements import Element
 from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.library.estimates import Estimates, EstimatesText, EstimateText
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
@@ -224,6 +225,11 @@ class ProductText:
         return tuple(one for one in self.out.arguments if not one.is_workspace)
 
     @property
+    def function_of(self) -> str:
+        """What the function computes."""
+        return f"C = {self.out.formula}{', for each product of the batch' if self.out.batched else ''}."
+
+    @property
     def distances(self) -> tuple[str, ...]:
         """Leading dimensions and strides."""
         return tuple(name for name in self.out.runtime_names if name not in ("M", "N", "K", "batch"))
@@ -276,9 +282,35 @@ class KernelText:
 
 def _field_as(argument: Argument) -> str:
     """The field of a call that is this argument, in its type."""
-    if argument.ctype in ("int", "long long") and argument.text not in ("alpha", "beta"):
+    if argument.ctype in ("int", "ptrdiff_t") and argument.text not in ("alpha", "beta"):
         return f"a.{argument.text}"
     return f"static_cast<{argument.ctype}>(a.{argument.text.removesuffix('_array')})"
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a library means by a cudaError_t that it returns."""
+
+    name: str
+    meaning: str
+
+
+SUCCESS = Status("cudaSuccess", "the product is on the stream")
+INVALID = Status("cudaErrorInvalidValue", "an argument is null or out of its range, or the workspace is too small")
+MISALIGNED = Status(
+    "cudaErrorMisalignedAddress", "an address is not divisible by its elements' size, or the workspace's not by 256"
+)
+NO_GRID = Status(
+    "cudaErrorInvalidConfiguration",
+    "C has more tiles than a grid can have blocks, or the device's blocks have too little shared memory",
+)
+OLD_DRIVER = Status("cudaErrorCallRequiresNewerDriver", "the driver is older than CUDA 12.0")
+OF_CUBLASLT = (
+    Status("cudaErrorNotSupported", "cuBLASLt has no algorithm for the product"),
+    Status("cudaErrorInitializationError", "cuBLASLt makes no handle"),
+    Status("cudaErrorLaunchFailure", "cuBLASLt does not start the product"),
+    Status("cudaErrorInvalidDevice", "cuBLASLt serves the first 64 devices alone"),
+)
 
 
 @dataclass(frozen=True)
@@ -341,9 +373,10 @@ class LibraryText:
         return tuple(sorted({header for one in self.products for header in one.out.cuda_headers}))
 
     @property
-    def cuda_elements(self) -> tuple[str, ...]:
+    def cuda_elements(self) -> tuple[Element, ...]:
         """Element types that C++ lacks."""
-        return tuple(sorted({element.name for one in self.products for element in one.out.cuda_elements}))
+        found = {element.name: element for one in self.products for element in one.out.cuda_elements}
+        return tuple(found[name] for name in sorted(found))
 
     @property
     def has_integers(self) -> bool:
@@ -372,6 +405,28 @@ class LibraryText:
     @property
     def scalars(self) -> tuple[str, ...]:
         return _union([one.out.epilogue.scalars for one in self.products])
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Those of a call."""
+        batch = ("batch",) if self.batched else ()
+        return ("product", "M", "N", "K", "A", "B", "C", *self.extra, *self.distances, *batch, *self.scalars)
+
+    @property
+    def statuses(self) -> tuple[Status, ...]:
+        """What its functions return, besides other errors of CUDA's."""
+        built = f"there is no kernel for this device: the library needs {self.run_by.text}, and a build for it"
+        driver = (OLD_DRIVER,) if any(one.interface.maps.encoded for one in self.members) else ()
+        no_kernel = Status("cudaErrorNoKernelImageForDevice", built)
+        return (
+            SUCCESS,
+            INVALID,
+            MISALIGNED,
+            NO_GRID,
+            no_kernel,
+            *driver,
+            *(OF_CUBLASLT if self.calls_cublaslt else ()),
+        )
 
     @property
     def architectures(self) -> tuple[str, ...]:

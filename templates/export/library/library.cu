@@ -174,7 +174,7 @@ cudaError_t complete_${ p.name }(Args& a)
 //% endfor
 //% for x in p.out.runtime_strides
     const long long least_${ x.name } = (${ x.lines_of("a") } - 1LL) * a.${ x.ld } + ${ x.line_of("a") };
-    if (${ "a." ~ x.name ~ " != 0 && " if x.may_be_zero }a.${ x.name } < least_${ x.name }) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is less than %lld", a.${ x.name }, least_${ x.name });
+    if (${ "a." ~ x.name ~ " != 0 && " if x.may_be_zero }a.${ x.name } < least_${ x.name }) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is less than %lld", static_cast<long long>(a.${ x.name }), least_${ x.name });
 //% endfor
     if (${ p.out.may_be_empty | map("replace", "", "a.", 1) | join(" == 0 || ") } == 0) return cudaSuccess;  // C has no elements
 //% for name in p.addresses
@@ -331,11 +331,9 @@ extern "C" const char* ${ lib.name }_kernel(const ${ lib.name }_args* args)
 extern "C" const char* ${ lib.name }_status_text(cudaError_t status)
 {
     switch (status) {
-    case cudaSuccess: return "the product is on the stream";
-    case cudaErrorInvalidValue: return "an argument is null or out of its range, or the workspace is too small";
-    case cudaErrorMisalignedAddress: return "an address is not divisible by its elements' size, or the workspace's not by 256";
-    case cudaErrorNoKernelImageForDevice: return "there is no kernel for this device: the library was built for ${ lib.architectures | join(", ") }";
-    case cudaErrorInvalidConfiguration: return "C has more tiles than a grid can have blocks";
+//% for status in lib.statuses
+    case ${ status.name }: return "${ status.meaning }";
+//% endfor
     default: return cudaGetErrorString(status);
     }
 }

@@ -70,7 +70,7 @@ cudaError_t find(Encode& encode)
 template <size_t RANK>
 cudaError_t encode_map(Encode encode, const char* name, const void* address, CUtensorMapDataType type,
     const cuuint64_t (&sizes)[RANK], const cuuint64_t (&strides)[RANK - 1], const cuuint32_t (&box)[RANK],
-    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, unsigned long long (&map)[16])
+    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, size_t (&map)[16])
 {
     cuuint32_t every[RANK];
     std::fill_n(every, RANK, 1);
@@ -84,7 +84,7 @@ cudaError_t encode_map(Encode encode, const char* name, const void* address, CUt
     return cudaSuccess;
 }
 
-TensorMap as_parameter(const unsigned long long (&map)[16])
+TensorMap as_parameter(const size_t (&map)[16])
 {
     TensorMap parameter;
     std::memcpy(&parameter, map, sizeof parameter);
@@ -162,11 +162,11 @@ cudaError_t gemm_make_plan(
     if (status == cudaSuccess)
         status = encode_map(encode, "A", mapped(A), CU_TENSOR_MAP_DATA_TYPE_UINT16,
             {cuuint64_t(std::max(1, K)), cuuint64_t(M)}, {cuuint64_t(lda) * 2}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-            made.map_a);
+            made.kept_map_a);
     if (status == cudaSuccess)
         status = encode_map(encode, "B", mapped(B), CU_TENSOR_MAP_DATA_TYPE_UINT16,
             {cuuint64_t(N), cuuint64_t(std::max(1, K))}, {cuuint64_t(ldb) * 2}, {128, 32}, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
-            made.map_b);
+            made.kept_map_b);
     if (status != cudaSuccess) return status;
     *plan = made;
     return cudaSuccess;
