@@ -61,16 +61,23 @@ def require_exportable(source: KernelSource) -> None:
     """Raise InvalidInput for a kernel that `export` has no launcher for, or by whose name there can be none."""
     special = _special(source)
     require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
-    around = "its launcher has another use for it" if source.name in _words_around(source) else None
+    around = "its launcher has another use for it" if source.name in _declared_around(source) else None
     use = taken_by(source.name) or around
     require(use is None, f"{source.name!r} cannot name an exported kernel: {use}. --as NAME gives it another")
 
 
-def _words_around(source: KernelSource) -> set[str]:
-    """Those of the launcher's code and of the header's, but for the kernel's own name."""
+# What a line of code declares at its beginning: functions, variables and types of a namespace.
+_DECLARES = re.compile(
+    r"^(?:(?:using|struct) (\w+)|(?!#|template|namespace|extern|return)[\w:<>]+[\w:<>*& ]*[*& ](\w+)[(\[])",
+    re.MULTILINE,
+)
+
+
+def _declared_around(source: KernelSource) -> set[str]:
+    """What the launcher's code declares beside the kernel. A local variable may have the kernel's name: it hides it."""
     nameless = replace(source, name="kernel_of_no_name", text="")
-    code = " ".join(kernel_texts(nameless, source.arch).values())
-    return set(re.findall(r"\w+", re.sub(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\n])*\"", " ", code, flags=re.DOTALL)))
+    code = kernel_texts(nameless, source.arch)["kernel_of_no_name.cu"]
+    return {name for found in _DECLARES.findall(code) for name in found if name}
 
 
 def exportable(source: KernelSource) -> bool:

@@ -106,7 +106,7 @@ cudaError_t ${ out.name }_run_prepared(const Plan* plan, cudaStream_t stream)
 //% include "export/launcher/unfold.cu"
 //% if out.shared_bytes
     // A device's limit, not a launch's: asked for each time, since the current device may have changed.
-    const cudaError_t raised = cudaFuncSetAttribute(${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
+    const cudaError_t raised = cudaFuncSetAttribute(${ out.name }_impl::${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
     if (raised != cudaSuccess)
         return raised != cudaErrorInvalidValue ? started(raised) : refuse(cudaErrorInvalidConfiguration,
             "no block gets %d bytes of shared memory: %s", ${ out.shared_bytes }, cudaGetErrorName(raised));
@@ -116,11 +116,11 @@ cudaError_t ${ out.name }_run_prepared(const Plan* plan, cudaStream_t stream)
     if (${ name }_set != cudaSuccess) return ${ name }_set;
 //% endfor
 //% if out.prepared
-    return start(${ out.name }, blocks, ${ out.threads }${ ", %d" | format(out.shared_bytes) if out.shared_bytes }${ ", %s" | format(out.dependent | lower) if out.starts_early }, stream, ${ out.passed | join(", ") });
+    return start(${ out.name }_impl::${ out.name }, blocks, ${ out.threads }${ ", %d" | format(out.shared_bytes) if out.shared_bytes }${ ", %s" | format(out.dependent | lower) if out.starts_early }, stream, ${ out.passed | join(", ") });
 //% else
 //% from "export/launcher/config.cu" import configuration with context
 ${ configuration("blocks", out.threads, out.shared_bytes, "1") }
-    return started(cudaLaunchKernelEx(&config, ${ out.name }, ${ out.passed | join(", ") }));
+    return started(cudaLaunchKernelEx(&config, ${ out.name }_impl::${ out.name }, ${ out.passed | join(", ") }));
 //% endif
 }
 

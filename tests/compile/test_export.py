@@ -1002,9 +1002,9 @@ def exported_on_the_host(
     with budget_of(budget):
         export(source, RECORD, folder)
     exported = (folder / f"{source.name}.cu").read_text()
-    direct = rf"return started\(cudaLaunchKernelEx\(&config, ({source.name}\w*),([^;]*)\)\);"
+    direct = r"return started\(cudaLaunchKernelEx\(&config, ([\w:]+),([^;]*)\)\);"
     here = r"run_threads(config.gridDim.x, config.blockDim.x, [&] { \1(\2); }); return cudaSuccess;"
-    shared = rf"return start\(({source.name}\w*), (\w+), (\d+), (?:\w+, )*?stream, ([^;]*)\);"  # by several launches
+    shared = rf"return start\(((?:\w+::)?{source.name}\w*), (\w+), (\d+), (?:\w+, )*?stream, ([^;]*)\);"  # several
     called, count = re.subn(shared, r"run_threads(\2, \3, [&] { \1(\4); }); return cudaSuccess;", exported)
     if not count:
         called, count = re.subn(direct, here, exported)

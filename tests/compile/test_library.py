@@ -86,7 +86,7 @@ class Alternating:
 
 def on_the_host(folder: Path, library: LibraryText) -> Path:
     """The self-test of a library of naive kernels, which run on the host one thread after the other."""
-    starts = re.compile(r"return started\(cudaLaunchKernelEx\(&config, (\w+),([^;]*)\)\);")
+    starts = re.compile(r"return started\(cudaLaunchKernelEx\(&config, ([\w:]+),([^;]*)\)\);")
     here = r"run_threads(config.gridDim.x, config.blockDim.x, [&] { \1(\2); }); return cudaSuccess;"
     texts = library_texts(library)
     for member in library.members:

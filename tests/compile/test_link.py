@@ -3,6 +3,7 @@ serve some."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -13,14 +14,17 @@ from typing import Any
 import pytest
 
 import gemmgen
-from gemmgen.artifacts.folder import export, kernel_texts
+from gemmgen.artifacts.folder import export, kernel_texts, require_exportable
 from gemmgen.artifacts.kernelfile import read_kernel
 from gemmgen.artifacts.library.record import choices_from
 from gemmgen.artifacts.library.spec import Spec, spec_from
 from gemmgen.artifacts.unseen import unseen
+from gemmgen.kernel.conditionals import code_and_others
 from gemmgen.kernel.families import FAMILIES, NAIVE
+from gemmgen.kernel.naming import require_identifier
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import InvalidInput
 
 RECORD: dict[str, Any] = {"arch": "sm_80", "verification": None, "timing": None}
@@ -151,6 +155,44 @@ def test_a_kernel_that_is_called_as_a_function_of_the_library_is_refused(name: s
     (tmp_path / f"{name}.cu").write_text(source.text)
     with pytest.raises(InvalidInput, match=f"mylib has a mylib_{name} of its own: give the kernel {name} another name"):
         make(tmp_path, "mylib", "sm_80", kernels=[f"{name}.cu"])
+
+
+LOCAL = ("plan", "status", "blocks", "config", "stream")
+
+
+def words_of_the_launcher() -> list[str]:
+    """Those by which a kernel may be called."""
+    text = kernel_texts(render_plain(), "sm_80")["gemm.cu"]
+    found = {word for piece, is_code in code_and_others(text) if is_code for word in re.findall(r"\b[a-z]\w*", piece)}
+    return sorted(word for word in found if not word.startswith("gemm") and is_free(word))
+
+
+def render_plain() -> KernelSource:
+    problem = Problem(None, None, None)
+    return render(problem, NAIVE, NAIVE.default(problem), "sm_80").renamed("gemm")
+
+
+def is_free(name: str) -> bool:
+    try:
+        require_identifier(name)
+        require_exportable(render_plain().renamed(name))
+    except InvalidInput:
+        return False
+    return True
+
+
+@needs_nvcc
+@pytest.mark.parametrize("all_words", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_kernels_are_called_by_words_of_their_launchers(all_words: bool, tmp_path: Path) -> None:
+    """They compile, all in one source file."""
+    words = words_of_the_launcher()
+    assert {*LOCAL} < {*words} and len(words) > 20
+    chosen = words if all_words else LOCAL
+    for word in chosen:
+        for name, text in kernel_texts(render_plain().renamed(word), "sm_80").items():
+            (tmp_path / name).write_text(text)
+    (tmp_path / "all.cu").write_text("".join(f'#include "{word}.cu"\n' for word in chosen))
+    run(*NVCC, "-arch=sm_80", "-c", "all.cu", folder=tmp_path)
 
 
 # Architectures of a build

@@ -214,9 +214,11 @@ def test_launches_without_a_launcher_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("plan", "its launcher has another use for it"),  # a parameter's name
+        ("plan", None),  # a parameter's name, which hides the kernel's where that is not meant
         ("refuse", "its launcher has another use for it"),
-        ("cudaMemsetAsync", None),  # of kernels that share tiles alone
+        ("Plan", "its launcher has another use for it"),
+        ("reason", "its launcher has another use for it"),
+        ("tile", None),  # a word of the kernel's comments, too
         ("math", "math.h would hide a header"),
         ("cuda_bf16", "cuda_bf16.h would hide a header"),
         ("test", "CMake has a target"),

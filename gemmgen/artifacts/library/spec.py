@@ -30,6 +30,7 @@ from typing import Any
 from gemmgen.artifacts.kernelfile import read_text
 from gemmgen.artifacts.library.sizes import LARGE, SMALL, SizeRange
 from gemmgen.artifacts.names import taken_by
+from gemmgen.kernel.headers import in_headers
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -158,7 +159,7 @@ class Spec:
 
     def __post_init__(self) -> None:
         _require_name("the library", self.name)
-        use = taken_by(self.name)
+        use = taken_by(self.name) or ("headers of C or CUDA define it" if in_headers(self.name) else None)
         require(use is None, f"{self.name!r} cannot name the library: {use}")
         require(bool(self.products), f"{self.name} has no [[product]]")
         names = [product.name for product in self.products]
@@ -168,6 +169,9 @@ class Spec:
         clashing = [name for name in names if name in taken]
         own = ", ".join(f"{self.name}_{name}" for name in clashing)
         require(not clashing, f"no product can be called {', '.join(clashing)}: the header has {own} of its own")
+        own_names = [f"{self.name}_{name}" for name in (*OWN_NAMES, *taken, *names)]
+        defined = [one for name in own_names for one in (name, name.upper()) if in_headers(one)]
+        require(not defined, f"headers of C or CUDA define {', '.join(defined)}: give library or product another name")
         for arch in self.architectures:
             parse_arch(arch)
         bare = [arch.rstrip("af") for arch in self.architectures]

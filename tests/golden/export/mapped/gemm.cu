@@ -187,7 +187,7 @@ cudaError_t gemm_run_prepared(const Plan* plan, cudaStream_t stream)
     config.blockDim = 256;
     config.stream = stream;
     // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
-    return started(cudaLaunchKernelEx(&config, gemm, as_parameter(map_a), as_parameter(map_b), reinterpret_cast<BF16*>(C), bias_n, M, N, K, lda, ldb, ldc, alpha, beta));
+    return started(cudaLaunchKernelEx(&config, gemm_impl::gemm, as_parameter(map_a), as_parameter(map_b), reinterpret_cast<BF16*>(C), bias_n, M, N, K, lda, ldb, ldc, alpha, beta));
 }
 
 cudaError_t gemm_run(const Plan* plan, cudaStream_t stream) { return gemm_run_prepared(plan, stream); }

@@ -117,7 +117,7 @@ cudaError_t gemm_run_prepared(const Plan* plan, cudaStream_t stream)
     config.blockDim = 256;
     config.stream = stream;
     // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
-    return started(cudaLaunchKernelEx(&config, gemm, A, B, reinterpret_cast<BF16*>(C), scale_n, zero_a, residual, aux, M, N, K, lda, ldb, ldc, ld_residual, alpha, beta));
+    return started(cudaLaunchKernelEx(&config, gemm_impl::gemm, A, B, reinterpret_cast<BF16*>(C), scale_n, zero_a, residual, aux, M, N, K, lda, ldb, ldc, ld_residual, alpha, beta));
 }
 
 cudaError_t gemm_run(const Plan* plan, cudaStream_t stream) { return gemm_run_prepared(plan, stream); }
