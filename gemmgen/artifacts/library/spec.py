@@ -11,9 +11,9 @@
     N = 4096
     K = [4096, 11008]
     epilogue = "bias+gelu"   # scales and zero points are epilogues: "scale_m+scale_n"
-    batch = 1                # or a number of products for which choices are made: the function serves any number
+    batch = 1                # or the number of products for which kernels are chosen, or "?": the function serves any
 
-Sizes say for what kernels are chosen; every product serves all others as well.
+Sizes say for what kernels are chosen; every product serves all others as well. docs/library-file.md has every key.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def read_spec(path: Path, arch: str) -> Spec:
 
 def spec_from(document: Mapping[str, Any], arch: str, folder: Path) -> Spec:
     """The library that `document` describes; its files are looked up from `folder` on. Raises InvalidInput."""
-    _require_known("the library", document, ("name", "architectures", "product"))
+    _require_known("the library", document, LIBRARY_KEYS)
     products, architectures = document.get("product", []), document.get("architectures", [arch])
     require(isinstance(products, list), f"product = {products!r}: write [[product]] above each")
     require(isinstance(architectures, list), f'architectures = {architectures!r}: write a list, as ["sm_90"]')
@@ -222,6 +222,7 @@ def spec_from(document: Mapping[str, Any], arch: str, folder: Path) -> Spec:
 
 # What the header declares behind the library's name, besides products; its guard is NAME_H.
 OWN_NAMES = ("args", "gemm", "h", "kernel", "product", "refusal", "status_text", "workspace_bytes")
+LIBRARY_KEYS = ("name", "architectures", "product")
 KEYS = ("name", "types", "compute", "layout", "M", "N", "K", "epilogue", "batch", "pointers", "kernels", "tune")
 
 
@@ -262,6 +263,7 @@ def _product_of(fields: Mapping[str, Any], folder: Path) -> Product:
 def _batch(value: object, pointers: bool) -> int | None:
     if value == RUNTIME:
         return TYPICAL_BATCH
+    require(not isinstance(value, str), f'batch = "{value}": write a number of products, or "?" for any')
     count = whole("batch", value)
     return None if count == 1 and not pointers else count
 
