@@ -15,7 +15,7 @@ from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
 from gemmgen.artifacts.library.members import Needs
 from gemmgen.artifacts.library.record import RECORD, rule_from
 from gemmgen.artifacts.library.rules import Rule
-from gemmgen.artifacts.library.spec import CHUNK
+from gemmgen.artifacts.library.spec import CHUNK, own_name
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.support.errors import InvalidInput, require
@@ -168,10 +168,15 @@ def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel]) -> A
     records = sorted(folder.glob(f"*{RECORD}"))
     require(len(records) == 1, f"{folder} holds {len(records)} libraries' records (NAME{RECORD}), not one")
     record = read_record(records[0])
+    library = records[0].name.removesuffix(RECORD)
+
+    def kernel(name: str) -> KernelSource:
+        return read_kernel(folder / f"{own_name(library, name)}.cu").source
+
     with reading(records[0], "the record of a library"):
         names = list(dict.fromkeys(choice["product"] for choice in record["choices"]))
         choices = {name: _choice_for(record["choices"], name, arch) for name in names}
-        return ArrayLibrary({name: _product(name, choice, folder, load) for name, choice in choices.items()})
+        return ArrayLibrary({name: _product(name, choice, kernel, load) for name, choice in choices.items()})
 
 
 def _choice_for(choices: list[Any], product: str, arch: str) -> Any:
@@ -192,9 +197,11 @@ def _number(arch: str) -> int:
     return int(arch.removeprefix("sm_").rstrip("af"))
 
 
-def _product(name: str, choice: Any, folder: Path, load: Callable[..., ArrayKernel]) -> ArrayProduct:
+def _product(
+    name: str, choice: Any, kernel: Callable[[str], KernelSource], load: Callable[..., ArrayKernel]
+) -> ArrayProduct:
     """Without the rules of cuBLASLt, whose calls go to the kernels of later ones."""
     names = [one["name"] for one in choice["kernels"] if one["name"] != CUBLASLT]
-    kernels = {one: read_kernel(folder / f"{one}.cu").source for one in names}
+    kernels = {one: kernel(one) for one in names}
     rules = (rule_from(document, [*kernels]) for document in choice["rules"])
     return ArrayProduct(name, kernels, tuple(rule for rule in rules if rule.kernels), load)

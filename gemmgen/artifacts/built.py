@@ -14,6 +14,48 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.support.errors import InvalidInput, require
 
+OLDEST = min(int(name.removeprefix("sm_")) for name in ARCHS)  # NN of the oldest sm_NN that gemmgen knows
+
+
+@dataclass(frozen=True)
+class Architectures:
+    """Architectures, as conditions that templates write into source files.
+
+    least  NN of the first sm_NN of which all newer ones belong to them, too; None where there is none
+    exact  those that need code of their own, which no other runs: NN, and what compilers define for sm_NNa alone
+    """
+
+    least: int | None
+    exact: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def all_known(self) -> bool:
+        """Whether every architecture that gemmgen knows is one of them."""
+        return self.least is not None and self.least <= OLDEST and not self.exact
+
+    @property
+    def compiled(self) -> str:
+        """The preprocessor's condition: the compiler's current pass is for one of them."""
+        exact = [f"defined({feature})" for _, feature in self.exact]
+        if self.least is None:
+            return " || ".join(exact)
+        others = "".join(f" && __CUDA_ARCH__ != {number}0" for number, _ in self.exact)
+        return " || ".join(
+            [f"(__CUDA_ARCH__ >= {self.least}0{others})" if exact else f"__CUDA_ARCH__ >= {self.least}0", *exact]
+        )
+
+    @property
+    def may_be(self) -> str:
+        """A condition in C++ on a number of __CUDA_ARCH_LIST__, which has 900 for sm_90 as for sm_90a."""
+        exact = [f"BUILT == {number}0" for number, _ in self.exact]
+        return " || ".join([*([] if self.least is None else [f"BUILT >= {self.least}0"]), *exact])
+
+    @property
+    def text(self) -> str:
+        """ "sm_80 or newer, sm_90 as sm_90a"."""
+        exact = [f"sm_{number}a" if self.least is None else f"sm_{number} as sm_{number}a" for number, _ in self.exact]
+        return ", ".join([*([] if self.least is None else [f"sm_{self.least} or newer"]), *exact])
+
 
 @dataclass(frozen=True)
 class Built:
@@ -82,6 +124,12 @@ class Built:
             if first_rejection(family, self.problem, config, arch.limits) is None
         )
         return max(converts, min((made_for, *fits)))
+
+    @property
+    def run_by(self) -> Architectures:
+        """The architectures that run the kernel."""
+        exact = ((int(self.cmake_arch.rstrip("af")), self.feature),) if self.feature else ()
+        return Architectures(None if self.feature else self.least_arch, exact)
 
     @property
     def needs_arch(self) -> str:

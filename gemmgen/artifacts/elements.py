@@ -22,6 +22,11 @@ class Element:
     decode: str
     encode: str
 
+    @property
+    def guard(self) -> str:
+        """The macro of a header that has declared it for C."""
+        return f"GEMMGEN_{self.name.strip('_').upper()}"
+
 
 ELEMENTS = {
     DType.F32: Element("float", "", "x", "float(value)"),

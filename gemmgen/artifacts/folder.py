@@ -61,16 +61,23 @@ def require_exportable(source: KernelSource) -> None:
     """Raise InvalidInput for a kernel that `export` has no launcher for, or by whose name there can be none."""
     special = _special(source)
     require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
-    around = "its launcher has another use for it" if source.name in _words_around(source) else None
+    around = "its launcher has another use for it" if source.name in _declared_around(source) else None
     use = taken_by(source.name) or around
     require(use is None, f"{source.name!r} cannot name an exported kernel: {use}. --as NAME gives it another")
 
 
-def _words_around(source: KernelSource) -> set[str]:
-    """Those of the launcher's code and of the header's, but for the kernel's own name."""
+# What a line of code declares at its beginning: functions, variables and types of a namespace.
+_DECLARES = re.compile(
+    r"^(?:(?:using|struct) (\w+)|(?!#|template|namespace|extern|return)[\w:<>]+[\w:<>*& ]*[*& ](\w+)[(\[])",
+    re.MULTILINE,
+)
+
+
+def _declared_around(source: KernelSource) -> set[str]:
+    """What the launcher's code declares beside the kernel. A local variable may have the kernel's name: it hides it."""
     nameless = replace(source, name="kernel_of_no_name", text="")
-    code = " ".join(kernel_texts(nameless, source.arch).values())
-    return set(re.findall(r"\w+", re.sub(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\n])*\"", " ", code, flags=re.DOTALL)))
+    code = kernel_texts(nameless, source.arch)["kernel_of_no_name.cu"]
+    return {name for found in _DECLARES.findall(code) for name in found if name}
 
 
 def exportable(source: KernelSource) -> bool:
@@ -148,11 +155,21 @@ def own_texts(source: KernelSource, arch: str, *, torch: bool = False) -> dict[s
     return texts
 
 
-def kernel_texts(source: KernelSource, arch: str) -> dict[str, str]:
-    """Of these files the kernel with its launcher, and its header."""
-    out = interface_of(source, arch)
-    text = _render(out, "prologue.cu") + source.text + _render(out, "launcher.cu")
-    return {f"{source.name}.cu": text, f"{source.name}.h": _render(out, "kernel.h")}
+def kernel_texts(source: KernelSource, arch: str, own_name: str | None = None) -> dict[str, str]:
+    """The kernel with its launcher, and its header.
+
+    own_name  in a library what files and symbols are called in place of the kernel's name. The kernel's text stays as
+              it is: macros before it rename its entry points
+    """
+    own = source if own_name is None else replace(source, name=own_name)
+    out = interface_of(own, arch)
+    entries = [(one.name, other.name) for one, other in zip(source.program, own.program, strict=True)]
+    renamed = [(name, other) for name, other in entries if name != other]
+    before, behind = (
+        _render(out, part, renamed=renamed, alone=own_name is None) for part in ("prologue.cu", "launcher.cu")
+    )
+    text = before + source.text + behind
+    return {f"{own.name}.cu": text, f"{own.name}.h": _render(out, "kernel.h")}
 
 
 def _render(out: Interface, template: str, **values: object) -> str:

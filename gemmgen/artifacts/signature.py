@@ -37,13 +37,21 @@ class Signature(Built):
         return (*(self._argument(parameter) for parameter in parameters(self.problem, plain)), *WORKSPACE)
 
     def declared(
-        self, arguments: Iterable[Argument], *, before: str = "", behind: str = "", unused: bool = False
+        self,
+        arguments: Iterable[Argument],
+        *,
+        before: str = "",
+        behind: str = "",
+        unused: bool = False,
+        commented: bool = False,
     ) -> str:
         """A list of parameters on lines of their own, with others `before` and `behind`.
 
-        unused  the workspace has no name: a definition that does not use it
+        unused     the workspace has no name: a definition that does not use it
+        commented  names are comments: a header, whose users may have a macro M
         """
-        own = (f"{one.ctype} {one.text}" if not (unused and one.is_workspace) else one.ctype for one in arguments)
+        name = "{0.ctype} /* {0.text} */" if commented else "{0.ctype} {0.text}"
+        own = (name.format(one) if not (unused and one.is_workspace) else one.ctype for one in arguments)
         parts = [part.replace(" ", NO_BREAK) for part in (before, *own, behind) if part]
         lines = textwrap.wrap(", ".join(parts), 114, break_long_words=False, break_on_hyphens=False)
         return textwrap.indent("\n".join(lines), "    ").replace(NO_BREAK, " ")
@@ -52,7 +60,7 @@ class Signature(Built):
         """The kernel's own structs are what CUDA's headers call otherwise: the same bits."""
         dtype, text = self._dtype_of(parameter.name), parameter.text
         if dtype is None:
-            return Argument(parameter.ctype, text, text)
+            return Argument(parameter.ctype.replace("long long", "ptrdiff_t"), text, text)  # which C89 has
         element = ELEMENTS[dtype]
         ctype = parameter.ctype.replace(dtype.ctype, element.name)
         return Argument(ctype, text, f"reinterpret_cast<{parameter.ctype}>({text})" if element.header else text)

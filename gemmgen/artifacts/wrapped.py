@@ -6,7 +6,17 @@ import re
 
 from gemmgen.support.errors import require
 
+OF_LIBRARY = r"(?:\w+_)?"  # a library's name, before that of its kernel
 GUARD = r"#if defined\(__CUDACC__\) && !defined\(__CUDACC_RTC__\)"
+
+
+FOR_HOSTS = "#if !defined(__CUDA_ARCH__) ||"  # how a file begins that is for some architectures alone
+
+
+def own_name_in(text: str, name: str) -> str | None:
+    """What a library calls the kernel `name` of its file's text; None elsewhere."""
+    found = re.search(rf"^namespace (\w+_{name})_impl \{{$", text, re.MULTILINE)
+    return found[1] if found else None
 
 
 def kernel_alone(text: str, name: str) -> str:
@@ -14,8 +24,8 @@ def kernel_alone(text: str, name: str) -> str:
 
     Raises InvalidInput where an edit left only one end of it to be told.
     """
-    begin = re.search(rf"^namespace {name}_impl \{{\r?\n#endif\r?\n(\r?\n)?", text, re.MULTILINE)
-    end = re.search(rf"\r?\n{GUARD}\r?\nnamespace \{{\r?\n\r?\nusing Plan = {name}_plan;", text)
+    begin = re.search(rf"^namespace {OF_LIBRARY}{name}_impl \{{\r?\n#endif\r?\n(\r?\n)?", text, re.MULTILINE)
+    end = re.search(rf"\r?\n{GUARD}\r?\nnamespace \{{\r?\n\r?\nusing Plan = {OF_LIBRARY}{name}_plan;", text)
     if begin is None and end is None:
         return text
     require(

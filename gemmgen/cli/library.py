@@ -74,9 +74,11 @@ def command(
 ) -> None:
     """Write a library: NAME.h, a .cu for each kernel, a dispatcher, CMake, self-test, certificate and record.
 
-    SPEC.toml names the library and its architectures, and says of each [[product]] types, layout, epilogue, batch and
-    the sizes M, N and K that count: numbers, lists, ranges ("1..8192") or "?". Kernels are tuned for some of these,
-    timed over a grid of them, and chosen by rules that the dispatcher holds as a table. Every product has a kernel
+    SPEC.toml names the library and its architectures. Each [[product]] has types, layout, epilogue, batch and the sizes
+    M, N and K that count. A size is a number, a list, a range ("1..8192") or "?" for any. A batch is the number of
+    products for which kernels are chosen, or "?": the function takes any number. docs/library-file.md describes all
+    keys. Kernels are tuned for some of the sizes, timed over a grid of them, and chosen by rules that the dispatcher
+    holds as a table. Every product has a kernel
     that serves all sizes. What was found before is kept: with a changed SPEC.toml only what changed is done again,
     and files that are no longer named are removed.
 

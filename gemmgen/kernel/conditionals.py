@@ -57,6 +57,16 @@ def conditionals(text: str) -> Iterator[Conditional]:
         yield _between(lines, first, len(lines))
 
 
+def code_and_others(text: str) -> Iterator[tuple[str, bool]]:
+    """The text in pieces, and whether each is code: comments and strings are not."""
+    end = 0
+    for found in OPAQUE.finditer(text):
+        yield text[end : found.start()], True
+        yield found[0], False
+        end = found.end()
+    yield text[end:], True
+
+
 def unlike(text: str, reference: str) -> tuple[Conditional, ...]:
     """The conditionals of `text` that `reference` has not."""
     known = {one.text for one in conditionals(reference)}

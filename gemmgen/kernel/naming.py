@@ -19,6 +19,7 @@ from typing import Any
 
 from gemmgen.kernel.config import todays_words
 from gemmgen.kernel.families import FAMILIES, Config, Family, config_of
+from gemmgen.kernel.headers import in_headers
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.epilogue import LINEAR, epilogue_of_token
 from gemmgen.problem.forms import FORMS
@@ -57,7 +58,7 @@ _RESERVED = (  # words of C and C++, then CUDA's own and what its headers declar
     "reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch",
     "template this thread_local throw true try typedef typeid typename typeof union unsigned using virtual void",
     "volatile wchar_t while xor xor_eq threadIdx blockIdx blockDim gridDim warpSize uint3 dim3 float2 float4 double2",
-    "half half2 cudaError_t cudaStream_t",
+    "half half2 cudaError_t cudaStream_t std",
 )
 RESERVED = frozenset(" ".join(_RESERVED).split())
 
@@ -88,6 +89,7 @@ def require_identifier(name: str) -> None:
         f"{shown} can name no kernel: write a C identifier, as my_gemm, of at most 100 letters, digits and _",
     )
     require(name not in RESERVED, f"{name!r} can name no kernel: CUDA C++ has another use for it")
+    require(not in_headers(name), f"{name!r} can name no kernel: headers of C or CUDA define it")
 
 
 def full_name(problem: Problem, family: Family, config: Config) -> str:

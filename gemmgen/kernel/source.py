@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.kernel.conditionals import code_and_others
 from gemmgen.kernel.prepare import PREPARED, SUFFIX, LineSums, Prepare, Step, dtype_of_part
 from gemmgen.kernel.streamk import Numbers, Schedule, Stream
 from gemmgen.kernel.tensor_map import UNIT, TensorMap, parameter_of
@@ -395,9 +396,12 @@ class KernelSource:
 
         The command that makes it says so, in place of an earlier name.
         """
-        taken = name != self.name and re.search(rf"\b{name}\b", self.text) is not None
+        pieces = [*code_and_others(self.text)]
+        taken = name != self.name and any(re.search(rf"\b{name}\b", piece) for piece, is_code in pieces if is_code)
         require(not taken, f"{name!r} cannot name this kernel: its text has another use for it")
-        text = re.sub(rf"\b{self.name}(?=\b|{SUFFIX}\b)", name, self.text)
+        own = re.compile(rf"\b{self.name}(?=\b|{SUFFIX}\b)")
+        title = f"// {self.name}"  # other comments have words that a user's name may be, too
+        text = "".join(own.sub(name, piece) if is_code or piece == title else piece for piece, is_code in pieces)
         made = re.sub(rf"^({MADE_BY}.*?)(?: --as \w+)?$", rf"\1 --as {name}", text, count=1, flags=re.MULTILINE)
         return replace(self, name=name, text=made)
 

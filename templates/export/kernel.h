@@ -42,15 +42,8 @@
 //% endif
 /*% if out.cuda_elements %*/
 
-#ifdef __cplusplus
-//% for header in out.cuda_headers
-#include <${ header }>
-//% endfor
-#else /* CUDA defines ${ "this type" if out.cuda_elements | length == 1 else "these types" } for C++ alone: C knows pointers to ${ "it" if out.cuda_elements | length == 1 else "them" } */
-//% for element in out.cuda_elements
-typedef struct ${ element.name } ${ element.name };
-//% endfor
-#endif
+//% set elements, headers = out.cuda_elements, out.cuda_headers
+//% include "export/types.h"
 /*% endif %*/
 
 #ifdef __cplusplus
@@ -79,7 +72,8 @@ extern "C" {
  * each other's ${ "copies" if out.copies and not out.adds_up else "sums" }. Launches in order on one stream may share it, those of other kernels, too.
 //% endif
  */
-size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "int ", 1) | join(", ") or "void" });
+//% from "export/names.h" import unnamed
+size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
 
 /* Start the kernel on `stream` of the current device; returns before it has run.
  *
@@ -136,35 +130,35 @@ size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "
  * another of CUDA's: no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or earlier work that failed
  */
 cudaError_t ${ out.name }_launch(
-${ out.declared(out.arguments, behind="cudaStream_t stream") });
+${ out.declared(out.arguments, behind="cudaStream_t /* stream */", commented=True) });
 
 /* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
 const char* ${ out.name }_refusal(void);
 
 /* A launch whose arguments are checked${ " and whose tensor maps are encoded" if out.maps.encoded }: it may be copied, and run any number of
- * times on the device that was current, while tensors and workspace stay where they are. */
+ * times on the device that was current, while tensors and workspace stay where they are. Its fields are the launcher's own. */
 typedef struct ${ out.name }_plan {
 //% if out.maps.encoded
-    unsigned long long ${ out.maps.encoded | map(attribute="parameter") | join("[16], ") }[16];
+    size_t kept_${ out.maps.encoded | map(attribute="parameter") | join("[16], kept_") }[16];
 //% endif
 //% for p in out.kept
-    ${ p.ctype } ${ p.text };
+    ${ p.ctype } kept_${ p.text };
 //% endfor
 //% for part in out.parts
-    ${ part.ctype } ${ part.name };
+    ${ part.ctype } kept_${ part.name };
 //% endfor
-    unsigned blocks;
+    unsigned kept_blocks;
 //% if out.packed
-    int packed;
+    int kept_packed;
 //% endif
 } ${ out.name }_plan;
 
 /* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
 cudaError_t ${ out.name }_make_plan(
-${ out.declared(out.arguments, before=out.name ~ "_plan* plan") });
+${ out.declared(out.arguments, before=out.name ~ "_plan* /* plan */", commented=True) });
 
 /* Launch as planned, on `stream`. */
-cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t stream);
+cudaError_t ${ out.name }_run(const ${ out.name }_plan* /* plan */, cudaStream_t /* stream */);
 
 //% set made_of_b = [out.made_of["B"] ~ " to the workspace's start, where plans of any M find it"] if out.made_of["B"] else []
 //% set done_for_b = made_of_b + (["sets counters to zero, as each launch that ends leaves them"] if out.adds_up else [])
@@ -179,9 +173,9 @@ cudaError_t ${ out.name }_run(const ${ out.name }_plan* plan, cudaStream_t strea
  * prepare_b  ${ done_for_b | join(", and ") or "does nothing: the kernel reads B as it lies" }
 //% endif
  */
-cudaError_t ${ out.name }_prepare_a(const ${ out.name }_plan* plan, cudaStream_t stream);
-cudaError_t ${ out.name }_prepare_b(const ${ out.name }_plan* plan, cudaStream_t stream);
-cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* plan, cudaStream_t stream);
+cudaError_t ${ out.name }_prepare_a(const ${ out.name }_plan* /* plan */, cudaStream_t /* stream */);
+cudaError_t ${ out.name }_prepare_b(const ${ out.name }_plan* /* plan */, cudaStream_t /* stream */);
+cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* /* plan */, cudaStream_t /* stream */);
 /*% if out.packed %*/
 
 /* Weights apart from a workspace, for several products at once: what prepare_b would make of B, in device memory of its own.
@@ -190,11 +184,11 @@ cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* plan, cudaStrea
  * may be null where nothing is left.
  */
 #define ${ out.name }_PACKS_B 1 /* kernels that read B as it lies have none of this */
-size_t ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "int ", 1) | join(", ") or "void" });
+size_t ${ out.name }_packed_bytes(${ unnamed(out.packed_sizes) });
 cudaError_t ${ out.name }_pack_b(
-${ out.declared(out.packing, behind="void* packed, cudaStream_t stream") });
+${ out.declared(out.packing, behind="void* /* packed */, cudaStream_t /* stream */", commented=True) });
 cudaError_t ${ out.name }_make_packed_plan(
-${ out.declared(out.by_packed, before=out.name ~ "_plan* plan") });
+${ out.declared(out.by_packed, before=out.name ~ "_plan* /* plan */", commented=True) });
 /*% endif %*/
 
 #ifdef __cplusplus

@@ -14,6 +14,13 @@ cudaError_t refuse(cudaError_t error, const char* format, Values... values)
     return error;
 }
 
+// What a launch answers. Of a device for which nothing was compiled CUDA says either of two things.
+cudaError_t started(cudaError_t status)
+{
+    if (status != cudaErrorInvalidDeviceFunction && status != cudaErrorNoKernelImageForDevice) return status;
+    return refuse(cudaErrorNoKernelImageForDevice, "%s was not compiled for the device", "${ out.name }");
+}
+
 // Of each call that takes a plan.
 cudaError_t begin(const void* plan)
 {
@@ -99,9 +106,9 @@ cudaError_t ${ out.name }_run_prepared(const Plan* plan, cudaStream_t stream)
 //% include "export/launcher/unfold.cu"
 //% if out.shared_bytes
     // A device's limit, not a launch's: asked for each time, since the current device may have changed.
-    const cudaError_t raised = cudaFuncSetAttribute(${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
+    const cudaError_t raised = cudaFuncSetAttribute(${ out.name }_impl::${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
     if (raised != cudaSuccess)
-        return refuse(raised == cudaErrorInvalidValue ? cudaErrorInvalidConfiguration : raised,
+        return raised != cudaErrorInvalidValue ? started(raised) : refuse(cudaErrorInvalidConfiguration,
             "no block gets %d bytes of shared memory: %s", ${ out.shared_bytes }, cudaGetErrorName(raised));
 //% endif
 //% for name, elements in out.amaxes.items()
@@ -109,11 +116,11 @@ cudaError_t ${ out.name }_run_prepared(const Plan* plan, cudaStream_t stream)
     if (${ name }_set != cudaSuccess) return ${ name }_set;
 //% endfor
 //% if out.prepared
-    return start(${ out.name }, blocks, ${ out.threads }${ ", %d" | format(out.shared_bytes) if out.shared_bytes }${ ", %s" | format(out.dependent | lower) if out.starts_early }, stream, ${ out.passed | join(", ") });
+    return start(${ out.name }_impl::${ out.name }, blocks, ${ out.threads }${ ", %d" | format(out.shared_bytes) if out.shared_bytes }${ ", %s" | format(out.dependent | lower) if out.starts_early }, stream, ${ out.passed | join(", ") });
 //% else
 //% from "export/launcher/config.cu" import configuration with context
 ${ configuration("blocks", out.threads, out.shared_bytes, "1") }
-    return cudaLaunchKernelEx(&config, ${ out.name }, ${ out.passed | join(", ") });
+    return started(cudaLaunchKernelEx(&config, ${ out.name }_impl::${ out.name }, ${ out.passed | join(", ") }));
 //% endif
 }
 
@@ -138,4 +145,15 @@ ${ out.declared(out.arguments, behind="cudaStream_t stream") })
 
 }  // extern "C"
 }  // namespace ${ out.name }_impl
+//% for name, _ in renamed
+#undef ${ name }
+//% endfor
 #endif  // __CUDACC__ && !__CUDACC_RTC__
+//% if not out.run_by.all_known
+//% if alone
+#else
+//% set name, run_by, flags = out.name, out.run_by, out.nvcc_arch
+//% include "export/architectures.cu"
+//% endif
+#endif
+//% endif

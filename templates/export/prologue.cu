@@ -1,10 +1,8 @@
 /*# What stands before the kernel's text in NAME.cu: headers, and a namespace, so that one source file can include several kernels. #*/
+//% if not out.run_by.all_known
+#if !defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || ${ out.run_by.compiled }  // else nothing is compiled
+//% endif
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
-/*% if out.feature %*/
-#if defined(__CUDA_ARCH__) && !defined(${ out.feature })
-#error "${ out.name } has instructions of ${ out.arch } alone: compile it with ${ out.nvcc_arch }"
-#endif
-/*% endif %*/
 #include "${ out.name }.h"
 /*% if out.maps.encoded %*/
 
@@ -18,6 +16,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+/*% if renamed %*/
+
+// The library's own symbols: another library, or an export, may have the same kernel.
+//% for name, own in renamed
+#define ${ name } ${ own }
+//% endfor
+/*% endif %*/
 
 namespace ${ out.name }_impl {
 #endif

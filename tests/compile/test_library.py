@@ -62,7 +62,7 @@ def test_one_folder_builds_for_two_architectures_without_a_warning(tmp_path: Pat
         document["product"].append({**fields, "kernels": names})
     spec = spec_from(document, "sm_90", tmp_path)
     made = gemmgen.library(spec, to=tmp_path / "out", device="emulator", examples=0, points=64)
-    (specific,) = {one.name for choice in made.choices for one in choice.kernels if one.arch == "sm_90a"}
+    (specific,) = {f"mylib_{one.name}" for choice in made.choices for one in choice.kernels if one.arch == "sm_90a"}
     sources = [tmp_path / "out" / f"{name}.cu" for name in ("mylib", specific)]
     built = subprocess.run([*NVCC, *BUILDS, "-c", *sources], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stdout + built.stderr
@@ -86,15 +86,16 @@ class Alternating:
 
 def on_the_host(folder: Path, library: LibraryText) -> Path:
     """The self-test of a library of naive kernels, which run on the host one thread after the other."""
-    starts = re.compile(r"return cudaLaunchKernelEx\(&config, (\w+),([^;]*)\);")
+    starts = re.compile(r"return started\(cudaLaunchKernelEx\(&config, ([\w:]+),([^;]*)\)\);")
     here = r"run_threads(config.gridDim.x, config.blockDim.x, [&] { \1(\2); }); return cudaSuccess;"
     texts = library_texts(library)
     for member in library.members:
-        name, kernel = f"{member.name}.cu", member.source.text
+        own = f"mylib_{member.name}"
+        name, kernel = f"{own}.cu", member.source.text
         called, count = starts.subn(here, texts[name])
         assert count == 1
         host = called.replace(kernel, f"#undef __CUDACC__\n{kernel}\n#define __CUDACC__\n")
-        texts[name] = f'#include "{member.name}.h"\n#include "kernel.hpp"\n#define __CUDACC__\n{host}'
+        texts[name] = f'#include "{own}.h"\n#include "kernel.hpp"\n#define __CUDACC__\n{host}'
     for name, text in texts.items():
         (folder / name.replace(".cu", ".cpp")).write_text(text)
     (folder / "device.cpp").write_text(DEVICE)
@@ -243,7 +244,9 @@ def dispatcher_of(folder: Path, members: int) -> tuple[Choice, Path]:
         (folder / name.replace(".cu", ".cpp")).write_text(text)
     (folder / "calls.cpp").write_text(CALLS)
     (folder / "device.cpp").write_text(DEVICE)
-    missing = [f"{one.name}_{what}" for one in choice.kernels for what in ("launch", "workspace_bytes", "refusal")]
+    missing = [
+        f"mylib_{one.name}_{what}" for one in choice.kernels for what in ("launch", "workspace_bytes", "refusal")
+    ]
     nowhere = [f"-Xlinker=--defsym={name}=0" for name in (*missing, "cudaGetErrorString")]
     command = (*NVCC, "-O3", "-cudart", "none", *nowhere, "mylib.cpp", "calls.cpp", "device.cpp", "-o", "calls")
     built = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

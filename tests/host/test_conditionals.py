@@ -42,5 +42,5 @@ def test_what_gemmgen_renders_is_known_and_an_edit_is_not() -> None:
     assert unseen(exported, "sm_90") == (), "with the launcher"
     (edited,) = unseen(replace(SOURCE, text=SOURCE.text.replace("cp.async.c", "cp.async .c", 1)), "sm_90")
     assert edited.first < edited.last and "cp.async .c" in edited.text
-    (launcher,) = unseen(replace(exported, text=exported.text.replace("return cudaLaunch", "cudaLaunch")), "sm_90")
+    (launcher,) = unseen(replace(exported, text=exported.text.replace("return started(", "started(")), "sm_90")
     assert launcher.first > len(SOURCE.text.splitlines())

@@ -85,7 +85,7 @@ def test_the_header_has_the_types_of_the_field(
 ) -> None:
     header = own_texts(naive(types=types), "sm_90")["gemm.h"]
     declared = re.split(r",\s+", header.partition("gemm_launch(")[2].partition(");")[0].strip())
-    assert {*arguments} <= {*declared}
+    assert {*arguments} <= {re.sub(r"/\* (\w+) \*/", r"\1", one) for one in declared}
     for name in ("bf16", "fp16", "fp8"):
         assert (f"#include <cuda_{name}.h>" in header) == (name in headers)
     assert f"It needs an sm_{89 if 'e4m3' in types else 80 if 'bf16' in types else 75} or newer;" in header
@@ -94,7 +94,7 @@ def test_the_header_has_the_types_of_the_field(
 
 def test_arrays_of_pointers_have_the_types_of_the_field() -> None:
     texts = own_texts(naive(types="bf16,bf16,f32", batch=None, pointers=True, pointer_align=2), "sm_90")
-    assert "const __nv_bfloat16* const* A_array," in texts["gemm.h"]
+    assert "const __nv_bfloat16* const* /* A_array */," in texts["gemm.h"]
     assert "at addresses divisible by\n *           2 (A), 2 (B), 4 (C)." in texts["gemm.h"]
     assert "reinterpret_cast<const BF16* const*>(A_array)" in texts["gemm.cu"]
 
@@ -169,11 +169,12 @@ def test_arguments_stand_in_their_order_whatever_has_a_map() -> None:
 
 def test_what_one_architecture_runs_is_built_for_it_alone() -> None:
     texts = {**own_texts(naive(), "sm_90a"), **shared_texts([interface_of(naive(), "sm_90a")])}
-    assert "!defined(__CUDA_ARCH_FEAT_SM90_ALL)\n#error" in texts["gemm.cu"]
+    opening = "#if !defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)"
+    assert texts["gemm.cu"].startswith(opening) and "gemm needs sm_90a: compile it with" in texts["gemm.cu"]
     assert "set(CMAKE_CUDA_ARCHITECTURES 90a)" in texts["CMakeLists.txt"]
     assert "add_kernel(gemm 90a)" in texts["CMakeLists.txt"]
     assert "-gencode arch=compute_90a,code=sm_90a gemm.cu" in texts["README.md"]
-    assert "#error" not in own_texts(naive(), "sm_90")["gemm.cu"]
+    assert "__CUDA_ARCH__" not in own_texts(naive(), "sm_90")["gemm.cu"]
 
 
 def test_sums_of_all_rows_serve_where_c_holds_them() -> None:
@@ -213,9 +214,11 @@ def test_launches_without_a_launcher_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("plan", "its launcher has another use for it"),  # a parameter's name
+        ("plan", None),  # a parameter's name, which hides the kernel's where that is not meant
         ("refuse", "its launcher has another use for it"),
-        ("cudaMemsetAsync", None),  # of kernels that share tiles alone
+        ("Plan", "its launcher has another use for it"),
+        ("reason", "its launcher has another use for it"),
+        ("tile", None),  # a word of the kernel's comments, too
         ("math", "math.h would hide a header"),
         ("cuda_bf16", "cuda_bf16.h would hide a header"),
         ("test", "CMake has a target"),
@@ -388,12 +391,12 @@ HEAVY = "aux(alpha * (acc - zero_a * column_sum) * scale_n + beta * C) + residua
         ("simt", {"m": None, "n": None, "k": None}, 25, 20),
         ("simt", {"m": 4096, "n": 4096, "k": 4096}, 24, 20),  # of which a host computes some rows only
         ("skinny", {"m": 4096, "n": 1, "k": 4096}, 22, 18),
-        ("batched", {"m": 16, "n": 16, "k": 16, "batch": None, "types": "bf16", "pointers": True}, 26, 21),
-        ("mma", {"m": 16, "n": 28672, "k": 8192, "types": "bf16", "epilogue": "bias+gelu"}, 26, 22),
-        ("wgmma", {"m": 4096, "n": 4096, "k": 4096, "types": "bf16", "layout": "rc"}, 29, 20),  # with tensor maps
-        ("wgmma", {"m": 4096, "n": 4096, "k": 4096, "types": "f32_bf16x6"}, 38, 24),  # and copies of A and B
-        ("simt", {"m": None, "n": None, "k": None, "batch": None, "epilogue": HEAVY}, 33, 26),
-        ("wgmma", {"m": None, "n": None, "k": None, "types": "bf16", "batch": None, "epilogue": HEAVY}, 51, 31),
+        ("batched", {"m": 16, "n": 16, "k": 16, "batch": None, "types": "bf16", "pointers": True}, 27, 21),
+        ("mma", {"m": 16, "n": 28672, "k": 8192, "types": "bf16", "epilogue": "bias+gelu"}, 27, 22),
+        ("wgmma", {"m": 4096, "n": 4096, "k": 4096, "types": "bf16", "layout": "rc"}, 30, 20),  # with tensor maps
+        ("wgmma", {"m": 4096, "n": 4096, "k": 4096, "types": "f32_bf16x6"}, 39, 24),  # and copies of A and B
+        ("simt", {"m": None, "n": None, "k": None, "batch": None, "epilogue": HEAVY}, 34, 27),
+        ("wgmma", {"m": None, "n": None, "k": None, "types": "bf16", "batch": None, "epilogue": HEAVY}, 53, 32),
     ],
 )
 def test_a_folder_is_small_beside_the_kernel(family: str, problem: dict[str, Any], most: int, beside: int) -> None:
@@ -408,7 +411,7 @@ def test_a_folder_is_small_beside_the_kernel(family: str, problem: dict[str, Any
     assert size - kernel <= beside * 1024, sizes
 
 
-FOLDER = 30 * 1024  # bytes of an exported folder beside NAME.cu, with the certificate,
+FOLDER = 31 * 1024  # bytes of an exported folder beside NAME.cu, with the certificate,
 VERIFIED = 3500  # and those of a certificate that a verification and its compiler add
 REPOSITORY = Path(__file__).parents[2]
 KINDS = (

@@ -498,7 +498,7 @@ def test_a_folder_is_made_again_and_only_its_own_files_go(tmp_path: Path) -> Non
         *map(str, (path.name for path in first.files))
     }
     (out / "mine.txt").write_text("stays")
-    f32_files = sorted(path for path in out.iterdir() if path.name.startswith("gemm_f32"))
+    f32_files = sorted(path for path in out.iterdir() if path.name.startswith("mylib_gemm_f32"))
     f32_files[0].write_text("edited")
     second = make(tmp_path, small)
     assert (second.left, set(second.removed)) == ((f32_files[0],), set(f32_files[1:]))
@@ -655,7 +655,7 @@ def library_of_squares(folder: Path, kind: Literal["measured", "predicted"]) -> 
     played.kind = kind
     choice = choose(product, "sm_90", members, played)
     for one in choice.kernels:
-        (folder / f"{one.name}.cu").write_text(one.source.text)
+        (folder / f"mylib_{one.name}.cu").write_text(one.source.text)
     (folder / "mylib.record.json").write_text(json_text({"choices": [choice_document(choice)]}))
     return Spec("mylib", ("sm_90",), (product,))
 

@@ -26,7 +26,7 @@ from gemmgen.artifacts.library.known import Remembered, certificate_key, found_b
 from gemmgen.artifacts.library.members import Member
 from gemmgen.artifacts.library.record import RECORD, choice_document
 from gemmgen.artifacts.library.rules import Choice, Clock, choose
-from gemmgen.artifacts.library.spec import Product, Spec
+from gemmgen.artifacts.library.spec import Product, Spec, own_name
 from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.artifacts.records import Document, Origin, provenance
 from gemmgen.artifacts.together import write_together
@@ -321,14 +321,12 @@ def library_texts(library: LibraryText) -> dict[str, str]:
         "CMakeLists.txt": _render("CMakeLists.txt", lib=library),
         "README.md": _render("README.md", lib=library),
     }
-    return own | {file: text for member in library.members for file, text in _kernel_texts(member)}
+    return own | {file: text for member in library.members for file, text in _kernel_texts(name, member)}
 
 
-def _kernel_texts(member: Member) -> Iterator[tuple[str, str]]:
+def _kernel_texts(library: str, member: Member) -> Iterator[tuple[str, str]]:
     """Of a kernel what a library takes: text and launcher, and the header."""
-    file, texts = f"{member.name}.cu", kernel_texts(member.source, member.arch)
-    yield file, _render("kernel.cu", text=texts[file], feature=member.interface.feature, arch=member.arch)
-    yield f"{member.name}.h", texts[f"{member.name}.h"]
+    yield from kernel_texts(member.source, member.arch, own_name(library, member.name)).items()
 
 
 def _render(template: str, **values: object) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gemmgen.artifacts.kernelfile import problem_from, read_kernel, read_record, reading
+from gemmgen.artifacts.kernelfile import KernelFile, problem_from, read_kernel, read_record, reading
 from gemmgen.artifacts.library.estimates import estimates_from
 from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.rules import Choice, Drawn, Point, Rule
-from gemmgen.artifacts.library.spec import Product, Spec
+from gemmgen.artifacts.library.spec import Product, Spec, own_name
 from gemmgen.artifacts.library.steps import steps_from
 from gemmgen.artifacts.library.table import AXES, Box
 from gemmgen.artifacts.records import Document, problem_document
@@ -118,11 +119,17 @@ def choices_from(spec: Spec, folder: Path) -> tuple[Choice, ...]:
             require(
                 (product.name, arch) in made, f"nothing of product {product.name} for {arch}: make the library again"
             )
-        return tuple(_choice(product, arch, made[product.name, arch], folder) for product, arch in wanted)
+        kernels = partial(_kernel_in, folder, spec.name)
+        return tuple(_choice(product, arch, made[product.name, arch], kernels) for product, arch in wanted)
 
 
-def _choice(product: Product, arch: str, document: Any, folder: Path) -> Choice:
-    members = tuple(_member(product, one, folder) for one in document["kernels"])
+def _kernel_in(folder: Path, library: str, kernel: str) -> KernelFile:
+    """The kernel of this name of the library in `folder`."""
+    return read_kernel(folder / f"{own_name(library, kernel)}.cu")
+
+
+def _choice(product: Product, arch: str, document: Any, kernels: Callable[[str], KernelFile]) -> Choice:
+    members = tuple(_member(product, one, kernels) for one in document["kernels"])
     names, times = [member.name for member in members], document["times"]
     return Choice(
         product,
@@ -144,10 +151,10 @@ def _rival(product: Product, document: Any) -> Member:
     return Member(product, render(problem_from(document["problem"]), family, config, arch), arch)
 
 
-def _member(product: Product, document: Any, folder: Path) -> Contestant:
+def _member(product: Product, document: Any, kernels: Callable[[str], KernelFile]) -> Contestant:
     if document["name"] == CUBLASLT:
         return CublasLt(product)
-    kernel = read_kernel(folder / f"{document['name']}.cu")
+    kernel = kernels(document["name"])
     return Member(product, kernel.source, document["arch"], record=kernel.record)
 
 

@@ -11,9 +11,9 @@
     N = 4096
     K = [4096, 11008]
     epilogue = "bias+gelu"   # scales and zero points are epilogues: "scale_m+scale_n"
-    batch = 1                # or a number of products for which choices are made: the function serves any number
+    batch = 1                # or the number of products for which kernels are chosen, or "?": the function serves any
 
-Sizes say for what kernels are chosen; every product serves all others as well.
+Sizes say for what kernels are chosen; every product serves all others as well. docs/library-file.md has every key.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from typing import Any
 from gemmgen.artifacts.kernelfile import read_text
 from gemmgen.artifacts.library.sizes import LARGE, SizeRange, spread
 from gemmgen.artifacts.names import taken_by
+from gemmgen.kernel.headers import in_headers
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -169,7 +170,7 @@ class Spec:
 
     def __post_init__(self) -> None:
         _require_name("the library", self.name)
-        use = taken_by(self.name)
+        use = taken_by(self.name) or ("headers of C or CUDA define it" if in_headers(self.name) else None)
         require(use is None, f"{self.name!r} cannot name the library: {use}")
         require(bool(self.products), f"{self.name} has no [[product]]")
         names = [product.name for product in self.products]
@@ -179,11 +180,22 @@ class Spec:
         clashing = [name for name in names if name in taken]
         own = ", ".join(f"{self.name}_{name}" for name in clashing)
         require(not clashing, f"no product can be called {', '.join(clashing)}: the header has {own} of its own")
+        own_names = [f"{self.name}_{name}" for name in (*OWN_NAMES, *taken, *names)]
+        defined = [one for name in own_names for one in (name, name.upper()) if in_headers(one)]
+        require(not defined, f"headers of C or CUDA define {', '.join(defined)}: give library or product another name")
         for arch in self.architectures:
             parse_arch(arch)
         bare = [arch.rstrip("af") for arch in self.architectures]
         require(bool(bare), f'{self.name} has no architecture: write architectures = ["sm_90"]')
         require(len(set(bare)) == len(bare), f"architectures = {', '.join(self.architectures)}: one stands twice")
+
+
+def own_name(library: str, kernel: str) -> str:
+    """What the files and symbols of a kernel are called in a library.
+
+    Another library, or an export, may have the same kernel in the same program.
+    """
+    return f"{library}_{kernel}"
 
 
 def read_spec(path: Path, arch: str) -> Spec:
@@ -208,7 +220,7 @@ def read_spec(path: Path, arch: str) -> Spec:
 
 def spec_from(document: Mapping[str, Any], arch: str, folder: Path) -> Spec:
     """The library that `document` describes; its files are looked up from `folder` on. Raises InvalidInput."""
-    _require_known("the library", document, ("name", "architectures", "product"))
+    _require_known("the library", document, LIBRARY_KEYS)
     products, architectures = document.get("product", []), document.get("architectures", [arch])
     require(isinstance(products, list), f"product = {products!r}: write [[product]] above each")
     require(isinstance(architectures, list), f'architectures = {architectures!r}: write a list, as ["sm_90"]')
@@ -221,6 +233,7 @@ def spec_from(document: Mapping[str, Any], arch: str, folder: Path) -> Spec:
 
 # What the header declares behind the library's name, besides products; its guard is NAME_H.
 OWN_NAMES = ("args", "gemm", "h", "kernel", "product", "refusal", "status_text", "workspace_bytes")
+LIBRARY_KEYS = ("name", "architectures", "product")
 KEYS = ("name", "types", "compute", "layout", "M", "N", "K", "epilogue", "batch", "pointers", "kernels", "tune")
 
 
@@ -272,6 +285,7 @@ def _kernels(value: object, folder: Path) -> dict[str, Any]:
 def _batch(value: object, pointers: bool) -> int | None:
     if value == RUNTIME:
         return TYPICAL_BATCH
+    require(not isinstance(value, str), f'batch = "{value}": write a number of products, or "?" for any')
     count = whole("batch", value)
     return None if count == 1 and not pointers else count
 

@@ -7,18 +7,27 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gemmgen.artifacts.arguments import Argument
+from gemmgen.artifacts.built import Architectures
+from gemmgen.artifacts.elements import Element
 from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.library.estimates import Estimates, EstimatesText, EstimateText
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, case_of
 from gemmgen.artifacts.library.rules import Choice, Rule
-from gemmgen.artifacts.library.spec import CHUNK, Product, Spec
+from gemmgen.artifacts.library.spec import CHUNK, OWN_NAMES, Product, Spec, own_name
 from gemmgen.artifacts.library.steps import Steps
 from gemmgen.artifacts.library.table import AXES, FEATURES, Box
 from gemmgen.artifacts.selftest import SelfTest
 from gemmgen.kernel.source import KernelSource, Launch, parameters
 from gemmgen.problem.case import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.support.errors import require
+
+# What the header of a kernel declares behind its name.
+FUNCTIONS = (
+    *("launch", "make_plan", "plan", "prepare_a", "prepare_b", "refusal", "run", "run_prepared", "workspace_bytes"),
+    *("h", "make_packed_plan", "pack_b", "packed_bytes"),
+)
 
 
 @dataclass(frozen=True)
@@ -248,6 +257,11 @@ class ProductText:
         return tuple(one for one in self.out.arguments if not one.is_workspace)
 
     @property
+    def function_of(self) -> str:
+        """What the function computes."""
+        return f"C = {self.out.formula}{', for each product of the batch' if self.out.batched else ''}."
+
+    @property
     def distances(self) -> tuple[str, ...]:
         """Leading dimensions and strides."""
         return tuple(name for name in self.out.runtime_names if name not in ("M", "N", "K", "batch"))
@@ -272,10 +286,16 @@ class KernelText:
     """A kernel as the dispatcher calls it."""
 
     member: Member
+    library: str
 
     @property
     def name(self) -> str:
         return self.member.name
+
+    @property
+    def own_name(self) -> str:
+        """What its files and symbols are called."""
+        return own_name(self.library, self.name)
 
     @property
     def feature(self) -> str | None:
@@ -294,9 +314,35 @@ class KernelText:
 
 def _field_as(argument: Argument) -> str:
     """The field of a call that is this argument, in its type."""
-    if argument.ctype in ("int", "long long") and argument.text not in ("alpha", "beta"):
+    if argument.ctype in ("int", "ptrdiff_t") and argument.text not in ("alpha", "beta"):
         return f"a.{argument.text}"
     return f"static_cast<{argument.ctype}>(a.{argument.text.removesuffix('_array')})"
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a library means by a cudaError_t that it returns."""
+
+    name: str
+    meaning: str
+
+
+SUCCESS = Status("cudaSuccess", "the product is on the stream")
+INVALID = Status("cudaErrorInvalidValue", "an argument is null or out of its range, or the workspace is too small")
+MISALIGNED = Status(
+    "cudaErrorMisalignedAddress", "an address is not divisible by its elements' size, or the workspace's not by 256"
+)
+NO_GRID = Status(
+    "cudaErrorInvalidConfiguration",
+    "C has more tiles than a grid can have blocks, or the device's blocks have too little shared memory",
+)
+OLD_DRIVER = Status("cudaErrorCallRequiresNewerDriver", "the driver is older than CUDA 12.0")
+OF_CUBLASLT = (
+    Status("cudaErrorNotSupported", "cuBLASLt has no algorithm for the product"),
+    Status("cudaErrorInitializationError", "cuBLASLt makes no handle"),
+    Status("cudaErrorLaunchFailure", "cuBLASLt does not start the product"),
+    Status("cudaErrorInvalidDevice", "cuBLASLt serves the first 64 devices alone"),
+)
 
 
 @dataclass(frozen=True)
@@ -305,6 +351,15 @@ class LibraryText:
 
     spec: Spec
     choices: tuple[Choice, ...]
+
+    def __post_init__(self) -> None:
+        """Raise InvalidInput for a kernel whose name, after the library's, is that of another function or file."""
+        products = [product.name for product in self.spec.products]
+        taken = {*OWN_NAMES, *products, *(f"{name}_workspace_bytes" for name in products), "selftest"}
+        for kernel in self.members:
+            name = kernel.name
+            own = next((one for one in (name, *(f"{name}_{what}" for what in FUNCTIONS)) if one in taken), None)
+            require(own is None, f"{self.name} has a {self.name}_{own} of its own: give the kernel {name} another name")
 
     @property
     def name(self) -> str:
@@ -347,7 +402,7 @@ class LibraryText:
 
     @property
     def kernels(self) -> tuple[KernelText, ...]:
-        return tuple(KernelText(member) for member in self.members)
+        return tuple(KernelText(member, self.name) for member in self.members)
 
     @property
     def headers(self) -> tuple[str, ...]:
@@ -355,9 +410,10 @@ class LibraryText:
         return tuple(sorted({header for one in self.products for header in one.out.cuda_headers}))
 
     @property
-    def cuda_elements(self) -> tuple[str, ...]:
+    def cuda_elements(self) -> tuple[Element, ...]:
         """Element types that C++ lacks."""
-        return tuple(sorted({element.name for one in self.products for element in one.out.cuda_elements}))
+        found = {element.name: element for one in self.products for element in one.out.cuda_elements}
+        return tuple(found[name] for name in sorted(found))
 
     @property
     def has_integers(self) -> bool:
@@ -388,6 +444,28 @@ class LibraryText:
         return _union([one.out.epilogue.scalars for one in self.products])
 
     @property
+    def fields(self) -> tuple[str, ...]:
+        """Those of a call."""
+        batch = ("batch",) if self.batched else ()
+        return ("product", "M", "N", "K", "A", "B", "C", *self.extra, *self.distances, *batch, *self.scalars)
+
+    @property
+    def statuses(self) -> tuple[Status, ...]:
+        """What its functions return, besides other errors of CUDA's."""
+        built = f"there is no kernel for this device: the library needs {self.run_by.text}, and a build for it"
+        driver = (OLD_DRIVER,) if any(one.interface.maps.encoded for one in self.members) else ()
+        no_kernel = Status("cudaErrorNoKernelImageForDevice", built)
+        return (
+            SUCCESS,
+            INVALID,
+            MISALIGNED,
+            NO_GRID,
+            no_kernel,
+            *driver,
+            *(OF_CUBLASLT if self.calls_cublaslt else ()),
+        )
+
+    @property
     def architectures(self) -> tuple[str, ...]:
         return self.spec.architectures
 
@@ -403,15 +481,12 @@ class LibraryText:
         return ";".join(sorted(self.builds.values(), key=lambda number: int(number.rstrip("a"))))
 
     @property
-    def least(self) -> int:
-        """NN of the oldest sm_NN that it has kernels for."""
-        return min(int(bare_number(arch)) for arch in self.spec.architectures)
-
-    @property
-    def features(self) -> tuple[tuple[int, str], ...]:
-        """Of architectures whose kernels run on nothing else: NN, and what compilers define for sm_NNa."""
+    def run_by(self) -> Architectures:
+        """The architectures that it has kernels for."""
         specific = {member.interface.feature: int(bare_number(member.arch)) for member in self.members}
-        return tuple(sorted((number, feature) for feature, number in specific.items() if feature is not None))
+        exact = sorted((number, feature) for feature, number in specific.items() if feature is not None)
+        others = [int(build) for build in self.builds.values() if not build.endswith("a")]
+        return Architectures(min(others, default=None), tuple(exact))
 
     @property
     def gencode(self) -> str:

@@ -1,7 +1,7 @@
 /*# NAME_make_plan: checks the arguments, and encodes tensor maps. With `packed` the plan reads what was made of B there. #*/
 //% set major, minor = out.capability
 //% if out.packed
-static cudaError_t plan_of(
+static cudaError_t ${ out.name }_plan_of(
 ${ out.declared(out.arguments, before="Plan* plan", behind="const void* packed") })
 //% else
 cudaError_t ${ out.name }_make_plan(
@@ -151,7 +151,7 @@ ${ size if size.isdigit() else "cuuint64_t(std::max(1, K))" if size == "K" else 
 ${ distance if distance.isdigit() or distance.startswith("copy_ld") else "cuuint64_t(%s)" | format(distance) } * ${ one.element_bytes }${ ", " if not loop.last }
 //%- endfor
 }, {${ one.box | join(", ") }}, CU_TENSOR_MAP_SWIZZLE_${ one.swizzle }, CU_TENSOR_MAP_L2_PROMOTION_${ one.promotion },
-            made.${ one.parameter });
+            made.kept_${ one.parameter });
 //% endfor
 //% if out.maps.encoded
     if (status != cudaSuccess) return status;

@@ -24,7 +24,7 @@ cudaError_t find(Encode& encode)
 template <size_t RANK>
 cudaError_t encode_map(Encode encode, const char* name, const void* address, CUtensorMapDataType type,
     const cuuint64_t (&sizes)[RANK], const cuuint64_t (&strides)[RANK - 1], const cuuint32_t (&box)[RANK],
-    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, unsigned long long (&map)[16])
+    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, size_t (&map)[16])
 {
     cuuint32_t every[RANK];
     std::fill_n(every, RANK, 1);
@@ -38,7 +38,7 @@ cudaError_t encode_map(Encode encode, const char* name, const void* address, CUt
     return cudaSuccess;
 }
 
-TensorMap as_parameter(const unsigned long long (&map)[16])
+TensorMap as_parameter(const size_t (&map)[16])
 {
     TensorMap parameter;
     std::memcpy(&parameter, map, sizeof parameter);

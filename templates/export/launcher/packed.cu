@@ -40,7 +40,7 @@ ${ size if size in out.packed_sizes else "0" }${ ", " if not loop.last }
 cudaError_t ${ out.name }_make_plan(
 ${ out.declared(out.arguments, before="Plan* plan") })
 {
-    return plan_of(plan, ${ out.arguments | map(attribute="text") | join(", ") }, nullptr);
+    return ${ out.name }_plan_of(plan, ${ out.arguments | map(attribute="text") | join(", ") }, nullptr);
 }
 
 cudaError_t ${ out.name }_make_packed_plan(
@@ -52,5 +52,5 @@ ${ out.declared(out.by_packed, before="Plan* plan") })
 //% for ld in lds
     const int ldb = ${ "std::max(1, %s)" | format(ld.line) if ld.unit == 1 else "static_cast<int>(tiles_of(std::max(1, %s), %d) * %d)" | format(ld.line, ld.unit, ld.unit) };  // B itself is not read
 //% endfor
-    return plan_of(plan, ${ out.by_packed_passed | join(", ") }, packed);
+    return ${ out.name }_plan_of(plan, ${ out.by_packed_passed | join(", ") }, packed);
 }

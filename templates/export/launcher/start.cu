@@ -4,5 +4,5 @@ template <typename Kernel, typename... Arguments>
 cudaError_t start(Kernel* kernel, size_t blocks, unsigned threads${ ", size_t shared_bytes" if out.shared_bytes }${ ", bool early" if out.starts_early }, cudaStream_t stream, Arguments... arguments)
 {
 ${ configuration("blocks", "threads", "shared_bytes", "early") }
-    return cudaLaunchKernelEx(&config, kernel, arguments...);
+    return started(cudaLaunchKernelEx(&config, kernel, arguments...));
 }

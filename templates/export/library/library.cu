@@ -8,15 +8,13 @@
 //% endif
 
 #include "${ lib.name }.h"
+/*% if not lib.run_by.all_known %*/
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < ${ lib.least * 10 }
-#error "${ lib.name } has kernels for sm_${ lib.least } and newer devices"
+#if defined(__CUDA_ARCH__) && !(${ lib.run_by.compiled })
+//% set name, run_by, flags = lib.name, lib.run_by, lib.gencode
+//% include "export/architectures.cu"
 #endif
-//% for number, feature in lib.features
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == ${ number * 10 } && !defined(${ feature })
-#error "${ lib.name } has kernels of sm_${ number }a: compile it with -gencode arch=compute_${ number }a,code=sm_${ number }a, in CMake for ${ number }a"
-#endif
-/*% endfor %*/
+/*% endif %*/
 
 #include <algorithm>
 #include <atomic>
@@ -35,7 +33,7 @@
 /*% endif %*/
 
 //% for k in lib.kernels
-#include "${ k.name }.h"
+#include "${ k.own_name }.h"
 /*% endfor %*/
 
 namespace {
@@ -105,11 +103,11 @@ struct Table {
 constexpr Kernel ${ k.name }_kernel = {
     "${ k.name }",
     [](const Args& a, void* workspace, size_t workspace_bytes, cudaStream_t stream) {
-        return ${ k.name }_launch(
+        return ${ k.own_name }_launch(
             ${ k.arguments | join(", ") }, workspace, workspace_bytes, stream);
     },
-    [](const Args&${ " a" if k.sizes }) { return ${ k.name }_workspace_bytes(${ k.sizes | join(", ") }); },
-    ${ k.name }_refusal,
+    [](const Args&${ " a" if k.sizes }) { return ${ k.own_name }_workspace_bytes(${ k.sizes | join(", ") }); },
+    ${ k.own_name }_refusal,
 };
 
 //% endfor
@@ -195,7 +193,7 @@ cudaError_t complete_${ p.name }(Args& a)
 //% endfor
 //% for x in p.out.runtime_strides
     const long long least_${ x.name } = (${ x.lines_of("a") } - 1LL) * a.${ x.ld } + ${ x.line_of("a") };
-    if (${ "a." ~ x.name ~ " != 0 && " if x.may_be_zero }a.${ x.name } < least_${ x.name }) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is less than %lld", a.${ x.name }, least_${ x.name });
+    if (${ "a." ~ x.name ~ " != 0 && " if x.may_be_zero }a.${ x.name } < least_${ x.name }) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is less than %lld", static_cast<long long>(a.${ x.name }), least_${ x.name });
 //% endfor
     if (${ p.out.may_be_empty | map("replace", "", "a.", 1) | join(" == 0 || ") } == 0) return cudaSuccess;  // C has no elements
 //% for name in p.addresses
@@ -369,11 +367,9 @@ extern "C" const char* ${ lib.name }_kernel(const ${ lib.name }_args* args)
 extern "C" const char* ${ lib.name }_status_text(cudaError_t status)
 {
     switch (status) {
-    case cudaSuccess: return "the product is on the stream";
-    case cudaErrorInvalidValue: return "an argument is null or out of its range, or the workspace is too small";
-    case cudaErrorMisalignedAddress: return "an address is not divisible by its elements' size, or the workspace's not by 256";
-    case cudaErrorNoKernelImageForDevice: return "there is no kernel for this device: the library was built for ${ lib.architectures | join(", ") }";
-    case cudaErrorInvalidConfiguration: return "C has more tiles than a grid can have blocks";
+//% for status in lib.statuses
+    case ${ status.name }: return "${ status.meaning }";
+//% endfor
     default: return cudaGetErrorString(status);
     }
 }

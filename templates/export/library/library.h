@@ -39,15 +39,8 @@
 //% endif
 /*% if lib.cuda_elements %*/
 
-#ifdef __cplusplus
-//% for header in lib.headers
-#include <${ header }>
-//% endfor
-#else /* CUDA defines them for C++ alone: C knows pointers to them */
-//% for element in lib.cuda_elements
-typedef struct ${ element } ${ element };
-//% endfor
-#endif
+//% set elements, headers = lib.cuda_elements, lib.headers
+//% include "export/types.h"
 /*% endif %*/
 
 #ifdef __cplusplus
@@ -70,7 +63,13 @@ typedef enum ${ lib.name }_product {
 //% if lib.batched
  * batch       products of those that take a batch; the others do not read it
 //% endif
+ *
+ * If you have macros of the fields' names, they stand aside for this struct and are yours again behind it.
  */
+//% for name in lib.fields
+#pragma push_macro("${ name }")
+#undef ${ name }
+//% endfor
 typedef struct ${ lib.name }_args {
     ${ lib.name }_product product;
     int M, N, K;
@@ -81,7 +80,7 @@ typedef struct ${ lib.name }_args {
     ${ "" if written else "const " }void* ${ name };
 //% endfor
 //% for name in lib.distances
-    ${ "long long" if name.startswith("stride") else "int" } ${ name };
+    ${ "ptrdiff_t" if name.startswith("stride") else "int" } ${ name };
 //% endfor
 //% if lib.batched
     int batch;
@@ -90,36 +89,44 @@ typedef struct ${ lib.name }_args {
     double ${ lib.scalars | join(", ") };
 //% endif
 } ${ lib.name }_args;
+//% for name in lib.fields
+#pragma pop_macro("${ name }")
+/*% endfor %*/
 
 /* Start a product on `stream`; returns before it has run.
  *
  * workspace  device memory of ${ lib.name }_workspace_bytes(args) bytes, at an address divisible by 256; null where that is 0.
  *            It may hold anything. One call at a time uses it: calls in order on one stream may share it
+ * stream     of the current device
  *
- * Returns cudaSuccess or what ${ lib.name }_status_text explains; ${ lib.name }_refusal says what was refused, in numbers.
+ * The arguments, the workspace and all tensors stay the caller's. Returns
+ *
+//% for status in lib.statuses
+ * ${ ("%s: %s" | format(status.name, status.meaning)) | wordwrap(116, break_long_words=False, wrapstring="\n *     ") }
+//% endfor
+ * another of CUDA's: no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or earlier work that failed
+ *
+ * ${ lib.name }_status_text says the same of a status, and ${ lib.name }_refusal what was refused, in numbers.
  */
-cudaError_t ${ lib.name }_gemm(const ${ lib.name }_args* args, void* workspace, size_t workspace_bytes, cudaStream_t stream);
+cudaError_t ${ lib.name }_gemm(
+    const ${ lib.name }_args* /* args */, void* /* workspace */, size_t /* workspace_bytes */, cudaStream_t /* stream */);
 
 /* Bytes of workspace that a call takes at most on the current device, whatever its addresses and leading dimensions: only
  * product, sizes and batch are read. 0 where the call would be refused. */
-size_t ${ lib.name }_workspace_bytes(const ${ lib.name }_args* args);
+size_t ${ lib.name }_workspace_bytes(const ${ lib.name }_args* /* args */);
 
 /* The name of the kernel that would serve a call on the current device: null where it would be refused. */
-const char* ${ lib.name }_kernel(const ${ lib.name }_args* args);
+const char* ${ lib.name }_kernel(const ${ lib.name }_args* /* args */);
 
 /* What a status of these functions means. */
-const char* ${ lib.name }_status_text(cudaError_t status);
+const char* ${ lib.name }_status_text(cudaError_t /* status */);
 
 /* Why the last call on this thread was refused: "lda = 100 is less than 128". Empty where it was not. */
 const char* ${ lib.name }_refusal(void);
 
+//% from "export/names.h" import unnamed
 //% for p in lib.products
-cudaError_t ${ p.out.name }(
-//% for a in p.arguments
-    ${ a.ctype } ${ a.text },
-//% endfor
-    void* workspace, size_t workspace_bytes, cudaStream_t stream);
-size_t ${ p.out.name }_workspace_bytes(${ p.out.runtime_sizes | map("replace", "", "int ", 1) | join(", ") });
+/*% include "export/library/function.h" %*/
 
 //% endfor
 #ifdef __cplusplus

@@ -12,6 +12,7 @@ typedef enum cudaError { /* numbered as CUDA does */
     cudaSuccess = 0,
     cudaErrorInvalidValue = 1,
     cudaErrorInvalidConfiguration = 9,
+    cudaErrorInvalidDeviceFunction = 98,
     cudaErrorCallRequiresNewerDriver = 36,
     cudaErrorNoKernelImageForDevice = 209,
     cudaErrorMisalignedAddress = 716,

@@ -95,7 +95,7 @@ extern "C" cudaError_t OF_KERNEL(_launch)(const float* const* A_array, const flo
 }
 #elif defined(BATCHED)
 extern "C" cudaError_t OF_KERNEL(_launch)(const float* A, const float* B, float* C, int M, int N, int K, int lda, int ldb,
-                                     int ldc, int batch, long long stride_a, long long stride_b, long long stride_c,
+                                     int ldc, int batch, ptrdiff_t stride_a, ptrdiff_t stride_b, ptrdiff_t stride_c,
                                      float alpha, float beta, void*, size_t, cudaStream_t)
 {
     if (batch < 0 || stride_c < (M - 1LL) * ldc + N) return cudaErrorInvalidValue;
@@ -148,8 +148,8 @@ extern "C" cudaError_t OF_KERNEL(_make_plan)(Plan* plan, const float* A, const f
     if (answered != cudaErrorUnknown) return answered;
     if (workspace == nullptr || bytes < OF_KERNEL(_workspace_bytes)(M, N, K)) return cudaErrorInvalidValue;
     if (reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0) return cudaErrorMisalignedAddress;
-    plan->A = A, plan->B = B, plan->C = C, plan->M = M, plan->N = N, plan->K = K, plan->lda = lda, plan->ldb = ldb;
-    plan->ldc = ldc, plan->alpha = alpha, plan->beta = beta, plan->semaphores = static_cast<unsigned*>(workspace);
+    plan->kept_A = A, plan->kept_B = B, plan->kept_C = C, plan->kept_M = M, plan->kept_N = N, plan->kept_K = K, plan->kept_lda = lda, plan->kept_ldb = ldb;
+    plan->kept_ldc = ldc, plan->kept_alpha = alpha, plan->kept_beta = beta, plan->kept_semaphores = static_cast<unsigned*>(workspace);
     return cudaSuccess;
 }
 
@@ -166,7 +166,7 @@ extern "C" cudaError_t OF_KERNEL(_run_prepared)(const Plan* plan, cudaStream_t)
 extern "C" cudaError_t OF_KERNEL(_run)(const Plan* plan, cudaStream_t stream)
 {
     if (!bug("takes the workspace for zeros"))
-        for (int i = 0; i < plan->M + plan->N; ++i) plan->semaphores[i] = 0;
+        for (int i = 0; i < plan->kept_M + plan->kept_N; ++i) plan->kept_semaphores[i] = 0;
     return OF_KERNEL(_run_prepared)(plan, stream);
 }
 

@@ -1,7 +1,5 @@
+#if !defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)  // else nothing is compiled
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
-#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#error "gemm has instructions of sm_90a alone: compile it with -gencode arch=compute_90a,code=sm_90a"
-#endif
 #include "gemm.h"
 
 #include <cuda.h>
@@ -29,6 +27,13 @@ cudaError_t refuse(cudaError_t error, const char* format, Values... values)
 {
     std::snprintf(reason, sizeof reason, format, values...);
     return error;
+}
+
+// What a launch answers. Of a device for which nothing was compiled CUDA says either of two things.
+cudaError_t started(cudaError_t status)
+{
+    if (status != cudaErrorInvalidDeviceFunction && status != cudaErrorNoKernelImageForDevice) return status;
+    return refuse(cudaErrorNoKernelImageForDevice, "%s was not compiled for the device", "gemm");
 }
 
 // Of each call that takes a plan.
@@ -65,7 +70,7 @@ cudaError_t find(Encode& encode)
 template <size_t RANK>
 cudaError_t encode_map(Encode encode, const char* name, const void* address, CUtensorMapDataType type,
     const cuuint64_t (&sizes)[RANK], const cuuint64_t (&strides)[RANK - 1], const cuuint32_t (&box)[RANK],
-    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, unsigned long long (&map)[16])
+    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, size_t (&map)[16])
 {
     cuuint32_t every[RANK];
     std::fill_n(every, RANK, 1);
@@ -79,7 +84,7 @@ cudaError_t encode_map(Encode encode, const char* name, const void* address, CUt
     return cudaSuccess;
 }
 
-TensorMap as_parameter(const unsigned long long (&map)[16])
+TensorMap as_parameter(const size_t (&map)[16])
 {
     TensorMap parameter;
     std::memcpy(&parameter, map, sizeof parameter);
@@ -157,11 +162,11 @@ cudaError_t gemm_make_plan(
     if (status == cudaSuccess)
         status = encode_map(encode, "A", mapped(A), CU_TENSOR_MAP_DATA_TYPE_UINT16,
             {cuuint64_t(std::max(1, K)), cuuint64_t(M)}, {cuuint64_t(lda) * 2}, {64, 64}, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-            made.map_a);
+            made.kept_map_a);
     if (status == cudaSuccess)
         status = encode_map(encode, "B", mapped(B), CU_TENSOR_MAP_DATA_TYPE_UINT16,
             {cuuint64_t(N), cuuint64_t(std::max(1, K))}, {cuuint64_t(ldb) * 2}, {128, 32}, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
-            made.map_b);
+            made.kept_map_b);
     if (status != cudaSuccess) return status;
     *plan = made;
     return cudaSuccess;
@@ -182,7 +187,7 @@ cudaError_t gemm_run_prepared(const Plan* plan, cudaStream_t stream)
     config.blockDim = 256;
     config.stream = stream;
     // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
-    return cudaLaunchKernelEx(&config, gemm, as_parameter(map_a), as_parameter(map_b), reinterpret_cast<BF16*>(C), bias_n, M, N, K, lda, ldb, ldc, alpha, beta);
+    return started(cudaLaunchKernelEx(&config, gemm_impl::gemm, as_parameter(map_a), as_parameter(map_b), reinterpret_cast<BF16*>(C), bias_n, M, N, K, lda, ldb, ldc, alpha, beta));
 }
 
 cudaError_t gemm_run(const Plan* plan, cudaStream_t stream) { return gemm_run_prepared(plan, stream); }
@@ -199,3 +204,11 @@ cudaError_t gemm_launch(
 }  // extern "C"
 }  // namespace gemm_impl
 #endif  // __CUDACC__ && !__CUDACC_RTC__
+#else
+#ifdef __CUDA_ARCH_LIST__  // of nvcc: all architectures of the build
+template <int... BUILT>
+constexpr bool gemm_is_served = (... || (BUILT != __CUDA_ARCH__ && (BUILT == 900)));
+static_assert(gemm_is_served<__CUDA_ARCH_LIST__>, "gemm needs sm_90a: compile it with -gencode arch=compute_90a,code=sm_90a");
+#endif
+#pragma message("gemm is not compiled for one of the build's architectures: it needs sm_90a")
+#endif

@@ -22,7 +22,10 @@
 #ifdef __cplusplus
 #include <cuda_bf16.h>
 #else /* CUDA defines this type for C++ alone: C knows pointers to it */
+#ifndef GEMMGEN_NV_BFLOAT16 /* other headers of gemmgen's declare it, too: C before C11 takes a typedef once */
+#define GEMMGEN_NV_BFLOAT16
 typedef struct __nv_bfloat16 __nv_bfloat16;
+#endif
 #endif
 
 #ifdef __cplusplus
@@ -32,7 +35,7 @@ extern "C" {
 /* Bytes of the workspace that a launch of these sizes takes in device memory.
  * This kernel takes none: `workspace` may be null. Other kernels of the same problem may take one.
  */
-size_t gemm_workspace_bytes(int M, int N, int K);
+size_t gemm_workspace_bytes(int /* M */, int /* N */, int /* K */);
 
 /* Start the kernel on `stream` of the current device; returns before it has run.
  *
@@ -53,43 +56,45 @@ size_t gemm_workspace_bytes(int M, int N, int K);
  * another of CUDA's: no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or earlier work that failed
  */
 cudaError_t gemm_launch(
-    const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, const float* bias_n, int M, int N, int K,
-    int lda, int ldb, int ldc, float alpha, float beta, void* workspace, size_t workspace_bytes, cudaStream_t stream);
+    const __nv_bfloat16* /* A */, const __nv_bfloat16* /* B */, __nv_bfloat16* /* C */, const float* /* bias_n */,
+    int /* M */, int /* N */, int /* K */, int /* lda */, int /* ldb */, int /* ldc */, float /* alpha */,
+    float /* beta */, void* /* workspace */, size_t /* workspace_bytes */, cudaStream_t /* stream */);
 
 /* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
 const char* gemm_refusal(void);
 
 /* A launch whose arguments are checked and whose tensor maps are encoded: it may be copied, and run any number of
- * times on the device that was current, while tensors and workspace stay where they are. */
+ * times on the device that was current, while tensors and workspace stay where they are. Its fields are the launcher's own. */
 typedef struct gemm_plan {
-    unsigned long long map_a[16], map_b[16];
-    __nv_bfloat16* C;
-    const float* bias_n;
-    int M;
-    int N;
-    int K;
-    int lda;
-    int ldb;
-    int ldc;
-    float alpha;
-    float beta;
-    unsigned blocks;
+    size_t kept_map_a[16], kept_map_b[16];
+    __nv_bfloat16* kept_C;
+    const float* kept_bias_n;
+    int kept_M;
+    int kept_N;
+    int kept_K;
+    int kept_lda;
+    int kept_ldb;
+    int kept_ldc;
+    float kept_alpha;
+    float kept_beta;
+    unsigned kept_blocks;
 } gemm_plan;
 
 /* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
 cudaError_t gemm_make_plan(
-    gemm_plan* plan, const __nv_bfloat16* A, const __nv_bfloat16* B, __nv_bfloat16* C, const float* bias_n, int M,
-    int N, int K, int lda, int ldb, int ldc, float alpha, float beta, void* workspace, size_t workspace_bytes);
+    gemm_plan* /* plan */, const __nv_bfloat16* /* A */, const __nv_bfloat16* /* B */, __nv_bfloat16* /* C */,
+    const float* /* bias_n */, int /* M */, int /* N */, int /* K */, int /* lda */, int /* ldb */, int /* ldc */,
+    float /* alpha */, float /* beta */, void* /* workspace */, size_t /* workspace_bytes */);
 
 /* Launch as planned, on `stream`. */
-cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream);
+cudaError_t gemm_run(const gemm_plan* /* plan */, cudaStream_t /* stream */);
 
 /* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
  * lie: preparing them does nothing.
  */
-cudaError_t gemm_prepare_a(const gemm_plan* plan, cudaStream_t stream);
-cudaError_t gemm_prepare_b(const gemm_plan* plan, cudaStream_t stream);
-cudaError_t gemm_run_prepared(const gemm_plan* plan, cudaStream_t stream);
+cudaError_t gemm_prepare_a(const gemm_plan* /* plan */, cudaStream_t /* stream */);
+cudaError_t gemm_prepare_b(const gemm_plan* /* plan */, cudaStream_t /* stream */);
+cudaError_t gemm_run_prepared(const gemm_plan* /* plan */, cudaStream_t /* stream */);
 
 #ifdef __cplusplus
 }

@@ -26,6 +26,13 @@ cudaError_t refuse(cudaError_t error, const char* format, Values... values)
     return error;
 }
 
+// What a launch answers. Of a device for which nothing was compiled CUDA says either of two things.
+cudaError_t started(cudaError_t status)
+{
+    if (status != cudaErrorInvalidDeviceFunction && status != cudaErrorNoKernelImageForDevice) return status;
+    return refuse(cudaErrorNoKernelImageForDevice, "%s was not compiled for the device", "gemm");
+}
+
 // Of each call that takes a plan.
 cudaError_t begin(const void* plan)
 {
@@ -107,7 +114,7 @@ cudaError_t gemm_run_prepared(const Plan* plan, cudaStream_t stream)
     config.blockDim = 256;
     config.stream = stream;
     // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
-    return cudaLaunchKernelEx(&config, gemm, A, B, C, M, N, K, lda, ldb, ldc, alpha, beta);
+    return started(cudaLaunchKernelEx(&config, gemm_impl::gemm, A, B, C, M, N, K, lda, ldb, ldc, alpha, beta));
 }
 
 cudaError_t gemm_run(const Plan* plan, cudaStream_t stream) { return gemm_run_prepared(plan, stream); }

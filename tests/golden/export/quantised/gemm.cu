@@ -1,3 +1,4 @@
+#if !defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || __CUDA_ARCH__ >= 800  // else nothing is compiled
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
 #include "gemm.h"
 
@@ -24,6 +25,13 @@ cudaError_t refuse(cudaError_t error, const char* format, Values... values)
 {
     std::snprintf(reason, sizeof reason, format, values...);
     return error;
+}
+
+// What a launch answers. Of a device for which nothing was compiled CUDA says either of two things.
+cudaError_t started(cudaError_t status)
+{
+    if (status != cudaErrorInvalidDeviceFunction && status != cudaErrorNoKernelImageForDevice) return status;
+    return refuse(cudaErrorNoKernelImageForDevice, "%s was not compiled for the device", "gemm");
 }
 
 // Of each call that takes a plan.
@@ -109,7 +117,7 @@ cudaError_t gemm_run_prepared(const Plan* plan, cudaStream_t stream)
     config.blockDim = 256;
     config.stream = stream;
     // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
-    return cudaLaunchKernelEx(&config, gemm, A, B, reinterpret_cast<BF16*>(C), scale_n, zero_a, residual, aux, M, N, K, lda, ldb, ldc, ld_residual, alpha, beta);
+    return started(cudaLaunchKernelEx(&config, gemm_impl::gemm, A, B, reinterpret_cast<BF16*>(C), scale_n, zero_a, residual, aux, M, N, K, lda, ldb, ldc, ld_residual, alpha, beta));
 }
 
 cudaError_t gemm_run(const Plan* plan, cudaStream_t stream) { return gemm_run_prepared(plan, stream); }
@@ -127,3 +135,11 @@ cudaError_t gemm_launch(
 }  // extern "C"
 }  // namespace gemm_impl
 #endif  // __CUDACC__ && !__CUDACC_RTC__
+#else
+#ifdef __CUDA_ARCH_LIST__  // of nvcc: all architectures of the build
+template <int... BUILT>
+constexpr bool gemm_is_served = (... || (BUILT != __CUDA_ARCH__ && (BUILT >= 800)));
+static_assert(gemm_is_served<__CUDA_ARCH_LIST__>, "gemm needs sm_80 or newer: compile it with -arch=sm_90");
+#endif
+#pragma message("gemm is not compiled for one of the build's architectures: it needs sm_80 or newer")
+#endif

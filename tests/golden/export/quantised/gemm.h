@@ -28,7 +28,10 @@
 #ifdef __cplusplus
 #include <cuda_bf16.h>
 #else /* CUDA defines this type for C++ alone: C knows pointers to it */
+#ifndef GEMMGEN_NV_BFLOAT16 /* other headers of gemmgen's declare it, too: C before C11 takes a typedef once */
+#define GEMMGEN_NV_BFLOAT16
 typedef struct __nv_bfloat16 __nv_bfloat16;
+#endif
 #endif
 
 #ifdef __cplusplus
@@ -38,7 +41,7 @@ extern "C" {
 /* Bytes of the workspace that a launch of these sizes takes in device memory.
  * This kernel takes none: `workspace` may be null. Other kernels of the same problem may take one.
  */
-size_t gemm_workspace_bytes(int M, int N, int K);
+size_t gemm_workspace_bytes(int /* M */, int /* N */, int /* K */);
 
 /* Start the kernel on `stream` of the current device; returns before it has run.
  *
@@ -59,50 +62,52 @@ size_t gemm_workspace_bytes(int M, int N, int K);
  * another of CUDA's: no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or earlier work that failed
  */
 cudaError_t gemm_launch(
-    const uint8_t* A, const int8_t* B, __nv_bfloat16* C, const float* scale_n, const int32_t* zero_a,
-    const float* residual, float* aux, int M, int N, int K, int lda, int ldb, int ldc, int ld_residual, float alpha,
-    float beta, void* workspace, size_t workspace_bytes, cudaStream_t stream);
+    const uint8_t* /* A */, const int8_t* /* B */, __nv_bfloat16* /* C */, const float* /* scale_n */,
+    const int32_t* /* zero_a */, const float* /* residual */, float* /* aux */, int /* M */, int /* N */, int /* K */,
+    int /* lda */, int /* ldb */, int /* ldc */, int /* ld_residual */, float /* alpha */, float /* beta */,
+    void* /* workspace */, size_t /* workspace_bytes */, cudaStream_t /* stream */);
 
 /* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
 const char* gemm_refusal(void);
 
 /* A launch whose arguments are checked: it may be copied, and run any number of
- * times on the device that was current, while tensors and workspace stay where they are. */
+ * times on the device that was current, while tensors and workspace stay where they are. Its fields are the launcher's own. */
 typedef struct gemm_plan {
-    const uint8_t* A;
-    const int8_t* B;
-    __nv_bfloat16* C;
-    const float* scale_n;
-    const int32_t* zero_a;
-    const float* residual;
-    float* aux;
-    int M;
-    int N;
-    int K;
-    int lda;
-    int ldb;
-    int ldc;
-    int ld_residual;
-    float alpha;
-    float beta;
-    unsigned blocks;
+    const uint8_t* kept_A;
+    const int8_t* kept_B;
+    __nv_bfloat16* kept_C;
+    const float* kept_scale_n;
+    const int32_t* kept_zero_a;
+    const float* kept_residual;
+    float* kept_aux;
+    int kept_M;
+    int kept_N;
+    int kept_K;
+    int kept_lda;
+    int kept_ldb;
+    int kept_ldc;
+    int kept_ld_residual;
+    float kept_alpha;
+    float kept_beta;
+    unsigned kept_blocks;
 } gemm_plan;
 
 /* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
 cudaError_t gemm_make_plan(
-    gemm_plan* plan, const uint8_t* A, const int8_t* B, __nv_bfloat16* C, const float* scale_n, const int32_t* zero_a,
-    const float* residual, float* aux, int M, int N, int K, int lda, int ldb, int ldc, int ld_residual, float alpha,
-    float beta, void* workspace, size_t workspace_bytes);
+    gemm_plan* /* plan */, const uint8_t* /* A */, const int8_t* /* B */, __nv_bfloat16* /* C */,
+    const float* /* scale_n */, const int32_t* /* zero_a */, const float* /* residual */, float* /* aux */,
+    int /* M */, int /* N */, int /* K */, int /* lda */, int /* ldb */, int /* ldc */, int /* ld_residual */,
+    float /* alpha */, float /* beta */, void* /* workspace */, size_t /* workspace_bytes */);
 
 /* Launch as planned, on `stream`. */
-cudaError_t gemm_run(const gemm_plan* plan, cudaStream_t stream);
+cudaError_t gemm_run(const gemm_plan* /* plan */, cudaStream_t /* stream */);
 
 /* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
  * lie: preparing them does nothing.
  */
-cudaError_t gemm_prepare_a(const gemm_plan* plan, cudaStream_t stream);
-cudaError_t gemm_prepare_b(const gemm_plan* plan, cudaStream_t stream);
-cudaError_t gemm_run_prepared(const gemm_plan* plan, cudaStream_t stream);
+cudaError_t gemm_prepare_a(const gemm_plan* /* plan */, cudaStream_t /* stream */);
+cudaError_t gemm_prepare_b(const gemm_plan* /* plan */, cudaStream_t /* stream */);
+cudaError_t gemm_run_prepared(const gemm_plan* /* plan */, cudaStream_t /* stream */);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,49 @@
+/*# The function of a product `p`, whose arguments are the fields of a call. #*/
+//% set out = p.out
+//% macro line(names, text)
+ * ${ ("%-11s %s" | format(names | join(", "), text)) | wordwrap(116, break_long_words=False, wrapstring="\n *             ") }
+//%- endmacro
+/* ${ p.function_of }
+ *
+//% for m in out.matrices
+//% set argument = out.located[m.name]
+//% set what = "%s x %s elements of %s, %s-major" | format(m.rows, m.cols, out.element[m.name], m.order)
+//% set access = "written, and overlaps no other operand" if m.name in out.written else ("written, and read where beta is not 0; overlaps no other operand" if out.epilogue.reads_c else "written; overlaps no other operand") if m.name == "C" else "read"
+//% set at = " at an address divisible by %d" | format(out.aligns[argument])
+//% if argument != m.name
+${ line([argument], "device memory%s with a pointer for each product, to device memory at an address that its elements' size divides: %s; %s" | format(at, what, access)) }
+//% else
+${ line([argument], "device memory%s: %s%s; %s" | format(at, what, ", for each product" if out.batched, access)) }
+//% endif
+//% endfor
+//% for v in out.epilogue.operands if not v.is_matrix
+${ line([v.name], "device memory at an address divisible by %d: %s of %s, %s; %s" | format(out.aligns[v.name], "%s elements" | format(out.sizes[v.size]) if v.size else "one element", out.element[v.name], v.note if v.is_amax else v.meaning, "written" if v.written else "read")) }
+//% endfor
+${ line(out.runtime_sizes | reject("equalto", "batch") | list, "sizes in elements, 0 to %d" | format(out.size_limit)) }
+//% for ld in out.runtime_lds
+//% set m = out.matrices | selectattr("ld", "equalto", ld.name) | first
+${ line([ld.name], "elements from one %s of %s to the next, at least %s; 0 for %ss without a gap" | format(m.order, m.name, ld.line, m.order)) }
+//% endfor
+//% if out.batched
+${ line(["batch"], "products, 0 to %d" | format(out.size_limit)) }
+//% endif
+//% for x in out.runtime_strides
+${ line([x.name], "elements from one matrix to the next, at least (%s - 1) * %s + %s%s" | format(x.lines, x.ld, x.line, ", or 0: all products share the matrix" if x.may_be_zero)) }
+//% endfor
+//% if out.epilogue.scalars
+${ line(out.epilogue.scalars, "factors of the formula above, passed by value") }
+//% endif
+${ line(["workspace"], "as for %s_gemm, of the bytes that %s_workspace_bytes gives for these sizes" | format(lib.name, out.name)) }
+ *
+ * All memory stays the caller's, and stays as it is until work that is on `stream` by then is done. Returns what
+ * ${ lib.name }_gemm does.
+ */
+cudaError_t ${ out.name }(
+//% for a in p.arguments
+    ${ a.ctype } /* ${ a.text } */,
+//% endfor
+    void* /* workspace */, size_t /* workspace_bytes */, cudaStream_t /* stream */);
+
+/* Bytes of workspace that it takes at most on the current device, for sizes in these ranges; 0 where no kernel is for the
+ * device. */
+size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
