@@ -148,7 +148,10 @@ class _Maker:
             else:
                 warnings.warn(f"cuBLASLt serves no call of {product.name}: {why}", stacklevel=2)
         self.progress.about(f"{product.name}: rules for {plural(len(members), 'kernel')}")
-        return choose(product, self.target.arch, members, self._clock, seed=self.options.seed)
+        choice = choose(product, self.target.arch, members, self._clock, seed=self.options.seed)
+        if not isinstance(self._clock, Remembered):
+            return choice
+        return replace(choice, load_ms=round(self._clock.clock.load_ms(choice.kernels), 3))
 
     @cached_property
     def _clock(self) -> Clock:

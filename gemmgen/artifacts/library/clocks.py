@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -59,6 +60,16 @@ class Measured:
             else:
                 us.append(math.inf if theirs is None else theirs)
         return Timed(us, theirs)
+
+    def load_ms(self, members: Sequence[Member]) -> float:
+        """Milliseconds to load the machine code of all `members` anew, one after the other, by way of the worker."""
+        for member in members:
+            self._kernel(member).close()
+            del self._kernels[member.name]
+        started = time.perf_counter()
+        for member in members:
+            self._kernel(member)
+        return 1e3 * (time.perf_counter() - started)
 
     def _measured(self, kernels: Sequence[GpuKernel], case: Case) -> InterleavedTimings:
         if self._library:

@@ -35,6 +35,8 @@ def choice_document(choice: Choice) -> Document:
         "product": choice.product.name,
         "arch": choice.arch,
         "kernels": [_member_document(member, choice.arch) for member in choice.members],
+        "object_bytes": choice.object_bytes,
+        "load_ms": choice.load_ms,
         "rules": [rule_document(rule, names) for rule in choice.rules],
         "times": {
             "kind": choice.kind,

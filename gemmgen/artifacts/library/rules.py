@@ -136,6 +136,7 @@ class Choice:
     sets    for each part of the table with a choice: what it loses with fewer kernels than it has, and with all
     rivals  candidates that were timed beside the members, and that the library does not hold
     drawn   sizes that are not among the times'
+    load_ms milliseconds to load the machine code of all kernels on the device; None where nothing is measured
     """
 
     product: Product
@@ -148,6 +149,12 @@ class Choice:
     sets: tuple[tuple[KernelSet, ...], ...] = ()
     rivals: tuple[Member, ...] = ()
     drawn: tuple[Drawn, ...] = ()
+    load_ms: float | None = None
+
+    @property
+    def object_bytes(self) -> int:
+        """The machine code of all kernels."""
+        return sum(len(one.compiled.cubin) for one in self.kernels if one.compiled is not None)
 
     @cached_property
     def regret(self) -> Regret:
