@@ -17,6 +17,7 @@ from typing import Any
 from gemmgen.artifacts.cards import arch_of, belongs, card_folders, card_of
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, read_record, reading, write_kernel
 from gemmgen.artifacts.records import VERDICTS, kernel_document
+from gemmgen.benchmark import runtime_page
 from gemmgen.benchmark.moved import moved
 from gemmgen.benchmark.predicted import is_predicted, predicted_page
 from gemmgen.benchmark.report.ratios import ratio_plot
@@ -66,7 +67,8 @@ def check(root: Path) -> list[Disagreement]:
 
 def unreadable(root: Path) -> list[Disagreement]:
     """The JSON files that README.md is made without, because they, or the kernels beside them, cannot be read."""
-    return [found for folder in folders(root) for path in sorted(folder.glob("*.json")) for found in _damage(path)]
+    damaged = (_damage(path) for folder in folders(root) for path in sorted(folder.glob("*.json")))
+    return [found for some in (*damaged, *map(_damaged_libraries, folders(root))) for found in some]
 
 
 def write_readmes(root: Path) -> list[Path]:
@@ -106,7 +108,9 @@ def _pages(folder: Path) -> dict[Path, str]:
     kernels = shown_in(folder)
     scores = scores_in(folder, kernels)
     made, plot = {folder / "README.md": _readme(folder, kernels, scores)}, ratio_plot(scores)
-    return made if plot is None else {**made, folder / RATIOS: render_html("ratios.svg", plot=plot)}
+    if plot is not None:
+        made[folder / RATIOS] = render_html("ratios.svg", plot=plot)
+    return {**made, **runtime_page.pages(folder)}
 
 
 def rerender(root: Path, store: Store) -> list[Path]:
@@ -168,6 +172,7 @@ def _readme(folder: Path, kernels: Iterable[KernelFile], scores: Sequence[Score]
         lines += page(compared)
     if predicted := [score for score in scores if is_predicted(score)]:
         lines += predicted_page(predicted)
+    lines += runtime_page.link_from(folder)
     studies = sorted(folder.glob("study_*.md"))
     if studies:
         lines += ["## Studies", "", *map(_study, studies), ""]
@@ -231,6 +236,7 @@ def _check_folder(folder: Path) -> Iterator[Disagreement]:
     for path in sorted(folder.glob("*.json")):
         if not path.with_suffix(".cu").exists():
             yield from _damage(path)
+    yield from _damaged_libraries(folder)
     yield from _dead_links(folder)
     yield from _strangers(folder)
     for path, text in _pages(folder).items():
@@ -247,11 +253,23 @@ def _dead_links(folder: Path) -> Iterator[Disagreement]:
 
 
 def _strangers(folder: Path) -> Iterator[Disagreement]:
-    """Kernels that a card measured whose folder is another: times of cards do not compare."""
+    """Kernels and libraries that a card measured whose folder is another: times of cards do not compare."""
     for kernel in kernels_in(folder):
         for device in _devices([kernel]):
             if kernel.path is not None and not belongs(device, folder):
                 yield Disagreement(kernel.path, f"was measured on {device}, whose records have another folder")
+    for score in runtime_page.scores_in(folder):
+        if not belongs(score.card, folder):
+            path = runtime_page.result_path(folder, score.name)
+            yield Disagreement(path, f"was measured on {score.card}, whose records have another folder")
+
+
+def _damaged_libraries(folder: Path) -> Iterator[Disagreement]:
+    """Records of libraries that cannot be read, and why."""
+    for path in runtime_page.results_in(folder):
+        error = runtime_page.damage(path)
+        if error is not None:
+            yield Disagreement(path, f"cannot be read: {error}")
 
 
 def _damage(path: Path) -> Iterator[Disagreement]:

@@ -261,7 +261,7 @@ def _summary_table(made: Iterable[Summary]) -> Iterator[str]:
         yield line(
             one.group,
             str(one.rows),
-            _against(one.geomean, one.geomean_goal, "{:.3f}x"),
+            against(one.geomean, one.geomean_goal, "{:.3f}x"),
             one.on_normal_data,
             number(one.minimum, "{:.3f}x"),
             one.lowest,
@@ -286,14 +286,14 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
             number(theirs.get("us")),
             number(theirs.get("tflops")),
             _baseline(score),
-            _against(score.ratio, score.goal.ratio, "{:.3f}x"),
+            against(score.ratio, score.goal.ratio, "{:.3f}x"),
             number(score.normal, "{:.3f}x"),
-            _against(score.share, score.goal.share, "{:.1%}"),
+            against(score.share, score.goal.share, "{:.1%}"),
             roof.limit if roof else NONE,
             number(score.moving, "{:.1%}") + (", goal out of reach" if score.out_of_reach else ""),
             verified(score.record),
             _sanitized(score.record),
-            link(score.kernel) + _advised(score.record) if score.kernel else f"none: {_cell(score.failure or '')}",
+            link(score.kernel) + _advised(score.record) if score.kernel else f"none: {cell(score.failure or '')}",
             *(_errors(score) if errors else ()),
         )
     if errors:
@@ -397,7 +397,7 @@ def line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _against(value: float | None, goal: float | None, pattern: str) -> str:
+def against(value: float | None, goal: float | None, pattern: str) -> str:
     """The value, and the goal that it misses."""
     text = number(value, pattern)
     return f"{text} (goal {pattern.format(goal)})" if goal is not None and _below(value, goal) else text
@@ -407,6 +407,6 @@ def _below(value: float | None, goal: float | None) -> bool:
     return value is not None and goal is not None and value < goal
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """Text that breaks no table."""
     return " ".join(text.replace("|", "/").split())[:REASON_LENGTH]

@@ -17,6 +17,8 @@ from rich.console import Console
 from gemmgen.artifacts.cards import GALLERY, card_folder
 from gemmgen.artifacts.kernelfile import read_text, require_writable
 from gemmgen.benchmark.gallery import shown_in, write_readme
+from gemmgen.benchmark.runtime_m import RUNTIME_M
+from gemmgen.benchmark.runtime_m import chosen as libraries
 from gemmgen.benchmark.scores import Summary, scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS, PREDICTED, select, suite
 from gemmgen.benchmark.suite.plan import BUDGET, PREDICTED_BUDGET, ShapeOutcome, Step, SuitePlan
@@ -42,7 +44,9 @@ def parse_part(text: str) -> Part:
 
 
 @click.command()
-@click.option("--group", "groups", type=click.Choice(list(GROUPS)), multiple=True, help="Only this group; repeatable.")
+@click.option(
+    "--group", "groups", type=click.Choice([*GROUPS, RUNTIME_M]), multiple=True, help="Only this group; repeatable."
+)
 @click.option("--only", multiple=True, metavar="TEXT", help="Only shapes with TEXT in them: 4096x4096, rc; repeatable.")
 @click.option("--part", type=parse_part, default="1/1", metavar="I/N", help="Only every N-th shape, from the I-th on.")
 @click.option("--shapes", type=click.Path(path_type=Path), metavar="FILE", help="Shapes of your own instead.")
@@ -94,7 +98,8 @@ def command(
     """Run the performance suite and make the README.md that shows it.
 
     \b
-    measure   tune each shape, then time the winner, and those on file, beside cuBLASLt's best; needs a GPU
+    measure   tune each shape, then time the winner, and those on file, beside cuBLASLt's best; make a library of each
+              product of the group "run-time M", and time it likewise at 60 values of M; needs a GPU
     predict   only with --arch: choose a kernel for each shape by the model, and verify it in the emulator
     sanitize  the winners on file under compute-sanitizer's tools; needs a GPU and a CUDA toolkit
     emulate   the kernels on file verified in the emulator, which counts what ran of them; with or without a GPU
@@ -112,6 +117,9 @@ def command(
     have <arch>_<card>. What other cards of the architecture have on file for a shape runs beside this card's own:
     with --budget 0 that is all that measure verifies and times.
 
+    The group "run-time M" has no shapes but products: --only finds TEXT in their names, as bf16_rc_4096x4096, and
+    --part divides them as it divides shapes. Budgets are of shapes' searches, but 0 times the libraries on file again.
+
     With --arch nothing is measured: records and README.md say "predicted", and a winner that was measured stays. The
     shapes are bf16 and s8 at 512x512x512 and 4096x4096x4096, where neither --group nor --shapes says others. What a
     card has on file that is not at hand is judged by --step emulate --arch CARD, and by --step sanitize --arch CARD
@@ -121,14 +129,23 @@ def command(
     A # begins a comment.
     """
     words: list[str] = ctx.obj
-    chosen = _chosen(steps, HERE if not archs else ELSEWHERE if steps else ("predict",))
-    problems = select(_shapes(shapes, groups, "predict" in chosen), groups, only, part)
+    of_shapes = [group for group in groups if group != RUNTIME_M]
+    alone = bool(groups) and not of_shapes
+    if alone:
+        require(shapes is None and {*steps} <= {"measure"}, f"group {RUNTIME_M!r} has no shapes, and is only measured")
+        require(not budget, f"--budget {budget} is for shapes: with group {RUNTIME_M!r} leave it out, or write 0")
+    chosen = _chosen(("measure",) if alone else steps, HERE if not archs else ELSEWHERE if steps else ("predict",))
+    measures = "measure" in chosen and shapes is None and (not groups or RUNTIME_M in groups)
+    products = libraries(only, part) if measures else ()
+    require(not alone or bool(libraries(only)), f"no product of {RUNTIME_M!r} has {' or '.join(map(repr, only))} in it")
+    problems = () if alone else select(_shapes(shapes, of_shapes, "predict" in chosen), of_shapes, only, part)
     if budget is None:
         budget = PREDICTED_BUDGET if archs else BUDGET
     require(budget > 0 or not archs, "--budget 0 benches what is on file; with --arch nothing is benched")
     require_writable(out)
     deadline = None if limit_seconds is None else time.monotonic() + limit_seconds
-    plan = SuitePlan(problems, out, shlex.join(["gemmgen", *words]), budget, again, deadline, processes)
+    made_by = shlex.join(["gemmgen", *words])
+    plan = SuitePlan(problems, out, made_by, budget, again, deadline, processes, products=products)
     plans = [replace(plan, folder=out / card_folder(*compile_target(arch)), arch=arch) for arch in archs or ("auto",)]
     ran = [_ran(one, chosen) for one in plans]
     documents = [one.document() for one in ran]
@@ -228,7 +245,8 @@ def _chosen(asked: Sequence[Step], known: Sequence[Step]) -> list[Step]:
 
 
 def _run(step: Step, plan: SuitePlan, outcomes: list[ShapeOutcome]) -> None:
-    total = len(plan.problems if step in ("measure", "predict") else plan.judged_by(step))
+    searched = len(plan.problems) + len(plan.products)
+    total = searched if step in ("measure", "predict") else len(plan.judged_by(step))
     with rows(total) as tell:
 
         def on_done(outcome: ShapeOutcome) -> None:

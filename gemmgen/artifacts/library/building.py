@@ -365,3 +365,22 @@ def _certificate(
         "kernels": list(kernels),
         "files": {name: sha256(data) for name, data in files.items()},
     }
+
+
+def make_choice(
+    product: Product, target: Target, store: Store, options: Options, progress: Progress
+) -> tuple[Choice, dict[str, Document]]:
+    """The kernels and rules for one product on a target, and what was shown of each kernel, by its name.
+
+    Raises GemmgenError where a kernel is wrong.
+    """
+    maker = _Maker(target, store, options, progress)
+    choice = maker.choice(product)
+    return choice, certify(choice.kernels, target, store, options, progress)
+
+
+def certify(
+    members: Sequence[Member], target: Target, store: Store, options: Options, progress: Progress
+) -> dict[str, Document]:
+    """What is shown of each of `members`, which are compiled, by its name. Raises GemmgenError where one is wrong."""
+    return _Maker(target, store, options, progress).certificates({one.name: one for one in members})

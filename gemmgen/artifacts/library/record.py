@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gemmgen.artifacts.kernelfile import KernelFile, problem_from, read_kernel, read_record, reading
+from gemmgen.artifacts.kernelfile import problem_from, read_kernel, read_record, reading
 from gemmgen.artifacts.library.estimates import estimates_from
 from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
@@ -55,7 +55,7 @@ def choice_document(choice: Choice) -> Document:
             ],
         },
         "sets": [[_set_document(one) for one in some] for some in choice.sets],
-        "rivals": [_rival_document(one) for one in choice.rivals if not choice.product.kernels],
+        "rivals": [_kernel_document(one) for one in choice.rivals if not choice.product.kernels],
         "regret": {
             "kind": choice.kind,
             **asdict(choice.regret),
@@ -84,8 +84,8 @@ def _set_document(one: KernelSet) -> Document:
     return {"kernels": len(one.kernels), "slowdown": one.slowdown, "p95": one.p95, "close": one.close}
 
 
-def _rival_document(member: Member) -> Document:
-    """A candidate that the library does not hold, as it can be rendered again."""
+def _kernel_document(member: Member) -> Document:
+    """A kernel, as it can be rendered again."""
     source = member.source
     problem = problem_document(source.problem)
     return {"arch": member.arch, "family": source.family, "config": source.config, "problem": problem}
@@ -95,8 +95,7 @@ def _member_document(member: Contestant, arch: str) -> Document:
     needs = {"needs": member.needs.text, "fixed": dict(member.fixed)}
     if isinstance(member, CublasLt):
         return {"name": member.name, "arch": arch, **needs}
-    source = member.source
-    return {"name": member.name, "arch": member.arch, **needs, "family": source.family, "config": source.config}
+    return {"name": member.name, **needs, **_kernel_document(member)}
 
 
 def _rounded(time_us: float | None) -> float | None:
@@ -121,42 +120,46 @@ def choices_from(spec: Spec, folder: Path) -> tuple[Choice, ...]:
             require(
                 (product.name, arch) in made, f"nothing of product {product.name} for {arch}: make the library again"
             )
-        kernels = partial(_kernel_in, folder, spec.name)
-        return tuple(_choice(product, arch, made[product.name, arch], kernels) for product, arch in wanted)
+        member = partial(_member, folder=folder, library=spec.name)
+        return tuple(
+            _choice(product, arch, made[product.name, arch], partial(member, product)) for product, arch in wanted
+        )
 
 
-def _kernel_in(folder: Path, library: str, kernel: str) -> KernelFile:
-    """The kernel of this name of the library in `folder`."""
-    return read_kernel(folder / f"{own_name(library, kernel)}.cu")
+def choice_again(product: Product, document: Any) -> Choice:
+    """The choice that `choice_document` wrote, its kernels rendered as they are today. Raises InvalidInput."""
+    arch = document["arch"]
+    return _choice(product, arch, document, lambda one: _rendered(product, one, arch))
 
 
-def _choice(product: Product, arch: str, document: Any, kernels: Callable[[str], KernelFile]) -> Choice:
-    members = tuple(_member(product, one, kernels) for one in document["kernels"])
-    names, times = [member.name for member in members], document["times"]
+def _choice(product: Product, arch: str, document: Any, member: Callable[[Any], Contestant]) -> Choice:
+    names, times = [one["name"] for one in document["kernels"]], document["times"]
     return Choice(
         product,
         arch,
-        members,
+        tuple(member(one) for one in document["kernels"]),
         tuple(rule_from(one, names) for one in document["rules"]),
         times["kind"],
         times["device"],
         tuple(_points(times["points"])),
         (),
-        tuple(_rival(product, one) for one in document["rivals"]),
+        tuple(_rendered(product, one, arch) for one in document["rivals"]),
         tuple(_drawn(document["regret"]["drawn"])),
     )
 
 
-def _rival(product: Product, document: Any) -> Member:
-    family, arch = family_named(document["family"]), document["arch"]
+def _rendered(product: Product, document: Any, arch: str) -> Member:
+    """A kernel by family, config and problem. It is rendered for `arch`, and may be compiled for another: sm_90a."""
+    family = family_named(document["family"])
     config = family.config_type().with_values(**document["config"])
-    return Member(product, render(problem_from(document["problem"]), family, config, arch), arch)
+    return Member(product, render(problem_from(document["problem"]), family, config, arch), document["arch"])
 
 
-def _member(product: Product, document: Any, kernels: Callable[[str], KernelFile]) -> Contestant:
+def _member(product: Product, document: Any, folder: Path, library: str) -> Contestant:
+    """The kernel of this name of the library in `folder`."""
     if document["name"] == CUBLASLT:
         return CublasLt(product)
-    kernel = kernels(document["name"])
+    kernel = read_kernel(folder / f"{own_name(library, document['name'])}.cu")
     return Member(product, kernel.source, document["arch"], record=kernel.record)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import gemmgen.kernel
 from gemmgen.artifacts.cards import arch_of, card_folders
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, write_kernel, write_record
+from gemmgen.artifacts.library.spec import Product
 from gemmgen.artifacts.records import Document, problem_document
 from gemmgen.benchmark.scores import failure_path, is_winner, write_failure
 from gemmgen.problem.gemm import Problem
@@ -62,6 +63,7 @@ class SuitePlan:
     deadline  of time.monotonic(): nothing starts later; None: no limit
     processes kernels in the emulator at a time, at most; None: one a core
     arch      that "predict" is for: "sm_80", or a known card's name
+    products  whose libraries "measure" makes and times
     command   what the records say that they were made by
     """
 
@@ -73,6 +75,7 @@ class SuitePlan:
     deadline: float | None = None
     processes: int | None = None
     arch: str = "auto"
+    products: tuple[Product, ...] = ()
 
     @property
     def late(self) -> bool:

@@ -8,6 +8,7 @@ from gemmgen.benchmark.suite.judging import check_all, emulator_check, sanitizer
 from gemmgen.benchmark.suite.measuring import gpu_of, measure_all
 from gemmgen.benchmark.suite.plan import ShapeOutcome, Step, SuitePlan
 from gemmgen.benchmark.suite.predicting import predict_all
+from gemmgen.benchmark.suite.runtime import measure_products
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.target import open_target
@@ -42,6 +43,8 @@ def run_step(step: Step, plan: SuitePlan, store: Store, on_done: Callable[[Shape
         target = open_target("gpu", "auto", store) if step == "measure" else open_target("emulator", plan.arch, store)
         with target.executor:
             (measure_all if step == "measure" else predict_all)(plan, target, store, on_done)
+            if step == "measure":
+                measure_products(plan, target, store, on_done)
         return
     check_all(
         emulator_check(store, plan.processes) if step == "emulate" else sanitizer_check(store, _card_for(plan, store)),

@@ -41,6 +41,8 @@ QUICK = Protocol("quick", samples=5, sample_us=1_000, warmup_s=0.05)  # finds th
 # At each of hundreds of sizes, where differences of a few percent between kernels decide.
 GRID = Protocol("grid", samples=5, sample_us=400, warmup_s=0.01, most_sets=64)
 COARSE = replace(GRID, name="coarse", samples=3, sample_us=250, warmup_s=0.005)  # of candidates, of which some go on
+# At each of dozens of sizes: a library beside cuBLASLt's best, with dozens of candidates in the same run.
+LIBRARY = Protocol("library", samples=7, sample_us=1_200, warmup_s=0.02)
 FINAL = Protocol("final", samples=15, sample_us=4_000, warmup_s=0.25)  # chooses among a search's fastest
 GEMM_BATCHED = "gemmBatched"  # of cuBLAS, the baseline of batches of pointers
 CAREFUL = Protocol("careful", samples=21, sample_us=10_000, warmup_s=1.0)  # supports a claim
