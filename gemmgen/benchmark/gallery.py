@@ -184,7 +184,7 @@ def _readme(folder: Path, kernels: Iterable[KernelFile], scores: Sequence[Score]
 def _title(folder: Path, kernels: Sequence[KernelFile]) -> str:
     """ "Kernels for sm_90, measured on an H100"."""
     arch, card = arch_of(folder), card_of(folder)
-    devices = _devices(kernels)
+    devices = _devices(kernels) or {score.card for score in runtime_page.scores_in(folder)}
     if devices:
         names = [card.name] if card is not None else sorted({short_name(device) for device in devices})
         return f"Kernels for {arch}, measured on {' and '.join(map(with_article, names))}"

@@ -76,8 +76,8 @@ SCALED = "scale_m+scale_n"
 PRODUCTS = (
     *(_product(f"bf16_rc_{n}x{k}", BF16, "rc", n, k) for n, k in BF16_WEIGHTS),
     _product("f16_rr_4096x4096", F16, "rr", 4096, 4096),
-    # Not promoted: a scale for each row and column is applied behind all of K, and libraries for inference let tensor
-    # cores keep such sums. cuBLASLt is asked for the same (FAST_ACCUM), and a kernel behind it scales.
+    # Fast, not promoted: this is what PyTorch's `_scaled_mm` computes with `use_fast_accum`, and the baseline sums
+    # likewise (FAST_ACCUM).
     _product("e4m3_fast_rc_4096x4096_scaled", FAST, "rc", 4096, 4096, SCALED),
     _product("s8_rc_4096x4096_scaled", SCALED_S8, "rc", 4096, 4096, SCALED),
 )

@@ -7,13 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, astuple, dataclass, replace
-from functools import cache, reduce
-from operator import or_
+from functools import cache
 from typing import Any
 
 from gemmgen.artifacts.kernelfile import reading
 from gemmgen.artifacts.library.building import Options, certify, make_choice
-from gemmgen.artifacts.library.members import Member, case_of
+from gemmgen.artifacts.library.members import Member, Needs, case_of
 from gemmgen.artifacts.library.record import choice_again, choice_document
 from gemmgen.artifacts.library.rules import Choice
 from gemmgen.artifacts.library.spec import Product
@@ -163,7 +162,7 @@ def _timed(choice: Choice, gpu: GpuExecutor, store: Store) -> tuple[list[Row], s
 
 def _row(m: int, choice: Choice, loaded: Mapping[str, GpuKernel], gpu: GpuExecutor) -> tuple[Row, str | None]:
     """All kernels that serve a call with aligned, dense operands, and cuBLASLt's best, in one run."""
-    product, given = choice.product, reduce(or_, (member.needs for member in choice.members))
+    product, given = choice.product, Needs.ALIGNED | Needs.DENSE
     sizes = m, product.n.listed[0], product.k.listed[0]
     names = [one.name for one in (*choice.kernels, *choice.rivals) if one.serves(sizes, given)]
     measured = gpu.measure_many([loaded[one] for one in names], case_of(product, sizes, given), LIBRARY, beside=BEST)
