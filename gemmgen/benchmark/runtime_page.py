@@ -200,7 +200,7 @@ def _summary(scores: Iterable[LibraryScore]) -> Iterator[str]:
             f"{regret.p95:.1%}" + f" (goal {MOST_REGRET:.1%})" * (regret.p95 > MOST_REGRET),
             f"{regret.mean:.1%}",
             str(len(score.kernels)),
-            number(score.record["code_bytes"] / 1e3, "{:.0f}"),
+            number(score.record["choice"]["object_bytes"] / 1e3, "{:.0f}"),
             number(score.record["making"]["seconds"], "{:.0f}"),
         )
     yield ""

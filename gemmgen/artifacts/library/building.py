@@ -58,7 +58,7 @@ PREDICTED_BUDGETS = (1, 2)  # candidates of a search whose order no time changes
 # Where the emulator verifies: one of so many situations, which take it seconds, and runs of one launch.
 EMULATED_SHARE, EMULATED_RUNS = 6, 3
 RUN_SECONDS = 30.0  # for one run on a GPU, which several processes share
-PREDICTED_SIZES = 12  # of a search without a GPU: the model tells no more
+PREDICTED_SIZES, PREDICTED_KERNELS = 10, 6  # of a search without a GPU: the model tells no finer
 
 
 @dataclass(frozen=True)
@@ -204,12 +204,13 @@ class _Maker:
 
     def _search_many(self, product: Product, problems: Sequence[Problem]) -> list[KernelFile]:
         """Kernels of one search for many sizes, of those that a launcher can be written for."""
-        few = problems if self.target.gpu is not None else problems[:: -(-len(problems) // PREDICTED_SIZES)]
+        measures = self.target.gpu is not None
+        few = problems if measures else problems[:: -(-len(problems) // PREDICTED_SIZES)]
         found = tune_many(
             few,
             self.target,
             self.store,
-            most=product.most,
+            most=product.most if measures else min(product.most, PREDICTED_KERNELS),
             each=self.options.budget,
             suits=lambda trial: exportable(trial.source),
             progress=self.progress,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ def _set_document(one: KernelSet) -> Document:
 def _kernel_document(member: Member) -> Document:
     """A kernel, as it can be rendered again."""
     source = member.source
-    problem = problem_document(source.problem)
+    problem = problem_document(replace(source.problem, typical=()))  # the text does not depend on typical sizes
     return {"arch": member.arch, "family": source.family, "config": source.config, "problem": problem}
 
 

@@ -22,10 +22,12 @@ from gemmgen.benchmark.runtime_page import COLUMNS, LibraryScore, Row, failure_p
 from gemmgen.benchmark.suite.measuring import gpu_of
 from gemmgen.benchmark.suite.plan import ROW_FAILS, ShapeOutcome, State, SuitePlan, search_digest
 from gemmgen.kernel.families import config_of
+from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import BEST, LIBRARY, Timing, speedup
 from gemmgen.run.target import Target
+from gemmgen.search.order import HOPELESS
 from gemmgen.search.trial import Silent
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
@@ -78,7 +80,7 @@ def _measured(product: Product, plan: SuitePlan, target: Target, store: Store) -
     failure = failure_path(plan.folder, product.name)
     try:
         library = _made(product, plan, target) if plan.budget else _again(product, before, plan, target, store)
-        rows, version = _timed(library.choice, gpu_of(target), store)
+        rows, version = _timed(library.choice, gpu_of(target), target.spec, store)
         document = _document(product, library, rows, version, plan, gpu_of(target))
         write_atomic(result_path(plan.folder, product.name), f"{json_text(document)}\n")
     except ROW_FAILS as error:
@@ -148,7 +150,7 @@ def _verified(certificates: Mapping[str, Document]) -> Document:
     return {name: (one["verification"] or {}).get("examples", 0) for name, one in certificates.items()}
 
 
-def _timed(choice: Choice, gpu: GpuExecutor, store: Store) -> tuple[list[Row], str | None]:
+def _timed(choice: Choice, gpu: GpuExecutor, spec: DeviceSpec, store: Store) -> tuple[list[Row], str | None]:
     """A row for each M, and the version of cuBLASLt; None where it has no kernel. Raises CandidateFailed."""
     with ExitStack() as stack:
         loaded: dict[str, GpuKernel] = {}
@@ -156,18 +158,26 @@ def _timed(choice: Choice, gpu: GpuExecutor, store: Store) -> tuple[list[Row], s
             compiled = one.compiled or compile_kernel(one.source, gpu.arch, store)
             loaded[one.name] = kernel = gpu.load_compiled(one.source, compiled)
             stack.callback(kernel.close)
-        found = [_row(m, choice, loaded, gpu) for m in VALUES]
+        found = [_row(m, choice, loaded, gpu, spec) for m in VALUES]
     return [row for row, _ in found], next((version for _, version in found if version), None)
 
 
-def _row(m: int, choice: Choice, loaded: Mapping[str, GpuKernel], gpu: GpuExecutor) -> tuple[Row, str | None]:
-    """All kernels that serve a call with aligned, dense operands, and cuBLASLt's best, in one run."""
+def _row(
+    m: int, choice: Choice, loaded: Mapping[str, GpuKernel], gpu: GpuExecutor, spec: DeviceSpec
+) -> tuple[Row, str | None]:
+    """The chosen kernel, all others for which the model has hope, and cuBLASLt's best, in one run.
+
+    The call's operands are aligned and dense.
+    """
     product, given = choice.product, Needs.ALIGNED | Needs.DENSE
     sizes = m, product.n.listed[0], product.k.listed[0]
-    names = [one.name for one in (*choice.kernels, *choice.rivals) if one.serves(sizes, given)]
+    chosen = choice.members[choice.chosen(sizes, given)].name
+    able = [one for one in (*choice.kernels, *choice.rivals) if one.serves(sizes, given)]
+    predicted = {one.name: one.predicted_us(sizes, spec) for one in able}
+    hope = HOPELESS * min(predicted.values())
+    names = [name for name, us in predicted.items() if us < hope or name == chosen]
     measured = gpu.measure_many([loaded[one] for one in names], case_of(product, sizes, given), LIBRARY, beside=BEST)
     timings = dict(zip(names, measured.timings, strict=True))
-    chosen = choice.members[choice.chosen(sizes, given)].name
     ours, theirs = timings[chosen], measured.baseline
     if isinstance(ours, Failure):
         raise CandidateFailed(ours)
@@ -189,20 +199,18 @@ def _document(
 ) -> Document:
     """NAME.json."""
     choice = library.choice
-    compiled = [one.compiled for one in choice.kernels if one.compiled is not None]
     document: dict[str, Any] = {
         "product": product.name,
         "problem": problem_document(problem_of(product)),
         "card": gpu.properties.name,
         "driver": gpu.properties.driver,
-        "compiler": compiled[0].compiler,
+        "compiler": next(one.compiled.compiler for one in choice.kernels if one.compiled is not None),
         "cublaslt": version,
         "gemmgen": gemmgen_version(),
         "command": plan.command,
         "date": now(),
         "suite": {"made": library.made, "timed": library_digest()},
         "protocol": asdict(LIBRARY),
-        "code_bytes": sum(len(one.cubin) for one in compiled),
         "configs": {one.name: _config(one) for one in (*choice.kernels, *choice.rivals)},
         "columns": COLUMNS,
         "rows": [astuple(row) for row in rows],
