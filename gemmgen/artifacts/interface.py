@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -60,6 +61,12 @@ class Interface(Signature):
                 f"copies {one.operand}" if isinstance(one, Copy) else f"sums {one.operand}'s {lines}"
             )
         return {operand: " and ".join(words) for operand, words in done.items()}
+
+    @property
+    def structs(self) -> tuple[str, ...]:
+        """The kernel's own types that its launches take."""
+        types = " ".join(parameter.ctype for step in self.source.program for parameter in step.parameters)
+        return tuple(sorted({*re.findall(r"\b[A-Z]\w*", types)}))
 
     @property
     def kept(self) -> tuple[Argument, ...]:

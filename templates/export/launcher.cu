@@ -21,6 +21,24 @@ cudaError_t started(cudaError_t status)
     return refuse(cudaErrorNoKernelImageForDevice, "%s was not compiled for the device", "${ out.name }");
 }
 
+//% if not out.run_by.all_known
+// Whether the build has the kernel for the current device, which is asked once of each. For other architectures it is a
+// kernel of no code and of one thread per block.
+cudaError_t compiled_here()
+{
+    static std::atomic<unsigned long long> known;  // a bit for each of the first 64 devices
+    int device = 0;
+    cudaError_t status = cudaGetDevice(&device);
+    const unsigned long long bit = device < 64 ? 1ULL << device : 0;
+    if (status != cudaSuccess || (known & bit) != 0) return status;
+    cudaFuncAttributes attributes = {};
+    status = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(${ out.name }_impl::${ out.name }));
+    if (status == cudaSuccess && attributes.maxThreadsPerBlock < ${ out.threads }) status = cudaErrorNoKernelImageForDevice;
+    if (status == cudaSuccess) known |= bit;
+    return started(status);
+}
+
+//% endif
 // Of each call that takes a plan.
 cudaError_t begin(const void* plan)
 {
@@ -150,8 +168,9 @@ ${ out.declared(out.arguments, behind="cudaStream_t stream") })
 //% endfor
 #endif  // __CUDACC__ && !__CUDACC_RTC__
 //% if not out.run_by.all_known
-//% if alone
 #else
+//% include "export/launcher/left_out.cu"
+//% if alone
 //% set name, run_by, flags = out.name, out.run_by, out.nvcc_arch
 //% include "export/architectures.cu"
 //% endif

@@ -1,6 +1,6 @@
 /*# What stands before the kernel's text in NAME.cu: headers, and a namespace, so that one source file can include several kernels. #*/
 //% if not out.run_by.all_known
-#if !defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || ${ out.run_by.compiled }  // else nothing is compiled
+#if !defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || ${ out.run_by.compiled }  // others: at the end
 //% endif
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
 #include "${ out.name }.h"
@@ -10,6 +10,9 @@
 /*% endif %*/
 
 #include <algorithm>
+//% if not out.run_by.all_known
+#include <atomic>
+//% endif
 //% if out.tile_sizes
 #include <climits>
 //% endif

@@ -51,7 +51,7 @@ def spec_of(folder: Path, name: str, *architectures: str, **fields: Any) -> Spec
 
 def write_kernel(folder: Path) -> KernelSource:
     """A kernel that needs an sm_80, as a file to make libraries of."""
-    general = spec_of(folder, "any", "sm_80").products[0].general
+    general = spec_of(folder, "plain", "sm_80").products[0].general
     source = render(general, NAIVE, NAIVE.default(general), "sm_80")
     (folder / f"{source.name}.cu").write_text(source.text)
     return source
@@ -214,7 +214,7 @@ def specific(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library `mixed` with kernels of sm_80 and, of sm_90a alone, one more; beside it `exported`: the latter."""
     folder = tmp_path_factory.mktemp("specific")
     plain = write_kernel(folder)
-    wgmma, problem = FAMILIES["wgmma"], spec_of(folder, "any", "sm_90").products[0].aligned(64, 64, 64)
+    wgmma, problem = FAMILIES["wgmma"], spec_of(folder, "plain", "sm_90").products[0].aligned(64, 64, 64)
     source = render(problem, wgmma, wgmma.default(problem), "sm_90")
     (folder / f"{source.name}.cu").write_text(source.text)
     make(folder, "mixed", "sm_80", "sm_90", kernels=[f"{plain.name}.cu", f"{source.name}.cu"])
@@ -246,6 +246,21 @@ def test_a_library_is_built_where_one_architecture_of_the_build_is_served(
     assert builds == (not refused), output
     assert said in output and refused in output
     assert bool(said or refused) == (SOME in output)
+
+
+EMPTY = """#include "mixed.h"
+int main() { return mixed_linear_workspace_bytes(1, 1, 1) == 0 ? 0 : 1; }
+"""
+
+
+@needs_nvcc
+@pytest.mark.parametrize("architectures", [("75", "90a"), ("90a", "75"), ("80", "90")], ids=" ".join)
+def test_a_program_links_whichever_architecture_comes_last(architectures: tuple[str, ...], specific: Path) -> None:
+    """nvcc takes the stubs of kernels from its last pass, which here has nothing of some kernel, or of any."""
+    (specific / "main.cpp").write_text(EMPTY)
+    sources = [path for path in specific.glob("mixed/*.cu") if not path.name.endswith("_selftest.cu")]
+    run(*NVCC, *gencode(*architectures), "-Imixed", *sources, "main.cpp", "-o", "linked", folder=specific)
+    run(specific / "linked", folder=specific)
 
 
 @needs_nvcc

@@ -161,8 +161,8 @@ def recertify(path: Path) -> None:
 EDITS = {
     "a launcher that passes beta for alpha": (
         f"{NAME}.cu",
-        f"(&config, {NAME}, A, B, C, alpha,",
-        f"(&config, {NAME}, A, B, C, beta,",
+        "Plan made = {A, B, C, alpha,",
+        "Plan made = {A, B, C, beta,",
     ),
     "a header of another contract": (f"{NAME}.h", "beta = 0 never reads C", "beta = 0 may read C"),
     "a dull self-test": (f"{NAME}_selftest.cu", "return", "return 0 *"),

@@ -25,6 +25,9 @@ ${ out.declared(out.packing, behind="void* packed, cudaStream_t stream") })
 //% endfor
     cudaError_t status = ${ "B == nullptr && K == 0 ? cudaSuccess : " if "B" in out.may_be_null }check("B", B, ${ out.aligns["B"] });
     if (status == cudaSuccess) status = check("packed", packed, ${ out.workspace_align });
+//% if not out.run_by.all_known
+    if (status == cudaSuccess) status = compiled_here();
+//% endif
     if (status != cudaSuccess) return status;
     const Workspace at = workspace_of(
 //%- for size in out.workspace_sizes

@@ -5,3 +5,7 @@
 //% if out.may_be_empty
     if (blocks == 0) return cudaSuccess;  // C has no elements
 //% endif
+//% if not out.run_by.all_known
+    const cudaError_t here = compiled_here();
+    if (here != cudaSuccess) return here;
+//% endif

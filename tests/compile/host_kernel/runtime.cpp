@@ -42,6 +42,18 @@ extern "C" cudaError_t cudaGetDeviceCount(int* count)
     return cudaSuccess;
 }
 
+extern "C" __attribute__((weak)) cudaError_t cudaGetDevice(int* device)
+{
+    *device = 0;
+    return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*)
+{
+    attributes->maxThreadsPerBlock = 1024;
+    return cudaSuccess;
+}
+
 extern "C" cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 extern "C" cudaError_t cudaGetLastError() { return cudaSuccess; }
 extern "C" const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }

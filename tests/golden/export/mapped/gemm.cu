@@ -1,10 +1,11 @@
-#if !defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)  // else nothing is compiled
+#if !defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)  // others: at the end
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
 #include "gemm.h"
 
 #include <cuda.h>
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <cstdint>
 #include <cstdio>
@@ -34,6 +35,22 @@ cudaError_t started(cudaError_t status)
 {
     if (status != cudaErrorInvalidDeviceFunction && status != cudaErrorNoKernelImageForDevice) return status;
     return refuse(cudaErrorNoKernelImageForDevice, "%s was not compiled for the device", "gemm");
+}
+
+// Whether the build has the kernel for the current device, which is asked once of each. For other architectures it is a
+// kernel of no code and of one thread per block.
+cudaError_t compiled_here()
+{
+    static std::atomic<unsigned long long> known;  // a bit for each of the first 64 devices
+    int device = 0;
+    cudaError_t status = cudaGetDevice(&device);
+    const unsigned long long bit = device < 64 ? 1ULL << device : 0;
+    if (status != cudaSuccess || (known & bit) != 0) return status;
+    cudaFuncAttributes attributes = {};
+    status = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(gemm_impl::gemm));
+    if (status == cudaSuccess && attributes.maxThreadsPerBlock < 256) status = cudaErrorNoKernelImageForDevice;
+    if (status == cudaSuccess) known |= bit;
+    return started(status);
 }
 
 // Of each call that takes a plan.
@@ -182,6 +199,8 @@ cudaError_t gemm_run_prepared(const Plan* plan, cudaStream_t stream)
     if (begun != cudaSuccess) return begun;
     [[maybe_unused]] const auto& [map_a, map_b, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, blocks] = *plan;
     if (blocks == 0) return cudaSuccess;  // C has no elements
+    const cudaError_t here = compiled_here();
+    if (here != cudaSuccess) return here;
     cudaLaunchConfig_t config = {};
     config.gridDim = static_cast<unsigned>(blocks);
     config.blockDim = 256;
@@ -205,6 +224,13 @@ cudaError_t gemm_launch(
 }  // namespace gemm_impl
 #endif  // __CUDACC__ && !__CUDACC_RTC__
 #else
+namespace gemm_impl {
+namespace {
+struct BF16;
+struct alignas(64) TensorMap { unsigned long long opaque[16]; };
+}  // namespace
+extern "C" __global__ void __launch_bounds__(1) gemm(const __grid_constant__ TensorMap, const __grid_constant__ TensorMap, BF16*, const float*, int, int, int, int, int, int, float, float) {}
+}  // namespace gemm_impl
 #ifdef __CUDA_ARCH_LIST__  // of nvcc: all architectures of the build
 template <int... BUILT>
 constexpr bool gemm_is_served = (... || (BUILT != __CUDA_ARCH__ && (BUILT == 900)));

@@ -1,8 +1,9 @@
-#if !defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || __CUDA_ARCH__ >= 800  // else nothing is compiled
+#if !defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || __CUDA_ARCH__ >= 800  // others: at the end
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
 #include "gemm.h"
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <cstdint>
 #include <cstdio>
@@ -32,6 +33,22 @@ cudaError_t started(cudaError_t status)
 {
     if (status != cudaErrorInvalidDeviceFunction && status != cudaErrorNoKernelImageForDevice) return status;
     return refuse(cudaErrorNoKernelImageForDevice, "%s was not compiled for the device", "gemm");
+}
+
+// Whether the build has the kernel for the current device, which is asked once of each. For other architectures it is a
+// kernel of no code and of one thread per block.
+cudaError_t compiled_here()
+{
+    static std::atomic<unsigned long long> known;  // a bit for each of the first 64 devices
+    int device = 0;
+    cudaError_t status = cudaGetDevice(&device);
+    const unsigned long long bit = device < 64 ? 1ULL << device : 0;
+    if (status != cudaSuccess || (known & bit) != 0) return status;
+    cudaFuncAttributes attributes = {};
+    status = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(gemm_impl::gemm));
+    if (status == cudaSuccess && attributes.maxThreadsPerBlock < 256) status = cudaErrorNoKernelImageForDevice;
+    if (status == cudaSuccess) known |= bit;
+    return started(status);
 }
 
 // Of each call that takes a plan.
@@ -112,6 +129,8 @@ cudaError_t gemm_run_prepared(const Plan* plan, cudaStream_t stream)
     if (begun != cudaSuccess) return begun;
     [[maybe_unused]] const auto& [A, B, C, scale_n, zero_a, residual, aux, M, N, K, lda, ldb, ldc, ld_residual, alpha, beta, blocks] = *plan;
     if (blocks == 0) return cudaSuccess;  // C has no elements
+    const cudaError_t here = compiled_here();
+    if (here != cudaSuccess) return here;
     cudaLaunchConfig_t config = {};
     config.gridDim = static_cast<unsigned>(blocks);
     config.blockDim = 256;
@@ -136,6 +155,12 @@ cudaError_t gemm_launch(
 }  // namespace gemm_impl
 #endif  // __CUDACC__ && !__CUDACC_RTC__
 #else
+namespace gemm_impl {
+namespace {
+struct BF16;
+}  // namespace
+extern "C" __global__ void __launch_bounds__(1) gemm(const unsigned char*, const signed char*, BF16*, const float*, const int*, const float*, float*, int, int, int, int, int, int, int, float, float) {}
+}  // namespace gemm_impl
 #ifdef __CUDA_ARCH_LIST__  // of nvcc: all architectures of the build
 template <int... BUILT>
 constexpr bool gemm_is_served = (... || (BUILT != __CUDA_ARCH__ && (BUILT >= 800)));
