@@ -15,10 +15,11 @@ import numpy as np
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.model import predict, representative
 from gemmgen.kernel.render import render_plan
+from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.run.gpu.timing import COARSE, Timing
+from gemmgen.run.gpu.timing import COARSE, FIRST, InterleavedTimings, Timing
 from gemmgen.run.target import Target
 from gemmgen.search.explorer import PROCESS, Named
 from gemmgen.search.kernel_set import Times, near_best, smallest_set
@@ -29,8 +30,9 @@ from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.support.files import Store
 from gemmgen.support.threads import cores, in_threads
 
-EACH = 3  # candidates of each size in the first round, which are those that the model ranks first
-LATER = (3, 2)  # times as many in each later round, around the fastest at a size of each kernel of the best set so far
+EACH = 2  # candidates of each size in the first round, which are those that the model ranks first
+LATER = (3, 2)  # times as many in each later round, at the sizes that `_wanting` names
+BEHIND = 8  # sizes, at most, at which cuBLASLt is ahead of the best candidate so far: more are tried there
 HOPE = 1.4  # a candidate is timed at sizes for which the model predicts less than so many times the least of all
 PREDICTED_EACH = 1  # without a GPU times tell nothing new
 NEAR = 0.03  # a kernel that is so close to the fastest of a size may be the fastest when timed again
@@ -94,8 +96,12 @@ class _ManySizes:
     trials: list[Trial] = field(default_factory=list)  # those that compiled
     tried: int = 0
     _predictions: list[list[float]] = field(default_factory=list)  # of each trial, for all problems
+    _library: Times = field(init=False)  # cuBLASLt's microseconds for each problem; infinite where unknown
     _known: set[Named] = field(default_factory=set)
     _bodies: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._library = np.full(len(self.problems), math.inf)
 
     def measured(self, each: int) -> Finalists:
         gpu = self.target.gpu
@@ -106,11 +112,18 @@ class _ManySizes:
             times = self._timed(gpu, times, fresh)
             if not np.isfinite(times).any():
                 raise self._nothing()
-            places = _stands_for(times, smallest_set(times, self.most)[-1].kernels)
+            places = self._wanting(times)
         wanted = smallest_set(times, self.most)[-1].kernels
         close = near_best(times, NEAR, MOST_FINALISTS)
         more = [one for one in close if one not in wanted][: max(0, MOST_FINALISTS - len(wanted))]
         return self._finalists(times, sorted([*wanted, *more]))
+
+    def _wanting(self, times: Times) -> list[int]:
+        """Where to try more: for each kernel of the best set a size that it serves, and where cuBLASLt is ahead."""
+        best = times.min(axis=1)
+        behind = [place for place in np.argsort(self._library / best) if self._library[place] < best[place]]
+        chosen = _stands_for(times, smallest_set(times, self.most)[-1].kernels)
+        return list(dict.fromkeys([*chosen, *map(int, behind[:BEHIND])]))
 
     def predicted(self, each: int) -> Finalists:
         trials = self._rendered(self._explored(range(len(self.problems)), each, np.empty((len(self.problems), 0))))
@@ -206,9 +219,11 @@ class _ManySizes:
                 # The fastest so far is timed again: its old time over its new one makes two runs comparable.
                 anchors = [int(times[place].argmin())] if np.isfinite(times[place]).any() else []
                 chosen = [fresh[n] for n in hopeful] + [self.trials[one] for one in anchors]
-                found = np.array(_times(gpu, chosen, problem, kernels)) if hopeful else np.empty(0)
-                scale = times[place, anchors[0]] / found[-1] if hopeful and anchors else 1.0
-                rows[place, hopeful] = found[: len(hopeful)] * (scale or 1.0)
+                if hopeful:
+                    *found, library = _times(gpu, chosen, problem, kernels)
+                    scale = times[place, anchors[0]] / found[-1] if anchors else 1.0
+                    rows[place, hopeful] = np.array(found[: len(hopeful)]) * (scale or 1.0)
+                    self._library[place] = library * (scale or 1.0)
                 self.progress.step("measure", None)
         finally:
             for kernel in kernels.values():
@@ -230,7 +245,10 @@ def _stands_for(times: Times, kernels: Sequence[int]) -> list[int]:
 
 
 def _times(gpu: GpuExecutor, trials: Sequence[Trial], problem: Problem, kernels: dict[str, GpuKernel]) -> list[float]:
-    """Microseconds of each, interleaved; infinite of one that fails. `kernels` are those that are loaded."""
+    """Microseconds of each, and last of cuBLASLt's first heuristic, interleaved; infinite of one that fails.
+
+    `kernels` are those that are loaded.
+    """
     loaded: list[GpuKernel | None] = []
     for trial in trials:
         assert trial.compiled is not None
@@ -241,12 +259,22 @@ def _times(gpu: GpuExecutor, trials: Sequence[Trial], problem: Problem, kernels:
             loaded.append(None)
             continue
         loaded.append(kernels[name])
+    found = _measured(gpu, [one for one in loaded if one], representative(problem))
+    times, library = iter(found.timings), found.baseline
+    ours = [_microseconds(next(times)) if one else math.inf for one in loaded]
+    return [*ours, math.inf if library is None else library.timing.median_us]
+
+
+def _measured(gpu: GpuExecutor, kernels: Sequence[GpuKernel], case: Case) -> InterleavedTimings:
+    """With cuBLASLt beside them where it is installed."""
     try:
-        found = gpu.measure_many([one for one in loaded if one], representative(problem), COARSE).timings
+        return gpu.measure_many(kernels, case, COARSE, beside=FIRST)
+    except CandidateFailed:
+        pass
+    try:
+        return gpu.measure_many(kernels, case, COARSE)
     except CandidateFailed as error:
-        found = (error.failure,) * len(trials)
-    times = iter(found)
-    return [_microseconds(next(times)) if one else math.inf for one in loaded]
+        return InterleavedTimings((error.failure,) * len(kernels))
 
 
 def _microseconds(timing: Timing | Failure) -> float:

@@ -31,7 +31,7 @@ from gemmgen.run.gpu import arena, executor
 from gemmgen.run.gpu.given import Given
 from gemmgen.run.gpu.judge_records import OPERAND
 from gemmgen.run.gpu.shared import SharedMemory
-from gemmgen.run.gpu.timing import CAREFUL, FULL, NORMAL, QUICK
+from gemmgen.run.gpu.timing import CAREFUL, FULL, MOST_SETS, NORMAL, QUICK
 from gemmgen.support.errors import CandidateFailed, NoBaseline
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
@@ -340,7 +340,7 @@ def test_arrays_of_pointers_are_guarded(worker, driver, harm, words):
 def test_timed_pointers_rotate_over_sets_that_hold_their_own_matrices(driver):
     replay = importlib.import_module("gemmgen.run.gpu.replay")
     case = POINTED.case(batch=6)
-    sets = replay.InputSets(case, 3000, lambda memory, count, dtype: None)
+    sets = replay.InputSets(case, MOST_SETS, "uniform", 2, 3000, lambda memory, count, dtype: None)
     assert len(sets.pointers) > 1 and len({pointers["A"] for pointers in sets.pointers}) == len(sets.pointers)
     met = set()
     for pointers in sets.pointers:
@@ -1006,7 +1006,7 @@ def test_a_launch_begins_with_its_largest_magnitudes_at_zero(worker, driver):
 def test_timed_sets_count_all_that_is_written(driver):
     replay = importlib.import_module("gemmgen.run.gpu.replay")
     case = Problem(64, 64, 64, epilogue="bias+aux+gelu+residual+row_amax").case()
-    sets = replay.InputSets(case, 3000, lambda memory, count, dtype: None)
+    sets = replay.InputSets(case, MOST_SETS, "uniform", 2, 3000, lambda memory, count, dtype: None)
     matrix, vector = 4 * 64 * 64, 4 * 64
     assert (sets.read_bytes, sets.written_bytes) == (3 * matrix + vector, 2 * matrix + vector)
     first = sets.pointers[0]

@@ -7,7 +7,6 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from itertools import product as combinations
 
 from gemmgen.problem.sizes import RUNTIME, SIZE_LIMIT
@@ -16,7 +15,12 @@ from gemmgen.support.errors import require, whole
 ANY_MOST = 8192  # the largest of "?" for which choices are made; larger ones are served as it is
 LARGE = 4096  # for which kernels for all sizes are tuned, or the nearest ones of a range
 FEW, EIGHT = 64, 8  # up to FEW rows kernels are tuned for each multiple of EIGHT: tiles grow in such steps
-APART = 1.25  # ratio of the sizes beyond, for which kernels are tuned
+APART = (
+    (512, 1.08),
+    (2048, 1.12),
+    (SIZE_LIMIT, 1.25),
+)  # up to each size: the ratio of those for which kernels are tuned
+EDGES_APART = 1.5  # the ratio of sizes at which waves end
 TILES = tuple((rows, columns) for rows in (64, 128, 192, 256) for columns in (64, 128, 256))  # usual ones
 GOLDEN = 1.2207440846057596  # the root of x^4 = x + 1: shares of its powers fill a cube evenly (Roberts, 2018)
 BESIDE = 64  # from a size that has kernels of its own to one that stands for all others
@@ -88,26 +92,24 @@ class SizeRange:
     def tuned(self, across: int, sms: int) -> tuple[int, ...]:
         """Sizes for which kernels are tuned where C has `across` elements along its other dimension, batch included.
 
-        They are the listed ones. Of a range they are multiples of EIGHT up to FEW, and beyond, about APART from each
-        other, sizes just below and just above one at which usual tiles need another wave of `sms` blocks, or another
-        tile; and the middle between two of these, where other tiles fit.
+        They are the listed ones. Of a range they are multiples of EIGHT, which fill tiles of many heights: each of them
+        up to FEW, then APART. To them come, EDGES_APART, sizes just below and just above those at which usual tiles
+        need another wave of `sms` blocks.
         """
         if self.listed:
             return self.listed
         found = {self.least, self.most, *range(EIGHT, FEW + 1, EIGHT)}
+        size = FEW
+        while size < self.most:
+            ratio = next(ratio for most, ratio in APART if size < most)
+            size = max(size + EIGHT, round(size * ratio / EIGHT) * EIGHT)
+            found.add(size)
         edges = list(range(FEW, self.most, FEW))  # where the least of TILES is full
         while edges:
-            first = edges[0]
-            near = [edge for edge in edges if edge < first * APART]
+            near = [edge for edge in edges if edge < edges[0] * EDGES_APART]
             edge = max(near, key=lambda one: (_waves_end(one, across, sms), -one))
             found |= {edge, edge + 1}
-            edges = [one for one in edges if one >= edge * APART]
-        ordered = sorted(found)
-        found |= {
-            -(-math.isqrt(low * high) // EIGHT) * EIGHT
-            for low, high in pairwise(ordered)
-            if low > FEW and high > low * APART
-        }
+            edges = [one for one in edges if one >= edge * EDGES_APART]
         return tuple(sorted(size for size in found if self.least <= size <= self.most))
 
     def draw(self, random_: random.Random) -> int:

@@ -147,8 +147,8 @@ class Contest:
 
     def _input_sets(self, case: Case, random: bytes, protocol: Protocol) -> InputSets:
         """The sets of the last case, or new ones: one problem's candidates share them."""
-        most, data = protocol.most_sets, protocol.data
-        if self._sets is None or (self._sets.case, self._sets.most, self._sets.data) != (case, most, data):
+        key = case, protocol.most_sets, protocol.data, protocol.least_sets
+        if self._sets is None or self._sets.key != key:
             if self._sets is not None:
                 self._sets.free()
                 self._sets = None
@@ -156,13 +156,14 @@ class Contest:
 
             def fill(memory: Any, count: int, dtype: DType) -> None:
                 function, arguments = (
-                    module.get_function(f"random_{data}_{dtype.label}"),
+                    module.get_function(f"random_{protocol.data}_{dtype.label}"),
                     (np.uintp(int(memory)), np.int64(count)),
                 )
                 grid = (plain_blocks(self._device), 1)
                 function(*arguments, grid=grid, block=(THREADS, 1, 1), stream=self._stream)
 
-            self._sets = self._images.with_room(lambda: InputSets(case, self._device.l2_cache_size, fill, most, data))
+            l2_bytes = self._device.l2_cache_size
+            self._sets = self._images.with_room(lambda: InputSets(*key, l2_bytes, fill))
         return self._sets
 
     def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:

@@ -23,7 +23,7 @@ from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.gpu.bindings import checked
 from gemmgen.run.gpu.launching import Pointers
-from gemmgen.run.gpu.timing import MOST_SETS, STABLE, Protocol, Timing
+from gemmgen.run.gpu.timing import STABLE, Protocol, Timing
 from gemmgen.run.scatter import scatter
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure
@@ -55,20 +55,21 @@ class InputSets:
     def __init__(
         self,
         case: Case,
+        most: int,
+        data: str,
+        least: int,
         l2_bytes: int,
         fill: Callable[[Any, int, DType], None],
-        most: int = MOST_SETS,
-        data: str = "uniform",
     ) -> None:
         scattered = scatter(case, 0, WIDEST_ACCESS, 0) if case.problem.pointers else ()
         matrices = {**case.tensors, **dict(zip(OPERANDS, (one.matrix for one in scattered), strict=False))}
         names = sorted(matrices, key=lambda name: name in case.written)  # C is the first of what is written
         sizes = {name: -(-matrices[name].bytes // ALIGN) * ALIGN for name in names}
-        self.case, self.most, self.data = case, most, data
+        self.key, self.case, self.data = (case, most, data, least), case, data
         self.set_bytes = sum(sizes.values())
         self.written_bytes = sum(sizes[name] for name in case.written)
         self.read_bytes = self.set_bytes - self.written_bytes
-        count = min(max(2, -(-2 * l2_bytes // self.set_bytes)), most)
+        count = min(max(least, -(-2 * l2_bytes // self.set_bytes)), most)
         self._memory = allocate(count * self.set_bytes)
         base = int(self._memory)
         starts = [base + index * self.set_bytes for index in range(count)]

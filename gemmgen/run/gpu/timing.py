@@ -24,6 +24,7 @@ class Protocol:
     sample_us    least device time of one sample, in microseconds: as many launches as that needs
     warmup_s     least duration of the warm-up, in seconds; four times that is its limit
     most_sets    input sets at most, whatever the cache holds: small problems would take thousands
+    least_sets   input sets at least, even if one is larger than twice the cache
     data         of the inputs: "uniform" in [-1, 1], or "normal" with a variance of 1
     """
 
@@ -32,6 +33,7 @@ class Protocol:
     sample_us: float
     warmup_s: float
     most_sets: int = MOST_SETS
+    least_sets: int = 2
     data: Literal["uniform", "normal"] = "uniform"
 
 
@@ -39,7 +41,7 @@ STABLE = 0.01  # relative change between two rounds of the warm-up
 RANK = Protocol("rank", samples=3, sample_us=1_000, warmup_s=0.05)  # orders a search's candidates; the fastest go on
 QUICK = Protocol("quick", samples=5, sample_us=1_000, warmup_s=0.05)  # finds the library's best; files of times
 # At each of hundreds of sizes, where differences of a few percent between kernels decide.
-GRID = Protocol("grid", samples=5, sample_us=400, warmup_s=0.01, most_sets=64)
+GRID = Protocol("grid", samples=5, sample_us=500, warmup_s=0.02, most_sets=64, least_sets=1)
 COARSE = replace(GRID, name="coarse", samples=3, sample_us=250, warmup_s=0.005)  # of candidates, of which some go on
 # At each of dozens of sizes: a library beside cuBLASLt's best, with dozens of candidates in the same run.
 LIBRARY = Protocol("library", samples=7, sample_us=1_200, warmup_s=0.02)
