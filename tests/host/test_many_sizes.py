@@ -59,7 +59,9 @@ class Played:
             raise CandidateFailed(Failure("launch", "too much shared memory", "gpu"))
         return Kernel(source)
 
-    def measure_many(self, kernels: Sequence[Any], case: Any, protocol: Any, *, beside: Any) -> InterleavedTimings:
+    def measure_many(
+        self, kernels: Sequence[Any], case: Any, protocol: Any, *, beside: Any = None
+    ) -> InterleavedTimings:
         if beside is not None:
             raise CandidateFailed(Failure("unavailable", "cuBLASLt is missing", "gpu"))
         self.timed.update((kernel.source.name, case.m) for kernel in kernels)
