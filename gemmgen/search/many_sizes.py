@@ -36,7 +36,7 @@ BEHIND = 8  # sizes, at most, at which cuBLASLt is ahead of the best candidate s
 HOPE = 1.4  # a candidate is timed at sizes for which the model predicts less than so many times the least of all
 PREDICTED_EACH = 1  # without a GPU times tell nothing new
 NEAR = 0.03  # a kernel that is so close to the fastest of a size may be the fastest when timed again
-MOST_FINALISTS = 24
+MOST_FINALISTS = 26
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from gemmgen.support.errors import InvalidInput, require, whole
 
 CHUNK = 16  # bytes of the widest access
 LONGEST_NAME = 40  # characters, so that what is made of it stays readable
-MOST_KERNELS = 16  # that a table chooses from, unless the file says how many
+MOST_KERNELS = 20  # that a table chooses from, unless the file says how many
 SPREAD = 48  # sizes for which kernels are tuned where more than one of M, N and K is a range
 TYPICAL_BATCH = 64  # products, where their number is "?"
 # C++'s keywords that a C identifier of users could be, and macros of its headers, are for the compiler to refuse.
