@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gemmgen.arrays.view import ArrayView
+from gemmgen.arrays.view import ArrayView, seen
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Matrix
@@ -31,6 +31,11 @@ class Prepared:
     shape: tuple[int, ...]
     layout: str
     sums: Any = None
+
+    def seen_by(self, locate: Callable[[ArrayView], ArrayView]) -> tuple[Hashable, Any, int]:
+        """See `view.seen`."""
+        lies, _, address = seen(self.operand, self.array, locate)
+        return (type(self.array), lies, self.operand, self.layout, self.sums is None), self.shape, address
 
 
 @dataclass(frozen=True)

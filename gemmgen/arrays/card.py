@@ -5,30 +5,33 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from ctypes import c_uint64
+from ctypes import addressof, c_uint64, create_string_buffer, sizeof
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate
+from struct import Struct
 from threading import Lock
 from typing import Any
 
 from cuda.bindings import driver
 
-from gemmgen.arrays.kernel import Arrays, Planned
-from gemmgen.arrays.libraries import Library
+from gemmgen.arrays.kernel import Arrays, Checked, Planned, like
+from gemmgen.arrays.libraries import Library, handle_of
 from gemmgen.arrays.view import ArrayView, Device, view_of
 from gemmgen.kernel.prepare import Step as PrepareStep
-from gemmgen.kernel.source import KernelSource
-from gemmgen.kernel.tensor_map import MAP_BYTES
+from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.kernel.tensor_map import MAP_BYTES, TiledTensor
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import WORD
-from gemmgen.run.arguments import Slot, slots_of
+from gemmgen.run.arguments import slots_of
 from gemmgen.run.compile import arch_for, compile_kernel
-from gemmgen.run.gpu.bindings import DriverError, DriverFunction, PlannedLaunch, blocks_on, checked, encoded
+from gemmgen.run.gpu.bindings import DriverError, DriverFunction, MapEncoder, PlannedLaunch, blocks_on, checked
 from gemmgen.support.errors import CandidateFailed, Failure, require
 from gemmgen.support.files import Store
 
 PART_ALIGN = 256  # bytes, of the workspace's parts
+MOST_MAPS = 1024  # of an argument that are kept: addresses of activations come again, and some do not
+MOST_EXTENTS = 1 << 14  # of a form: numbers of rows that a server brings
 
 
 @dataclass(frozen=True)
@@ -65,82 +68,178 @@ class Workspace:
     rest: Part = field(default_factory=Part)
 
 
+class Maps:
+    """The tensor maps of one argument, each kept where the driver reads it.
+
+    place    of the operand among the addresses
+    by_rows  the operand has as many lines as C has rows
+    """
+
+    def __init__(self, tensor: TiledTensor, place: int, by_rows: bool) -> None:
+        self._encode = MapEncoder(tensor)
+        self._anywhere, self._place, self._by_rows = tensor.anywhere, place, by_rows
+        self._made: dict[tuple[int, int | None], Any] = {}
+
+    def at(self, addresses: Sequence[int], rows: int | None) -> int:
+        """The host's address of the map for these operands."""
+        key = 0 if self._anywhere else addresses[self._place], rows if self._by_rows else None
+        made = self._made.get(key)
+        if made is None:
+            if len(self._made) >= MOST_MAPS:
+                self._made.clear()
+            made = self._made[key] = self._map(*key)
+        return addressof(made)
+
+    def _map(self, address: int, lines: int | None) -> Any:
+        with failures():
+            return create_string_buffer(self._encode(address, lines), MAP_BYTES)
+
+
 @dataclass(frozen=True)
 class Step:
-    """One launch of a kernel's program: what it passes, and the outputs that are zero before it, with their words."""
+    """One launch of a kernel's program.
 
+    launch  its geometry
+    maps    by the place of the argument
+    zeroed  outputs that are zero before it, by the place of their address
+    """
+
+    launch: Launch
     planned: PlannedLaunch
-    pointers: tuple[tuple[str, c_uint64], ...]
-    maps: tuple[tuple[int, str, Slot], ...]
-    zeroed: tuple[tuple[str, int], ...]
+    maps: tuple[tuple[int, Maps], ...]
+    zeroed: tuple[tuple[int, str], ...]
 
-    @classmethod
-    def of(cls, planned: PlannedLaunch, slots: Sequence[Slot], zeroed: tuple[tuple[str, int], ...]) -> Step:
-        located = [(place, slot.name, slot) for place, slot in enumerate(slots) if slot.name is not None]
-        pointers = tuple((name, planned.pointer(place)) for place, name, slot in located if slot.tensor is None)
-        return cls(planned, pointers, tuple(one for one in located if one[2].tensor is not None), zeroed)
+    def zero(self, addresses: Sequence[int], words: Mapping[str, int], stream: int) -> None:
+        for place, name in self.zeroed:
+            checked(driver.cuMemsetD32Async(addresses[place], 0, words[name], driver.CUstream(stream)))
 
-    def bind(self, addresses: Mapping[str, int]) -> None:
-        for name, pointer in self.pointers:
-            pointer.value = addresses[name]
-        for place, name, slot in self.maps:
-            self.planned.pass_map(place, slot.located(addresses[name], encoded))
 
-    def __call__(self, addresses: Mapping[str, int], stream: int) -> None:
-        for name, words in self.zeroed:
-            checked(driver.cuMemsetD32Async(addresses[name], 0, words, driver.CUstream(stream)))
-        self.planned(stream)
+@dataclass(frozen=True)
+class Extent:
+    """What a form takes for so many rows.
+
+    blocks      of each step
+    semaphores  bytes of the workspace's semaphores
+    offsets     of its other parts in `rest` bytes
+    words       4 bytes each, of each output that is zero before a launch
+    """
+
+    blocks: tuple[int, ...]
+    semaphores: int
+    offsets: tuple[int, ...]
+    rest: int
+    words: Mapping[str, int]
 
 
 class Form:
-    """The launches of operands that lie in one way, wherever: steps, and the workspace that they take.
+    """The launches of operands that lie in one way, wherever, with any number of rows where the kernel leaves M open.
 
-    lengths  bytes of the workspace's parts
+    case     of one of them
+    by_rows  they have any M, else that of `case`
+    names    of the operands whose addresses a launch gets
+    parts    of the workspace: their addresses come behind those, that of the semaphores last
     waits    it returns when they are done
+
+    All arguments that vary are read from one array of words: the addresses, and M.
     """
 
-    def __init__(self, context: Context, steps: tuple[Step, ...], lengths: Mapping[str, int], waits: bool) -> None:
-        self.context, self._steps, self._waits = context, steps, waits
-        self._semaphores = lengths.get("semaphores", 0)
-        rounded = {name: -(-size // PART_ALIGN) * PART_ALIGN for name, size in lengths.items() if name != "semaphores"}
-        starts = (0, *accumulate(rounded.values()))
-        self._offsets, self._rest = dict(zip(rounded, starts, strict=False)), starts[-1]
-        self._alone = Lock()  # threads of one stream's callers share the arguments' buffers
+    def __init__(
+        self,
+        context: Context,
+        source: KernelSource,
+        case: Case,
+        by_rows: bool,
+        names: Sequence[str],
+        parts: Sequence[str] = (),
+        waits: bool = False,
+    ) -> None:
+        self.context, self._source, self._case, self._by_rows = context, source, case, by_rows
+        self._parts, self._waits = (*parts, "semaphores") if parts else (), waits
+        places = (*names, *self._parts, "M")
+        self._places = {name: place for place, name in enumerate(places)}
+        self._pack, self._words = Struct(f"<{len(places)}Q").pack_into, (c_uint64 * len(places))()
+        self._steps: tuple[Step, ...] = ()
+        self._extents: dict[int | None, Extent] = {}
+        self._alone = Lock()  # threads of one stream's callers share the arguments
+
+    def add(self, source: KernelSource, function: DriverFunction) -> None:
+        """The launch of `source` as the next step; none where it has no block."""
+        if blocks_on(source.launch, self._case.values, self.context.sms) == 0:
+            return  # K = 0, and a launch that prepares an operand without an element
+        slots, place_of = slots_of(source, self._case), self._places
+        unbound = defaultdict[str, int](int)
+        arguments = [slot.argument(unbound, lambda tensor, address: bytes(MAP_BYTES)) for slot in slots]
+        planned, maps = function.planned(arguments, 1), []
+        for place, (parameter, slot) in enumerate(zip(source.parameters, slots, strict=True)):
+            name = "M" if parameter.name == "M" and self._by_rows else slot.name
+            if name is None:
+                continue
+            if slot.tensor is not None:
+                maps.append((place, Maps(slot.tensor, place_of[name], self._by_rows and slot.tensor.operand != "B")))
+            else:  # of M, an int, the low bytes of a word: hosts of CUDA are little-endian
+                planned.parameters[place] = addressof(self._words) + sizeof(c_uint64) * place_of[name]
+        zeroed = tuple((place_of[name], name) for name in source.zeroed)
+        self._steps = (*self._steps, Step(source.launch, planned, tuple(maps), zeroed))
 
     @property
     def takes_workspace(self) -> bool:
-        return self._semaphores + self._rest > 0
+        return bool(self._parts)
 
-    def run(self, addresses: Mapping[str, int], stream: int) -> None:
+    def extent(self, rows: int | None) -> Extent:
+        found = self._extents.get(rows)
+        if found is None:
+            if len(self._extents) >= MOST_EXTENTS:
+                self._extents.clear()
+            found = self._extents[rows] = self._extent(rows)
+        return found
+
+    def _extent(self, rows: int | None) -> Extent:
+        case, sms = self._case, self.context.sms
+        sizes = case.values if rows is None else {**case.values, "M": rows}
+        blocks = tuple(blocks_on(step.launch, sizes, sms) for step in self._steps)
+        if not self._parts and not self._source.zeroed:
+            return Extent(blocks, 0, (), 0, {})
+        case = case if rows is None else replace(case, m=rows)
+        lengths = self._source.launch.workspace(case).lengths
+        rounded = [-(-lengths[name] // PART_ALIGN) * PART_ALIGN for name in self._parts[:-1]]
+        *offsets, rest = accumulate(rounded, initial=0)
+        words = {name: case.extra[name].bytes // WORD for name in self._source.zeroed}
+        return Extent(blocks, lengths.get("semaphores", 0), tuple(offsets), rest, words)
+
+    def run(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
         """Bind and enqueue them."""
         with self._alone:
-            self.bind(addresses)
-            self.enqueue(addresses, stream)
+            self.bind(addresses, rows)
+            self.enqueue(addresses, rows, stream)
 
-    def bind(self, addresses: Mapping[str, int]) -> None:
+    def bind(self, addresses: Sequence[int], rows: int | None) -> None:
         """Raises CandidateFailed (launch), or InvalidInput, for what no tensor map is made of."""
-        try:
-            for step in self._steps:
-                step.bind(addresses)
-        except DriverError as error:
-            raise CandidateFailed(Failure("launch", str(error), "gpu")) from error
+        self._pack(self._words, 0, *addresses, rows or 0)
+        for step, blocks in zip(self._steps, self.extent(rows).blocks, strict=True):
+            step.planned.config.blocks = blocks
+            for place, maps in step.maps:
+                step.planned.parameters[place] = maps.at(addresses, rows)
 
-    def enqueue(self, addresses: Mapping[str, int], stream: int) -> None:
+    def enqueue(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
         """Raises CandidateFailed: launch."""
         try:
             for step in self._steps:
-                step(addresses, stream)
+                if step.zeroed:
+                    step.zero(addresses, self.extent(rows).words, stream)
+                step.planned(stream)
             if self._waits:
                 checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
         except DriverError as error:
             raise CandidateFailed(Failure("launch", f"{error}{_elsewhere(self.context)}", "gpu")) from error
 
-    def placed(self, memory: Workspace, library: Library, like: Any) -> dict[str, int]:
+    def placed(self, rows: int | None, memory: Workspace, library: Library, like: Any) -> tuple[int, ...]:
         """Addresses of the workspace's parts in `memory`."""
-        first = memory.rest.reserve(self._rest, library, like)
-        addresses = {name: first + offset for name, offset in self._offsets.items()}
-        addresses["semaphores"] = memory.semaphores.reserve(self._semaphores, library, like)
-        return addresses
+        if not self._parts:
+            return ()
+        extent = self.extent(rows)
+        first = memory.rest.reserve(extent.rest, library, like)
+        last = memory.semaphores.reserve(extent.semaphores, library, like)
+        return *(first + offset for offset in extent.offsets), last
 
 
 class CardBackend:
@@ -162,70 +261,58 @@ class CardBackend:
         with failures():
             return replace(view, ordinal=int(checked(driver.cuPointerGetAttribute(attribute, view.address))))
 
-    def run(self, arrays: Arrays, stream: int) -> None:
+    def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
         """In the current context, where it is one of the arrays' device, with little ado."""
-        forms = arrays.checked.forms
-        form: Form | None = forms.get(int(driver.cuCtxGetCurrent()[1]))
-        if form is not None:
-            self._enqueue(form, arrays, stream)
+        form: Form | None = known.forms.get(int(driver.cuCtxGetCurrent()[1]))
+        if form is None:
+            with failures(), current(known.ordinal) as context:
+                known.forms[context.handle] = self._form(context, known)
+                self.run(known, rows, addresses, a, stream)
             return
-        with failures(), current(arrays.checked.ordinal) as context:
-            if context.handle not in forms:
-                forms[context.handle] = self._form(context, arrays)
-            self._enqueue(forms[context.handle], arrays, stream)
-
-    def _enqueue(self, form: Form, arrays: Arrays, stream: int) -> None:
-        addresses = arrays.addresses
+        handle = handle_in(known.library, known.ordinal, stream)
         if form.takes_workspace:
-            memory = self._workspace(form.context, stream, arrays.library)
-            addresses = {**addresses, **form.placed(memory, arrays.library, arrays.like)}
-        form.run(addresses, stream)
+            memory = self._workspace(form.context, handle, known.library)
+            addresses = (*addresses, *form.placed(rows, memory, known.library, like(a)))
+        form.run(addresses, rows, handle)
 
     def plan(self, arrays: Arrays) -> Planned:
         """Its context has to be current when it is called."""
-        with failures(), current(arrays.checked.ordinal) as context:
-            form, memory = self._form(context, arrays), Workspace()
-            addresses = {**arrays.addresses, **form.placed(memory, arrays.library, arrays.like)}
-            form.bind(addresses)
+        library, ordinal, rows = arrays.library, arrays.checked.ordinal, arrays.rows
+        with failures(), current(ordinal) as context:
+            form, memory = self._form(context, arrays.checked), Workspace()
+            addresses = (*arrays.addresses, *form.placed(rows, memory, library, arrays.like))
+            form.bind(addresses, rows)
 
-        def planned(stream: int, memory: Workspace = memory) -> None:  # which lives as long as this
-            form.enqueue(addresses, stream)
+        def planned(stream: Any, memory: Workspace = memory) -> None:  # which lives as long as this
+            form.enqueue(addresses, rows, handle_in(library, ordinal, stream))
 
         return planned
 
-    def prepare(self, step: PrepareStep, case: Case, view: ArrayView, made: ArrayView, stream: int) -> None:
+    def prepare(
+        self, step: PrepareStep, case: Case, view: ArrayView, made: ArrayView, library: Library, stream: Any
+    ) -> None:
         entry = step.entry(self._source.name)
-        source = next(one for one in self._source.program if one.name == entry)
-        addresses = {step.source: view.address, step.part: made.address}
-        with failures(), current(view.ordinal or 0) as context:
-            for launch in self._steps(context, source, case):
-                launch.bind(addresses)
-                launch(addresses, stream)
+        source, ordinal = next(one for one in self._source.program if one.name == entry), view.ordinal or 0
+        with failures(), current(ordinal) as context:
+            form = Form(context, source, case, False, (step.source, step.part))
+            form.add(source, self._function(context, entry))
+            form.run((view.address, made.address), None, handle_in(library, ordinal, stream))
 
     def close(self) -> None:
         """Forget functions and workspaces; modules go with their context."""
         self._functions.clear()
         self._workspaces.clear()
 
-    def _form(self, context: Context, arrays: Arrays) -> Form:
-        source, case = self._source, arrays.case
-        made = {one.entry(source.name): one.part for one in source.launch.prepares if one.part in arrays.addresses}
-        lengths = source.launch.workspace(case).lengths
-        needed = {name: size for name, size in lengths.items() if size and name not in made.values()}
-        program = [one for one in source.program if one.name not in made]
-        steps = [step for one in program for step in self._steps(context, one, case)]
-        return Form(context, tuple(steps), needed, not arrays.library.asynchronous)
-
-    def _steps(self, context: Context, source: KernelSource, case: Case) -> list[Step]:
-        """The launch of `source`, without addresses; none where it has no block."""
-        blocks = blocks_on(source.launch, case, context.sms)
-        if blocks == 0:  # K = 0, and a launch that prepares an operand without an element
-            return []
-        slots = slots_of(source, case)
-        unbound = defaultdict[str, int](int)
-        arguments = [slot.argument(unbound, lambda tensor, address: bytes(MAP_BYTES)) for slot in slots]
-        zeroed = tuple((name, case.extra[name].bytes // WORD) for name in source.zeroed)
-        return [Step.of(self._function(context, source.name).planned(arguments, blocks), slots, zeroed)]
+    def _form(self, context: Context, known: Checked) -> Form:
+        source, names = self._source, known.names
+        parts = [name for name in source.launch.parts if name not in (*names, "semaphores")]
+        waits = not known.library.asynchronous
+        form = Form(context, source, known.case, known.by_rows, names, parts, waits)
+        made = {one.entry(source.name) for one in source.launch.prepares if one.part in names}
+        for step in source.program:
+            if step.name not in made:
+                form.add(step, self._function(context, step.name))
+        return form
 
     def _function(self, context: Context, name: str) -> DriverFunction:
         if context not in self._functions:
@@ -288,6 +375,11 @@ def current(ordinal: int) -> Iterator[Context]:
         yield context_of(handle, ordinal)
     finally:
         checked(driver.cuCtxPopCurrent())
+
+
+def handle_in(library: Library, ordinal: int, stream: Any) -> int:
+    """The handle of a call's `stream`, which is the library's current one where none was given."""
+    return library.stream(ordinal) if stream is None else handle_of(stream)
 
 
 @cache

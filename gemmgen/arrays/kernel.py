@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
@@ -17,22 +17,28 @@ from gemmgen.arrays.binding import (
     require_operands,
     size_of,
 )
-from gemmgen.arrays.libraries import Library, handle_of, library_of
+from gemmgen.arrays.libraries import Library, library_of
 from gemmgen.arrays.view import ArrayView, Device, seen, view_of
 from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import OPERANDS, KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
 
 MOST_FORMS = 1024  # of operands whose check is kept: sizes of a run with `?` may come once
+C = 2  # its place among addresses
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What a launch on operands that lie in one way is, wherever they are.
+    """What launches are whose operands lie in one way, wherever they are and, `by_rows`, whatever M is.
 
+    case      of the first one: see `at`
+    names     of the addresses: A, B and C ("prepared_b" for B's copy), operands in the call's order, sums of copies
     prepared  the operands that were prepared before
+    sums      those of them that have sums
+    by_rows   kernels, strides and types allow any M from 2 on: `at` says which launch that is
     ordinal   of the device
     library   that makes new arrays
     ready     C is among what was checked
@@ -40,46 +46,70 @@ class Checked:
     """
 
     case: Case
+    names: tuple[str, ...]
     prepared: tuple[str, ...]
+    sums: tuple[str, ...]
+    by_rows: bool
     ordinal: int
     library: Library
     ready: bool
     forms: dict[Hashable, Any] = field(default_factory=dict)
 
     @cached_property
-    def masks(self) -> tuple[tuple[str, int], ...]:
+    def masks(self) -> tuple[tuple[int, int], ...]:
         """Of the operands that are read or written where they lie: the bits of an address that have to be zero."""
         tensors, problem = self.case.tensors, self.case.problem
-        names = (name for name, one in tensors.items() if name not in self.prepared and one.elements)
-        return tuple((name, problem.align_of(name) - 1) for name in names)
+        places = ((place, name) for place, name in enumerate(self.names) if name in tensors and tensors[name].elements)
+        return tuple((place, problem.align_of(name) - 1) for place, name in places)
 
-    def require_addresses(self, addresses: Mapping[str, int]) -> None:
+    def at(self, rows: int | None) -> Case:
+        """The launch of so many rows. Raises InvalidInput for a number that none has."""
+        return self.case if rows in (None, self.case.m) else replace(self.case, m=rows)
+
+    def require_addresses(self, addresses: Sequence[int]) -> None:
         """Raise InvalidInput for operands that a kernel cannot take there."""
-        c = addresses["C"]
-        for name, mask in self.masks:
-            if addresses[name] & mask:
-                require_address(self.case.problem, name, addresses[name], self.case.tensors[name])
-            if addresses[name] == c and name != "C":
-                require(False, f"out is {name}'s array: C overlaps no operand")
+        c = addresses[C]
+        for place, mask in self.masks:
+            at = addresses[place]
+            if at & mask:
+                name = self.names[place]
+                require_address(self.case.problem, name, at, self.case.tensors[name])
+            if at == c and place != C:
+                require(False, f"out is {self.names[place]}'s array: C overlaps no operand")
+
+    @cached_property
+    def _room(self) -> tuple[tuple[int, ...], int, Matrix]:
+        """Of a new C: sizes before its rows, elements of a row, and what it holds."""
+        c = self.case.c
+        require(c.batch is None or c.stride == c.rows * c.ld, f"stride_c = {c.stride} is not dense: give out=")
+        return () if c.batch is None else (c.batch,), c.ld, c
+
+    def new_c(self, rows: int | None, like: Any) -> Any:
+        """An array for C. Raises InvalidInput where none is made that lies so."""
+        batch, ld, c = self._room
+        made = self.library.empty((*batch, c.rows if rows is None else rows, ld), c.dtype, like)
+        return made if ld == c.cols else made[..., : c.cols]
 
 
 class Arrays(NamedTuple):
     """The arrays of one launch.
 
-    addresses  of operands, and of what was prepared of them, by name ("A", "prepared_b")
+    rows       M, where `checked` leaves it open
+    addresses  of operands, and of what was prepared of them, by `Checked.names`
     like       an array of the library that makes new ones
     kept       all that have to live as long as they are read
     """
 
     checked: Checked
-    addresses: Mapping[str, int]
+    rows: int | None
+    addresses: Sequence[int]
     out: Any
     like: Any
     kept: tuple[Any, ...]
 
     @property
     def case(self) -> Case:
-        return self.checked.case
+        return self.checked.at(self.rows)
 
     @property
     def library(self) -> Library:
@@ -87,9 +117,9 @@ class Arrays(NamedTuple):
 
 
 class Planned(Protocol):
-    """Launches on arrays that stay where they are."""
+    """Launches on arrays that stay where they are, on the stream of a call."""
 
-    def __call__(self, stream: int) -> None: ...
+    def __call__(self, stream: Any) -> None: ...
 
 
 class Backend(Protocol):
@@ -97,8 +127,8 @@ class Backend(Protocol):
 
     device: Device
 
-    def run(self, arrays: Arrays, stream: int) -> None:
-        """Enqueue the kernel's launches on `stream`."""
+    def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
+        """Enqueue the kernel's launches; `a` and `stream` are those of the call, others as `Arrays` has them."""
         ...
 
     def plan(self, arrays: Arrays) -> Planned:
@@ -109,7 +139,7 @@ class Backend(Protocol):
         """`view` with its device's number."""
         ...
 
-    def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, stream: int) -> None:
+    def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, library: Library, stream: Any) -> None:
         """Enqueue the launch that copies an operand, or sums the lines of its copy."""
         ...
 
@@ -124,14 +154,13 @@ class Plan:
     out  what it writes, the array of C
     """
 
-    def __init__(self, planned: Planned, arrays: Arrays, stream: Callable[[Library, int, Any], int]) -> None:
+    def __init__(self, planned: Planned, arrays: Arrays) -> None:
         self.out, self.case = arrays.out, arrays.case
-        self._planned, self._kept, self._stream = planned, arrays.kept, stream
-        self._library, self._ordinal = arrays.library, arrays.checked.ordinal
+        self._planned, self._kept = planned, arrays.kept
 
     def __call__(self, stream: Any = None) -> Any:
         """Enqueue it on the current stream, or on `stream`; returns `out`. Raises CandidateFailed: launch."""
-        self._planned(self._stream(self._library, self._ordinal, stream))
+        self._planned(stream)
         return self.out
 
 
@@ -159,7 +188,7 @@ class ArrayKernel:
         """The same of kernels that compute the same in the same way."""
         return f"{self.name} {self.source.digest[:16]} {self.device}"
 
-    @property
+    @cached_property
     def device(self) -> Device:
         """Where its arrays have to be: on "cpu" the emulator runs it."""
         return self._backend.device
@@ -186,14 +215,18 @@ class ArrayKernel:
         the stream gets to it. Raises InvalidInput where sizes, strides, types, addresses or devices do not fit, and
         CandidateFailed (compile or launch).
         """
-        arrays = self.arrays(a, b, out, alpha, beta, operands)
-        self._backend.run(arrays, self._stream(arrays.library, arrays.checked.ordinal, stream))
-        return arrays.out
+        known, rows, addresses, c = self._known_call(a, b, out, alpha, beta, operands)
+        self._backend.run(known, rows, addresses, a, stream)
+        return c
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
         """A launch on these arrays that costs little to repeat: arguments as for a call, which it keeps alive."""
         arrays = self.arrays(a, b, out, alpha, beta, operands)
-        return Plan(self._backend.plan(arrays), arrays, self._stream)
+        return Plan(self._backend.plan(arrays), arrays)
+
+    def launch(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
+        """Enqueue the launch of what was checked on operands at these addresses: see `Arrays`."""
+        self._backend.run(known, rows, addresses, a, stream)
 
     def prepare_a(self, a: Any, *, stream: Any = None) -> Prepared:
         """A as `prepare_b` does B."""
@@ -233,36 +266,65 @@ class ArrayKernel:
 
     def arrays(self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]) -> Arrays:
         """What a call on these arrays is, before it is launched. Raises InvalidInput for what does not fit."""
-        given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
-        like = a.array if isinstance(a, Prepared) else a
-        form: list[Any] = [type(like), alpha := float(alpha), beta := float(beta)]
-        addresses = {}
-        for name, one in given.items():
-            copied = isinstance(one, Prepared)
-            lies, address = seen(name, one.array if copied else one, self._backend.locate)
-            form.append((name, lies, (one.shape, one.layout) if copied else None))
-            addresses[f"prepared_{name.lower()}" if copied else name] = address
-            if copied and one.sums is not None:
-                addresses[f"sums_{name.lower()}"] = seen(name, one.sums, self._backend.locate)[1]
-        key: Hashable = tuple(form)
+        known, rows, addresses, c = self._known_call(a, b, out, alpha, beta, operands)
+        return Arrays(known, rows, addresses, c, like(a), (a, b, c, *operands.values()))
+
+    def _known_call(
+        self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]
+    ) -> tuple[Checked, int | None, list[int], Any]:
+        """(what was checked, M where that leaves it open, the addresses, C). Raises InvalidInput for what does not fit.
+
+        Every call comes here. What lies in one way is checked once, by `_checked`, and then found by types, strides,
+        devices and shapes. Of these M is left out where the check does not depend on it (see `_rows_of`), but for M
+        being the same of all operands: a call with another M is known, too. Addresses are tested each time.
+        """
+        locate, rows_of, rows = self._backend.locate, self._rows_of, None
+        lies_a, shape_a, at_a = seen("A", a, locate)
+        lies_b, shape_b, at_b = seen("B", b, locate)
+        lies_c, shape_c, at_c = seen("C", out, locate) if out is not None else (None, (), 0)
+        if rows_of and shape_a and 1 < shape_a[0] <= SIZE_LIMIT:
+            rows = shape_a[0]
+            shape_a = shape_a[-1]
+            if shape_c and shape_c[0] == rows:  # with all its sizes it is in no form that is known
+                shape_c = shape_c[-1]
+        key: tuple[Any, ...] = lies_a, shape_a, lies_b, shape_b, lies_c, shape_c, float(alpha), float(beta), type(a)
+        addresses = [at_a, at_b, at_c]
+        for name, one in operands.items():
+            lies, shape, at = seen(name, one, locate)
+            if rows is not None and name in rows_of and shape and shape[0] == rows:
+                shape = shape[1:]
+            key += name, lies, shape
+            addresses.append(at)
         known = self._known.get(key)
-        if known is None:
-            known = self._checked(given, like, alpha, beta)
-        if out is None:
-            given["C"] = out = _new(known.case.c, known.library, like)
-            addresses["C"] = seen("C", out, self._backend.locate)[1]
-            known = known if known.ready else self._checked(given, like, alpha, beta, made=True)
-        if key not in self._known:
-            self._keep(key, known)
+        if known is None or out is None:
+            known, out = self._completed(key, known, (a, b, out, alpha, beta, operands), rows)
+            addresses[C] = seen("C", out, locate)[2]
+        if known.sums:
+            addresses += [seen(name, {"A": a, "B": b}[name].sums, locate)[2] for name in known.sums]
         known.require_addresses(addresses)
-        return Arrays(known, addresses, out, like, tuple(given.values()))
+        return known, rows, addresses, out
+
+    def _completed(self, key: Hashable, known: Checked | None, call: tuple[Any, ...], rows: int | None) -> Any:
+        """(what is checked of a call, C, which is new where none was given)."""
+        a, b, out, alpha, beta, operands = call
+        given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
+        scalars, by_rows = (float(alpha), float(beta)), rows is not None
+        found = known or self._checked(given, *scalars, by_rows)
+        if out is None:
+            given["C"] = out = found.new_c(rows, like(a))
+            found = found if found.ready else self._checked(given, *scalars, by_rows, made=True)
+        if found is not known:
+            self._keep(key, found)
+        return found, out
 
     def _keep(self, key: Hashable, known: Checked) -> None:
         if len(self._known) >= MOST_FORMS:
             self._known.clear()
         self._known[key] = known
 
-    def _checked(self, given: Mapping[str, Any], like: Any, alpha: float, beta: float, made: bool = False) -> Checked:
+    def _checked(
+        self, given: Mapping[str, Any], alpha: float, beta: float, by_rows: bool, made: bool = False
+    ) -> Checked:
         """The launch whose operands lie so; not `ready` while C is missing. Raises InvalidInput where they cannot.
 
         C may be `made` here: JAX calls such an array read-only, too.
@@ -278,20 +340,32 @@ class ArrayKernel:
         if "C" in views:
             views["C"] = replace(views["C"], readonly=views["C"].readonly and not made)
             require_operands(case, views, self.device)
-        ordinal = self._backend.locate(view_of("A", like)).ordinal or 0
-        return Checked(case, tuple(copies), ordinal, library_of(like), ready="C" in views)
+        first = like(given["A"])
+        ordinal = self._backend.locate(view_of("A", first)).ordinal or 0
+        operands = ("A", "B", "C", *(name for name in given if name not in OPERANDS))
+        names = [f"prepared_{name.lower()}" if name in copies else name for name in operands]
+        sums = [name for name, copy in copies.items() if copy.sums is not None]
+        names += [f"sums_{name.lower()}" for name in sums]
+        library, ready = library_of(first), "C" in views
+        return Checked(case, tuple(names), tuple(copies), tuple(sums), by_rows, ordinal, library, ready)
+
+    @cached_property
+    def _rows_of(self) -> frozenset[str]:
+        """The operands whose first size is M, where nothing else that is checked depends on it.
+
+        None where M is fixed, in batches, where lines of A run along M, and where launches copy A first.
+        """
+        problem, launch = self.source.problem, self.source.launch
+        copied = any(one.operand == "A" for one in launch.prepares)
+        if problem.m is not None or problem.batched or problem.layout.a != "r" or copied:
+            return frozenset()
+        return frozenset(("A", "C", *(one.name for one in problem.epilogue.operands if one.along.startswith("m"))))
 
     def _require_prepared(self, name: str, copy: Prepared) -> None:
         prepare = self.source.launch.prepared(name)
         layout = "it lies" if prepare is None else layout_of(self.source, prepare)
         require(copy.operand == name, f"{name} is a prepared {copy.operand}")
         require(layout == copy.layout, f"{name} was prepared as {copy.layout}, and {self.name} takes it as {layout}")
-
-    def _stream(self, library: Library, ordinal: int, stream: Any) -> int:
-        """The handle of `stream`, else of the one that is current; the host has none."""
-        if stream is not None:
-            return handle_of(stream)
-        return library.stream(ordinal) if self.device == "cuda" else 0
 
     def _prepare(self, name: str, array: Any, stream: Any) -> Prepared:
         prepare = self.source.launch.prepared(name)
@@ -302,11 +376,11 @@ class ArrayKernel:
         matrix = prepare.matrix(case)
         copy = library.empty((matrix.batch or 1, matrix.lines, matrix.ld), matrix.dtype, array)
         to = self._backend.locate(view_of(name, copy))
-        handle, sums = self._stream(library, view.ordinal or 0, stream), None
-        self._backend.prepare(prepare, case, view, to, handle)
+        sums = None
+        self._backend.prepare(prepare, case, view, to, library, stream)
         for step in self.source.launch.sums_of(name):
             sums = library.empty((step.elements(case),), case.problem.types.accumulator, array)
-            self._backend.prepare(step, case, to, self._backend.locate(view_of(name, sums)), handle)
+            self._backend.prepare(step, case, to, self._backend.locate(view_of(name, sums)), library, stream)
         return Prepared(name, copy, view.shape, layout_of(self.source, prepare), sums)
 
 
@@ -340,9 +414,6 @@ def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
     return case
 
 
-def _new(c: Matrix, library: Library, like: Any) -> Any:
-    """An array for C."""
-    require(c.batch is None or c.stride == c.rows * c.ld, f"stride_c = {c.stride} is not dense: give out=")
-    batch = () if c.batch is None else (c.batch,)
-    made = library.empty((*batch, c.rows, c.ld), c.dtype, like)
-    return made if c.ld == c.cols else made[..., : c.cols]
+def like(a: Any) -> Any:
+    """Of what a call got as A the array of the library that makes new ones."""
+    return a.array if isinstance(a, Prepared) else a

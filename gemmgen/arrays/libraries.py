@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from gemmgen.problem.dtype import DType
@@ -41,7 +42,7 @@ class Torch:
         self._torch = torch
         self._dtypes: dict[DType, Any] = {}
         # What torch.compile's own kernels ask, a tenth of the time of current_stream.
-        self._raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        self.stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", self._current)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
         if dtype not in self._dtypes:
@@ -51,9 +52,7 @@ class Torch:
     def zeros(self, count: int, like: Any) -> Any:
         return self._torch.zeros(count, dtype=self._torch.uint8, device=like.device)
 
-    def stream(self, ordinal: int) -> int:
-        if self._raw is not None:
-            return int(self._raw(ordinal))
+    def _current(self, ordinal: int) -> int:
         return int(self._torch.cuda.current_stream(ordinal).cuda_stream)
 
     def capturing(self) -> bool:

@@ -86,7 +86,7 @@ class ArrayProduct:
         return self._general.arrays(a, b, out, alpha, beta, operands)
 
     def _chosen_for(self, arrays: Arrays) -> ArrayKernel:
-        located = any(address % CHUNK for address in arrays.addresses.values())
+        located = any(address % CHUNK for address in arrays.addresses)
         forms, key = arrays.checked.forms, f"kernel, addresses of whole chunks: {not located}"
         if key not in forms:
             forms[key] = self._choose(arrays.case, Needs.NONE if located else kept(arrays.case))

@@ -78,6 +78,7 @@ class Driver:
         self.contexts = [0]
         self.status, self.major = OK, 9
         self.sizes: dict[str, list[int]] = {}
+        self.functions = ["none"]  # by their handles
 
     def __getattr__(self, name: str) -> Any:  # types and constants
         return getattr(cuda, name)
@@ -116,22 +117,29 @@ class Driver:
         return OK, "module"
 
     def cuModuleGetFunction(self, module: str, name: bytes) -> Any:
-        return OK, name.decode()
+        self.functions.append(name.decode())
+        return OK, len(self.functions) - 1
 
     def cuFuncSetAttribute(self, *given: Any) -> Any:
         return (OK,)
 
-    def cuTensorMapEncodeTiled(self, *given: Any) -> Any:
-        address, sizes = int(given[2]), [int(size) for size in given[3]]
-        assert address, "no map is of address 0"
-        return OK, SimpleNamespace(opaque=[address, *sizes, *[0] * (15 - len(sizes))])
+    def entry(self, name: str) -> Any:
+        """As `bindings.entry`: what is called by ctypes."""
+        return getattr(self, f"_{name}")
 
-    def cuLaunchKernelEx(self, config: Any, function: str, parameters: int, extra: int) -> Any:
-        sizes = self.sizes[function]
-        at = (ctypes.c_void_p * len(sizes)).from_address(parameters)
+    def _cuTensorMapEncodeTiled(self, to: Any, dtype: Any, rank: Any, address: Any, sizes: Any, *others: Any) -> int:
+        assert address.value, "no map is of address 0"
+        assert to.value % 64 == 0 and rank.value == len(sizes)
+        (ctypes.c_uint64 * (1 + len(sizes))).from_address(to.value)[:] = [address.value, *sizes]
+        return int(OK)
+
+    def _cuLaunchKernelEx(self, config: Any, function: Any, parameters: Any, extra: Any) -> int:
+        name, taken = self.functions[function.value], bindings.Moving.from_address(config.value)
+        sizes = self.sizes[name]
+        at = (ctypes.c_void_p * len(sizes)).from_address(parameters.value)
         values = [ctypes.string_at(address, size) for address, size in zip(at, sizes, strict=True)]
-        self.log.append((function, int(config.hStream), config.gridDimX, values))
-        return (self.status,)
+        self.log.append((name, taken.stream, taken.blocks, values))
+        return int(self.status)
 
     def cuMemsetD32Async(self, address: int, value: int, words: int, stream: Any) -> Any:
         self.log.append(("memset", address, value, words, int(stream)))
@@ -151,6 +159,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     played = Driver()
     for module in (card, bindings):
         monkeypatch.setattr(module, "driver", played)
+    monkeypatch.setattr(bindings, "entry", played.entry)
     monkeypatch.setattr(card, "compile_kernel", lambda *given: SimpleNamespace(cubin=b""))
     monkeypatch.setitem(libraries.KINDS, "played", Library)
     monkeypatch.setitem(sys.modules, "played", ModuleType("played"))
