@@ -215,7 +215,7 @@ class ArrayKernel:
         the stream gets to it. Raises InvalidInput where sizes, strides, types, addresses or devices do not fit, and
         CandidateFailed (compile or launch).
         """
-        known, rows, addresses, c = self._known_call(a, b, out, alpha, beta, operands)
+        known, rows, addresses, c = self.seen(a, b, out, alpha, beta, operands)
         self._backend.run(known, rows, addresses, a, stream)
         return c
 
@@ -266,10 +266,10 @@ class ArrayKernel:
 
     def arrays(self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]) -> Arrays:
         """What a call on these arrays is, before it is launched. Raises InvalidInput for what does not fit."""
-        known, rows, addresses, c = self._known_call(a, b, out, alpha, beta, operands)
+        known, rows, addresses, c = self.seen(a, b, out, alpha, beta, operands)
         return Arrays(known, rows, addresses, c, like(a), (a, b, c, *operands.values()))
 
-    def _known_call(
+    def seen(
         self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]
     ) -> tuple[Checked, int | None, list[int], Any]:
         """(what was checked, M where that leaves it open, the addresses, C). Raises InvalidInput for what does not fit.
