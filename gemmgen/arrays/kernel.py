@@ -22,7 +22,7 @@ from gemmgen.arrays.view import ArrayView, Device, seen, view_of
 from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import OPERANDS, KernelSource
 from gemmgen.problem.case import Case
-from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
 
@@ -41,7 +41,6 @@ class Checked:
     by_rows   kernels, strides and types allow any M from 2 on: `at` says which launch that is
     ordinal   of the device
     library   that makes new arrays
-    ready     C is among what was checked
     forms     what others keep for such launches, by keys of their own
     """
 
@@ -52,7 +51,6 @@ class Checked:
     by_rows: bool
     ordinal: int
     library: Library
-    ready: bool
     forms: dict[Hashable, Any] = field(default_factory=dict)
 
     @cached_property
@@ -78,17 +76,17 @@ class Checked:
                 require(False, f"out is {self.names[place]}'s array: C overlaps no operand")
 
     @cached_property
-    def _room(self) -> tuple[tuple[int, ...], int, Matrix]:
-        """Of a new C: sizes before its rows, elements of a row, and what it holds."""
+    def _room(self) -> tuple[tuple[int, ...], int, int, DType]:
+        """Of a new C: sizes before its columns, elements of a row in memory and in C, and their type."""
         c = self.case.c
         require(c.batch is None or c.stride == c.rows * c.ld, f"stride_c = {c.stride} is not dense: give out=")
-        return () if c.batch is None else (c.batch,), c.ld, c
+        return (c.rows,) if c.batch is None else (c.batch, c.rows), c.ld, c.cols, c.dtype
 
     def new_c(self, rows: int | None, like: Any) -> Any:
         """An array for C. Raises InvalidInput where none is made that lies so."""
-        batch, ld, c = self._room
-        made = self.library.empty((*batch, c.rows if rows is None else rows, ld), c.dtype, like)
-        return made if ld == c.cols else made[..., : c.cols]
+        lead, ld, cols, dtype = self._room
+        made = self.library.empty((*lead, ld) if rows is None else (rows, ld), dtype, like)
+        return made if ld == cols else made[..., :cols]
 
 
 class Arrays(NamedTuple):
@@ -296,36 +294,35 @@ class ArrayKernel:
             key += name, lies, shape
             addresses.append(at)
         known = self._known.get(key)
-        if known is None or out is None:
-            known, out = self._completed(key, known, (a, b, out, alpha, beta, operands), rows)
+        if known is None:
+            known, out = self._complete(key, (a, b, out, alpha, beta, operands), rows)
+            addresses[C] = seen("C", out, locate)[2]
+        elif out is None:
+            out = known.new_c(rows, like(a))
             addresses[C] = seen("C", out, locate)[2]
         if known.sums:
             addresses += [seen(name, {"A": a, "B": b}[name].sums, locate)[2] for name in known.sums]
         known.require_addresses(addresses)
         return known, rows, addresses, out
 
-    def _completed(self, key: Hashable, known: Checked | None, call: tuple[Any, ...], rows: int | None) -> Any:
-        """(what is checked of a call, C, which is new where none was given)."""
+    def _complete(self, key: Hashable, call: tuple[Any, ...], rows: int | None) -> tuple[Checked, Any]:
+        """(what the complete check finds of a call, kept by its key; C, which is new where none was given)."""
         a, b, out, alpha, beta, operands = call
         given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
         scalars, by_rows = (float(alpha), float(beta)), rows is not None
-        found = known or self._checked(given, *scalars, by_rows)
+        found = self._checked(given, *scalars, by_rows)
         if out is None:
             given["C"] = out = found.new_c(rows, like(a))
-            found = found if found.ready else self._checked(given, *scalars, by_rows, made=True)
-        if found is not known:
-            self._keep(key, found)
-        return found, out
-
-    def _keep(self, key: Hashable, known: Checked) -> None:
+            found = self._checked(given, *scalars, by_rows, made=True)
         if len(self._known) >= MOST_FORMS:
             self._known.clear()
-        self._known[key] = known
+        self._known[key] = found
+        return found, out
 
     def _checked(
         self, given: Mapping[str, Any], alpha: float, beta: float, by_rows: bool, made: bool = False
     ) -> Checked:
-        """The launch whose operands lie so; not `ready` while C is missing. Raises InvalidInput where they cannot.
+        """The launch whose operands lie so; before C is made, without it. Raises InvalidInput where they cannot.
 
         C may be `made` here: JAX calls such an array read-only, too.
         """
@@ -346,8 +343,7 @@ class ArrayKernel:
         names = [f"prepared_{name.lower()}" if name in copies else name for name in operands]
         sums = [name for name, copy in copies.items() if copy.sums is not None]
         names += [f"sums_{name.lower()}" for name in sums]
-        library, ready = library_of(first), "C" in views
-        return Checked(case, tuple(names), tuple(copies), tuple(sums), by_rows, ordinal, library, ready)
+        return Checked(case, tuple(names), tuple(copies), tuple(sums), by_rows, ordinal, library_of(first))
 
     @cached_property
     def _rows_of(self) -> frozenset[str]:

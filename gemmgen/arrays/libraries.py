@@ -45,9 +45,10 @@ class Torch:
         self.stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", self._current)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
-        if dtype not in self._dtypes:
-            self._dtypes[dtype] = getattr(self._torch, str(dtype.numpy))
-        return like.new_empty(shape, dtype=self._dtypes[dtype])
+        kind = self._dtypes.get(dtype)
+        if kind is None:
+            kind = self._dtypes[dtype] = getattr(self._torch, str(dtype.numpy))
+        return like.new_empty(shape) if like.dtype is kind else like.new_empty(shape, dtype=kind)
 
     def zeros(self, count: int, like: Any) -> Any:
         return self._torch.zeros(count, dtype=self._torch.uint8, device=like.device)
