@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from ctypes import addressof, c_uint64, create_string_buffer, sizeof
+from ctypes import addressof, c_uint64, sizeof
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate
 from struct import Struct
 from threading import Lock
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from cuda.bindings import driver
 
@@ -25,7 +26,15 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import WORD
 from gemmgen.run.arguments import slots_of
 from gemmgen.run.compile import arch_for, compile_kernel
-from gemmgen.run.gpu.bindings import DriverError, DriverFunction, MapEncoder, PlannedLaunch, blocks_on, checked
+from gemmgen.run.gpu.bindings import (
+    DriverError,
+    DriverFunction,
+    EncodedMap,
+    MapEncoder,
+    PlannedLaunch,
+    blocks_on,
+    checked,
+)
 from gemmgen.support.errors import CandidateFailed, Failure, require
 from gemmgen.support.files import Store
 
@@ -78,21 +87,17 @@ class Maps:
     def __init__(self, tensor: TiledTensor, place: int, by_rows: bool) -> None:
         self._encode = MapEncoder(tensor)
         self._anywhere, self._place, self._by_rows = tensor.anywhere, place, by_rows
-        self._made: dict[tuple[int, int | None], Any] = {}
+        self._made: dict[tuple[int, int | None], EncodedMap] = {}
 
     def at(self, addresses: Sequence[int], rows: int | None) -> int:
-        """The host's address of the map for these operands."""
+        """The host's address of the map for these operands. Raises DriverError, or InvalidInput for the address."""
         key = 0 if self._anywhere else addresses[self._place], rows if self._by_rows else None
         made = self._made.get(key)
         if made is None:
             if len(self._made) >= MOST_MAPS:
                 self._made.clear()
-            made = self._made[key] = self._map(*key)
-        return addressof(made)
-
-    def _map(self, address: int, lines: int | None) -> Any:
-        with failures():
-            return create_string_buffer(self._encode(address, lines), MAP_BYTES)
+            made = self._made[key] = self._encode(*key)
+        return made.address
 
 
 @dataclass(frozen=True)
@@ -100,13 +105,11 @@ class Step:
     """One launch of a kernel's program.
 
     launch  its geometry
-    maps    by the place of the argument
     zeroed  outputs that are zero before it, by the place of their address
     """
 
     launch: Launch
     planned: PlannedLaunch
-    maps: tuple[tuple[int, Maps], ...]
     zeroed: tuple[tuple[int, str], ...]
 
     def zero(self, addresses: Sequence[int], words: Mapping[str, int], stream: int) -> None:
@@ -114,8 +117,7 @@ class Step:
             checked(driver.cuMemsetD32Async(addresses[place], 0, words[name], driver.CUstream(stream)))
 
 
-@dataclass(frozen=True)
-class Extent:
+class Extent(NamedTuple):
     """What a form takes for so many rows.
 
     blocks      of each step
@@ -125,10 +127,10 @@ class Extent:
     """
 
     blocks: tuple[int, ...]
-    semaphores: int
-    offsets: tuple[int, ...]
-    rest: int
-    words: Mapping[str, int]
+    semaphores: int = 0
+    offsets: tuple[int, ...] = ()
+    rest: int = 0
+    words: Mapping[str, int] = MappingProxyType({})
 
 
 class Form:
@@ -154,32 +156,37 @@ class Form:
         waits: bool = False,
     ) -> None:
         self.context, self._source, self._case, self._by_rows = context, source, case, by_rows
+        self._zeroed = source.zeroed
         self._parts, self._waits = (*parts, "semaphores") if parts else (), waits
         places = (*names, *self._parts, "M")
         self._places = {name: place for place, name in enumerate(places)}
         self._pack, self._words = Struct(f"<{len(places)}Q").pack_into, (c_uint64 * len(places))()
         self._steps: tuple[Step, ...] = ()
+        self._maps: list[tuple[Any, int, Maps]] = []  # a launch's parameters, the place of one, and its maps
+        self._bound: int | None = -1  # rows of the last launch
         self._extents: dict[int | None, Extent] = {}
         self._alone = Lock()  # threads of one stream's callers share the arguments
 
     def add(self, source: KernelSource, function: DriverFunction) -> None:
         """The launch of `source` as the next step; none where it has no block."""
-        if blocks_on(source.launch, self._case.values, self.context.sms) == 0:
+        blocks = blocks_on(source.launch, self._case.values, self.context.sms)
+        if blocks == 0:
             return  # K = 0, and a launch that prepares an operand without an element
         slots, place_of = slots_of(source, self._case), self._places
         unbound = defaultdict[str, int](int)
         arguments = [slot.argument(unbound, lambda tensor, address: bytes(MAP_BYTES)) for slot in slots]
-        planned, maps = function.planned(arguments, 1), []
+        planned = function.planned(arguments, blocks)
         for place, (parameter, slot) in enumerate(zip(source.parameters, slots, strict=True)):
             name = "M" if parameter.name == "M" and self._by_rows else slot.name
             if name is None:
                 continue
             if slot.tensor is not None:
-                maps.append((place, Maps(slot.tensor, place_of[name], self._by_rows and slot.tensor.operand != "B")))
+                maps = Maps(slot.tensor, place_of[name], self._by_rows and slot.tensor.operand != "B")
+                self._maps.append((planned.parameters, place, maps))
             else:  # of M, an int, the low bytes of a word: hosts of CUDA are little-endian
                 planned.parameters[place] = addressof(self._words) + sizeof(c_uint64) * place_of[name]
         zeroed = tuple((place_of[name], name) for name in source.zeroed)
-        self._steps = (*self._steps, Step(source.launch, planned, tuple(maps), zeroed))
+        self._steps = (*self._steps, Step(source.launch, planned, zeroed))
 
     @property
     def takes_workspace(self) -> bool:
@@ -196,15 +203,18 @@ class Form:
     def _extent(self, rows: int | None) -> Extent:
         case, sms = self._case, self.context.sms
         sizes = case.values if rows is None else {**case.values, "M": rows}
-        blocks = tuple(blocks_on(step.launch, sizes, sms) for step in self._steps)
-        if not self._parts and not self._source.zeroed:
-            return Extent(blocks, 0, (), 0, {})
-        case = case if rows is None else replace(case, m=rows)
+        found = Extent(tuple([blocks_on(step.launch, sizes, sms) for step in self._steps]))
+        if not self._parts and not self._zeroed:
+            return found
+        return self._with_memory(found, case if rows is None else replace(case, m=rows))
+
+    def _with_memory(self, extent: Extent, case: Case) -> Extent:
+        """With the memory that launches of `case` take or set."""
         lengths = self._source.launch.workspace(case).lengths
         rounded = [-(-lengths[name] // PART_ALIGN) * PART_ALIGN for name in self._parts[:-1]]
         *offsets, rest = accumulate(rounded, initial=0)
-        words = {name: case.extra[name].bytes // WORD for name in self._source.zeroed}
-        return Extent(blocks, lengths.get("semaphores", 0), tuple(offsets), rest, words)
+        words = {name: case.extra[name].bytes // WORD for name in self._zeroed}
+        return Extent(extent.blocks, lengths.get("semaphores", 0), tuple(offsets), rest, words)
 
     def run(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
         """Bind and enqueue them."""
@@ -215,10 +225,15 @@ class Form:
     def bind(self, addresses: Sequence[int], rows: int | None) -> None:
         """Raises CandidateFailed (launch), or InvalidInput, for what no tensor map is made of."""
         self._pack(self._words, 0, *addresses, rows or 0)
-        for step, blocks in zip(self._steps, self.extent(rows).blocks, strict=True):
-            step.planned.config.blocks = blocks
-            for place, maps in step.maps:
-                step.planned.parameters[place] = maps.at(addresses, rows)
+        if rows != self._bound:
+            for step, blocks in zip(self._steps, self.extent(rows).blocks, strict=True):
+                step.planned.config.blocks = blocks
+            self._bound = rows
+        try:
+            for parameters, place, maps in self._maps:
+                parameters[place] = maps.at(addresses, rows)
+        except DriverError as error:
+            raise CandidateFailed(Failure("launch", str(error), "gpu")) from error
 
     def enqueue(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
         """Raises CandidateFailed: launch."""

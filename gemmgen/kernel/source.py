@@ -196,7 +196,7 @@ class Launch:
 
     def tiles_of_sizes(self, sizes: Mapping[str, float]) -> int:
         """The same by M, N, K and, in a batch, the batch."""
-        return math.prod(-(-int(sizes[size]) // tile) for size, tile in self.grid)
+        return math.prod([-(-int(sizes[size]) // tile) for size, tile in self.grid])
 
     def blocks(self, case: Case) -> int:
         """Blocks of the grid for `case`, at most."""

@@ -118,48 +118,61 @@ def _attributes(launch: Launch) -> list[Any]:
     return attributes
 
 
+class EncodedMap:
+    """Memory of the host that holds a tensor map at an address as the driver writes and reads it."""
+
+    def __init__(self) -> None:
+        self._room = (ctypes.c_char * (MAP_BYTES + MAP_ALIGNMENT))()
+        start = ctypes.addressof(self._room)
+        self.address = start + -start % MAP_ALIGNMENT
+
+
 class MapEncoder:
-    """Maps of `tensor` at any address, with any number of lines, as TMA reads them."""
+    """Encodes maps of `tensor` at any device address, with any number of lines, as TMA reads them."""
 
     def __init__(self, tensor: TiledTensor) -> None:
-        self._tensor = tensor
-        kinds = driver.CUtensorMapDataType
-        types = {1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"}
-        swizzles = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
-        promotions = {0: "NONE", 64: "L2_64B", 128: "L2_128B", 256: "L2_256B"}
-        rank = len(tensor.sizes)
-        dtype = getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{'TFLOAT32' if tensor.tf32 else types[tensor.element_bytes]}")
-        swizzle = getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzles[tensor.swizzle]}")
-        promotion = getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{promotions[tensor.promotion]}")
+        self._tensor, rank = tensor, len(tensor.sizes)
+        kinds, swizzles, promotions = (
+            driver.CUtensorMapDataType,
+            driver.CUtensorMapSwizzle,
+            driver.CUtensorMapL2promotion,
+        )
+        dtype = "TFLOAT32" if tensor.tf32 else f"UINT{8 * tensor.element_bytes}"
+        swizzle = f"{tensor.swizzle}B" if tensor.swizzle else "NONE"
+        promotion = f"L2_{tensor.promotion}B" if tensor.promotion else "NONE"
+        self._to, self._address = ctypes.c_void_p(), ctypes.c_void_p()
         self._sizes = (ctypes.c_uint64 * rank)(*tensor.sizes)
-        self._arrays = (
+        self._encode = partial(
+            entry("cuTensorMapEncodeTiled"),
+            self._to,
+            ctypes.c_int(getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{dtype}")),
+            ctypes.c_uint(rank),
+            self._address,
             self._sizes,
             (ctypes.c_uint64 * (rank - 1))(*tensor.strides),
             (ctypes.c_uint32 * rank)(*tensor.box),
             (ctypes.c_uint32 * rank)(*[1] * rank),  # every element
+            ctypes.c_int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
+            ctypes.c_int(getattr(swizzles, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}")),
+            ctypes.c_int(getattr(promotions, f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}")),
+            ctypes.c_int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),  # zeros
         )
-        self._head = ctypes.c_int(dtype), ctypes.c_uint(rank)
-        interleave = driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE
-        fill = driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE  # zeros
-        self._tail = tuple(map(ctypes.c_int, (interleave, swizzle, promotion, fill)))
-        self._encode = entry("cuTensorMapEncodeTiled")
 
-    def __call__(self, address: int, lines: int | None = None) -> bytes:
-        """The bytes of a map at a device address. Raises DriverError, or InvalidInput for the address."""
+    def __call__(self, address: int, lines: int | None = None) -> EncodedMap:
+        """Raises DriverError, or InvalidInput for the address. One thread at a time."""
         self._tensor.require_address(address)
+        made = EncodedMap()
+        self._to.value, self._address.value = made.address, address
         if lines is not None:
             self._sizes[1] = lines
-        room = (ctypes.c_char * (MAP_BYTES + MAP_ALIGNMENT))()
-        start = -ctypes.addressof(room) % MAP_ALIGNMENT
-        to = ctypes.c_void_p(ctypes.addressof(room) + start)
-        status = self._encode(to, *self._head, ctypes.c_void_p(address), *self._arrays, *self._tail)
+        status = self._encode()
         if status:
             raise DriverError(driver.CUresult(status).name)
-        return room.raw[start : start + MAP_BYTES]
+        return made
 
 
 # A launch is often repeated with the same operands.
 @lru_cache(maxsize=1024)
 def encoded(tensor: TiledTensor, address: int) -> bytes:
     """The map of `tensor` at a device address, as TMA reads it. Raises DriverError, or InvalidInput for the address."""
-    return MapEncoder(tensor)(address)
+    return ctypes.string_at(MapEncoder(tensor)(address).address, MAP_BYTES)
