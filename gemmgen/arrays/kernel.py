@@ -18,13 +18,13 @@ from gemmgen.arrays.binding import (
     size_of,
 )
 from gemmgen.arrays.libraries import Library, library_of
-from gemmgen.arrays.view import ArrayView, Device, seen, view_of
+from gemmgen.arrays.view import ArrayView, Device, address_of, seen, view_of
 from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import OPERANDS, KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.sizes import SIZE_LIMIT
-from gemmgen.support.errors import require
+from gemmgen.support.errors import InvalidInput, require
 
 MOST_FORMS = 1024  # of operands whose check is kept: sizes of a run with `?` may come once
 C = 2  # its place among addresses
@@ -73,7 +73,7 @@ class Checked:
                 name = self.names[place]
                 require_address(self.case.problem, name, at, self.case.tensors[name])
             if at == c and place != C:
-                require(False, f"out is {self.names[place]}'s array: C overlaps no operand")
+                raise InvalidInput(f"out is {self.names[place]}'s array: C overlaps no operand")
 
     @cached_property
     def _room(self) -> tuple[tuple[int, ...], int, int, DType]:
@@ -296,12 +296,12 @@ class ArrayKernel:
         known = self._known.get(key)
         if known is None:
             known, out = self._complete(key, (a, b, out, alpha, beta, operands), rows)
-            addresses[C] = seen("C", out, locate)[2]
+            addresses[C] = address_of("C", out, locate)
         elif out is None:
             out = known.new_c(rows, like(a))
-            addresses[C] = seen("C", out, locate)[2]
+            addresses[C] = address_of("C", out, locate)
         if known.sums:
-            addresses += [seen(name, {"A": a, "B": b}[name].sums, locate)[2] for name in known.sums]
+            addresses += [address_of(name, {"A": a, "B": b}[name].sums, locate) for name in known.sums]
         known.require_addresses(addresses)
         return known, rows, addresses, out
 

@@ -63,6 +63,14 @@ def seen(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) -> tup
         return view.lies, view.shape, view.address
 
 
+def address_of(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) -> int:
+    """The address alone."""
+    try:
+        return int(array.data_ptr())
+    except AttributeError:
+        return seen(name, array, locate)[2]
+
+
 def view_of(name: str, array: Any) -> ArrayView:
     """`array`, called `name` in messages. Raises InvalidInput for what is no array, or none of a type that is known."""
     if isinstance(array, ArrayView):
