@@ -281,7 +281,8 @@ class CardBackend:
         form: Form | None = known.forms.get(int(driver.cuCtxGetCurrent()[1]))
         if form is None:
             with failures(), current(known.ordinal) as context:
-                known.forms[context.handle] = self._form(context, known)
+                if context.handle not in known.forms:
+                    known.forms[context.handle] = self._form(context, known)
                 self.run(known, rows, addresses, a, stream)
             return
         handle = handle_in(known.library, known.ordinal, stream)

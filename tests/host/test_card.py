@@ -321,3 +321,66 @@ def test_a_kernel_of_one_architecture_is_refused_on_another(driver, loaded) -> N
     kernel = loaded(render(problem, WGMMA, WGMMA.default(problem)))
     with pytest.raises(InvalidInput, match="is for sm_90a alone, and device 0 is of sm_100"):
         kernel(Array((128, 64), "bfloat16"), Array((128, 64), "bfloat16").T)
+
+
+def wgmma(layout: str = "rc", types: str = "bf16", **fields: Any) -> KernelSource:
+    problem = Problem(None, 64, 64, layout=layout, types=types, **fields)
+    return render(problem, WGMMA, WGMMA.default(problem))
+
+
+OPEN: dict[str, KernelSource] = {
+    "plain": simt(None, 64, 64, layout="rc"),
+    "split": simt(None, 64, 4096, layout="rc", split=4),
+    "maxima": simt(None, 64, 64, layout="rc", epilogue="row_amax(alpha * acc)"),
+    "maps": wgmma(),
+    "a map of a matrix": wgmma(epilogue="bias_m+residual"),
+    "copy of B": wgmma("rr", "s8,s8,s32"),
+    "copies": wgmma("rr", pointer_align=2),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_launches_with_another_m_are_those_of_a_kernel_that_saw_no_other(
+    driver, loaded, monkeypatch, name: str
+) -> None:
+    source, parts, zeros = OPEN[name], [], Library.zeros
+    monkeypatch.setattr(Library, "zeros", lambda *given: parts.append(zeros(*given)) or parts[-1])
+    problem, kernel = source.problem, loaded(source)
+    n, k, dtype, of_c = 64, problem.k, str(problem.types.a.numpy), str(problem.types.c.numpy)
+
+    def placed(value: bytes) -> bytes:
+        """An argument, of a part of the workspace whatever its address is."""
+        inside = any(0 <= address(value) - one.address < one.shape[0] for one in parts)
+        return b"a part" + value[8:] if inside else value
+
+    def launched(kernel: ArrayKernel, arrays: dict[str, Array]) -> list[Any]:
+        driver.log.clear()
+        kernel(**arrays)
+        entries = [entry for entry in driver.log if entry[0] not in ("module", "wait")]
+        return [(*entry[:3], [*map(placed, entry[3])]) if len(entry) == 4 else entry for entry in entries]
+
+    for m in (64, 300, 2, 64, 1, 129, 300, 4000):
+        b = Array((n, k), dtype).T if problem.layout.b == "c" else Array((k, n), dtype)
+        arrays = {"a": Array((m, k), dtype), "b": b, "out": Array((m, n), of_c)}
+        kinds = {"bias_m": (m,), "residual": (m, n), "row_amax": (m,)}
+        arrays |= {one.name: Array(kinds[one.name]) for one in problem.epilogue.operands}
+        assert launched(kernel, arrays) == launched(loaded(source), arrays)
+
+
+def test_a_map_is_encoded_once_for_each_place_and_number_of_rows(driver, loaded, monkeypatch) -> None:
+    encoded: list[tuple[int, int]] = []
+    encode = driver._cuTensorMapEncodeTiled
+    monkeypatch.setattr(
+        driver,
+        "_cuTensorMapEncodeTiled",
+        lambda to, dtype, rank, address, sizes, *others: (
+            encoded.append((address.value, sizes[1])) or encode(to, dtype, rank, address, sizes, *others)
+        ),
+    )
+    kernel = loaded(wgmma())
+    a, w, out = Array((300, 64), "bfloat16"), Array((64, 64), "bfloat16"), Array((300, 64), "bfloat16")
+    for rows in (300, 20, 300, 20):
+        kernel(*(Array((rows, 64), "bfloat16", one.address) if one is not w else w.T for one in (a, w, out)))
+    mapped = [{"A": a, "B": w, "C": out}[one.operand].address for one in kernel.source.launch.maps]
+    wanted = [(address, 64 if address == w.address else rows) for rows in (300, 20) for address in mapped]
+    assert sorted(encoded) == sorted(set(wanted))
