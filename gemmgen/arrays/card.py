@@ -158,6 +158,7 @@ class Form:
         self.context, self._source, self._case, self._by_rows = context, source, case, by_rows
         self._zeroed = source.zeroed
         self._parts, self._waits = (*parts, "semaphores") if parts else (), waits
+        self.takes_workspace = bool(parts)
         places = (*names, *self._parts, "M")
         self._places = {name: place for place, name in enumerate(places)}
         self._pack, self._words = Struct(f"<{len(places)}Q").pack_into, (c_uint64 * len(places))()
@@ -187,10 +188,6 @@ class Form:
                 planned.parameters[place] = addressof(self._words) + sizeof(c_uint64) * place_of[name]
         zeroed = tuple((place_of[name], name) for name in source.zeroed)
         self._steps = (*self._steps, Step(source.launch, planned, zeroed))
-
-    @property
-    def takes_workspace(self) -> bool:
-        return bool(self._parts)
 
     def extent(self, rows: int | None) -> Extent:
         found = self._extents.get(rows)
@@ -285,7 +282,7 @@ class CardBackend:
                     known.forms[context.handle] = self._form(context, known)
                 self.run(known, rows, addresses, a, stream)
             return
-        handle = handle_in(known.library, known.ordinal, stream)
+        handle = known.library.stream(known.ordinal) if stream is None else handle_of(stream)
         if form.takes_workspace:
             memory = self._workspace(form.context, handle, known.library)
             addresses = (*addresses, *form.placed(rows, memory, known.library, like(a)))
