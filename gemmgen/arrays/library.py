@@ -135,7 +135,9 @@ class ArrayProduct:
     def _choose(self, known: Checked, rows: int | None, located: bool) -> ArrayKernel:
         """The kernel that the rules name for so many rows; `located` if CHUNK bytes divide all addresses."""
         case = known.case
-        given = kept(case) if located else Needs.NONE
+        if "kept" not in known.forms:  # which holds for each M that `known` leaves open
+            known.forms["kept"] = kept(case)
+        given: Needs = known.forms["kept"] if located else Needs.NONE
         sizes = case.m if rows is None else rows, case.n, case.k
         rule = next((one for one in self._rules if one.needs in given and one.box.holds(sizes)), None)
         if rule is None:
