@@ -1,6 +1,7 @@
 """A kernel called on the arrays of other libraries, where they lie: no copy of an operand.
 
-kernel.py     ArrayKernel, which `gemmgen.load` gives; a Plan for many launches
+kernel.py     ArrayKernel, which `gemmgen.load` gives; a Plan for many launches. Every call comes to `ArrayKernel.seen`,
+              and to the complete check, `_checked`, only where operands lie in a way that is not known
 library.py    a library's folder: its products by name, its rules among kernels
 view.py       what an array says of itself: address, shape, strides, type, device
 dlpack.py     the same of one that speaks DLPack alone
