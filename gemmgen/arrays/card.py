@@ -216,9 +216,7 @@ class Form:
     def run(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
         """Bind and enqueue them."""
         with self._alone:
-            self._pack(self._words, 0, *addresses, rows or 0)
-            if rows != self._bound or self._maps:
-                self.bind(addresses, rows)
+            self.bind(addresses, rows)
             self.enqueue(addresses, rows, stream)
 
     def bind(self, addresses: Sequence[int], rows: int | None) -> None:

@@ -384,3 +384,12 @@ def test_a_map_is_encoded_once_for_each_place_and_number_of_rows(driver, loaded,
     mapped = [{"A": a, "B": w, "C": out}[one.operand].address for one in kernel.source.launch.maps]
     wanted = [(address, 64 if address == w.address else rows) for rows in (300, 20) for address in mapped]
     assert sorted(encoded) == sorted(set(wanted))
+
+
+def test_what_changes_from_launch_to_launch_lies_where_cuda_reads_it() -> None:
+    config = cuda.CUlaunchConfig()
+    config.gridDimX, config.sharedMemBytes, config.hStream = 5, 6, cuda.CUstream(1 << 40)
+    moving = bindings.Moving.from_address(config.getPtr())
+    assert (moving.blocks, moving.stream) == (5, 1 << 40)
+    moving.blocks, moving.stream = 7, 8
+    assert (config.gridDimX, config.sharedMemBytes, int(config.hStream)) == (7, 6, 8)
