@@ -280,7 +280,7 @@ class ArrayKernel:
         lies_a, shape_a, at_a = seen("A", a, locate)
         lies_b, shape_b, at_b = seen("B", b, locate)
         lies_c, shape_c, at_c = seen("C", out, locate) if out is not None else (None, (), 0)
-        if rows_of and shape_a and 1 < shape_a[0] <= SIZE_LIMIT:
+        if rows_of and shape_a and 1 < shape_a[0] <= SIZE_LIMIT and 0 not in shape_b:  # of no element each M is checked
             rows = shape_a[0]
             shape_a = shape_a[-1]
             if shape_c and shape_c[0] == rows:  # with all its sizes it is in no form that is known

@@ -94,7 +94,8 @@ def array(draw: Callable[..., Any], shape: tuple[int, ...], order: str, roomy: b
     """Zeros of this shape in this order; `odd` in one respect."""
     sizes = list(shape)
     if odd == "size":
-        sizes[draw(st.integers(0, len(sizes) - 1))] += draw(st.sampled_from([-1, 1]))
+        place = draw(st.integers(0, len(sizes) - 1))
+        sizes[place] = max(0, sizes[place] + draw(st.sampled_from([-1, 1])))
     sizes = sizes[1:] or sizes if odd == "flat" else sizes
     turned = (order == "c") != (odd == "order") and len(sizes) > 1
     room = [*sizes[:-2], *sizes[:-3:-1]] if turned else sizes[:]
@@ -114,7 +115,7 @@ def calls(draw: Callable[..., Any], source: KernelSource, roomy: bool) -> dict[s
     problem = source.problem
     m = draw(st.sampled_from([1, 2, 3, 4, *[problem.m or 3] * 3]))
     batch = (draw(st.integers(1, 2)),) if problem.batched else ()
-    n, k = problem.n or draw(st.integers(1, 2)), problem.k or draw(st.integers(1, 2))
+    n, k = (size or draw(st.sampled_from([1, 2, 2, 2, 0])) for size in (problem.n, problem.k))
     shapes = {"a": (*batch, m, k), "b": (*batch, k, n), "out": (*batch, m, n)}
     shapes |= {one.name: {"bias_m": (m,), "residual": (m, n)}[one.name] for one in problem.epilogue.operands}
     orders = {"a": problem.layout.a, "b": problem.layout.b}
