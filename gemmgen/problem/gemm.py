@@ -17,8 +17,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue, require_integers
@@ -50,7 +48,7 @@ from gemmgen.support.words import listed
 Named = TypeVar("Named", Layout, Compute)
 
 POINTER_ALIGN, LD_ALIGN = 16, 1  # what a problem promises where nothing is said
-DTypeGiven = DType | str | type | np.dtype[Any]
+DTypeGiven = Any  # a DType, its label, or an element type of numpy, ml_dtypes, jax or torch
 NO_STRIDE = "matrices behind pointers have no stride"
 
 
@@ -126,7 +124,7 @@ class Problem:
         """Fields as above. Names do for what they name: layout "rc", types "s8,s8,s32", epilogue "bias+gelu"; typical
         takes {"M": 16}, sizes numpy's integers, and "?" for None. `dtype` is one element type for A, B and C: it goes
         before `types`. `compute` says how they are multiplied, as --compute does: "tf32" goes before what types say.
-        Element types may be numpy's: np.float32, or (np.int8, np.int8, np.int32).
+        Element types may be those of numpy, ml_dtypes, jax or torch: np.float32, (np.int8, np.int8, np.int32).
 
         Raises InvalidInput for what means nothing, for sizes outside 1 .. SIZE_LIMIT, for a leading dimension shorter
         than its line and for a stride shorter than its matrix.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -110,6 +112,42 @@ def test_element_types_may_be_numpys_and_types_a_tuple() -> None:
     whole = Problem(8, 8, 8, types="s8,s8,s32")
     assert Problem(8, 8, 8, types=("s8", np.int8, DType.S32)) == whole
     assert Problem(8, 8, 8, types=["s8", "s8", np.dtype("int32")]) == whole
+
+
+class Played:
+    """An element type of torch as far as its name goes."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+Played.__module__ = "torch"
+
+
+def test_element_types_may_be_torchs_where_torch_is_missing() -> None:
+    named = {one: Played(f"torch.{one.numpy}") for one in ELEMENTS}
+    assert {one: Problem(8, 8, 8, given).dtype for one, given in named.items()} == {one: one for one in ELEMENTS}
+    s8, s32 = named[DType.S8], Played("torch.int32")
+    assert Problem(8, 8, 8, types=(s8, s8, s32)) == Problem(8, 8, 8, types="s8,s8,s32")
+    with pytest.raises(InvalidInput, match=r"unknown dtype 'torch\.complex64': known are f32"):
+        Problem(8, 8, 8, Played("torch.complex64"))
+
+
+def test_element_types_may_be_those_of_the_torch_and_jax_that_are_here() -> None:
+    torch = pytest.importorskip("torch")
+    types = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float64: "f64", torch.float8_e4m3fn: "e4m3"}
+    assert [str(Problem(8, 8, 8, given).types) for given in types] == [*types.values()]
+    assert str(Problem(8, 8, 8, types=(torch.int8, torch.int8, torch.int32)).types) == "s8,s8,s32"
+    jnp = pytest.importorskip("jax.numpy")
+    assert Problem(8, 8, 8, jnp.bfloat16) == Problem(8, 8, 8, ml_dtypes.bfloat16) == Problem(8, 8, 8, "bf16")
+
+
+def test_what_is_no_element_type_is_named() -> None:
+    with pytest.raises(InvalidInput, match=r"unknown dtype .*SimpleNamespace"):
+        Problem(8, 8, 8, SimpleNamespace(dtype=SimpleNamespace))
 
 
 def test_compute_is_said_as_on_the_command_line() -> None:
