@@ -59,8 +59,7 @@ class Case:
         for name, size in (("M", self.m), ("N", self.n), ("K", self.k)):
             require(size <= SIZE_LIMIT, f"{name} = {size} exceeds {SIZE_LIMIT}")
         for name, scalar in (("alpha", self.alpha), ("beta", self.beta)):
-            whole = not self.problem.types.scalar.is_integer or float(scalar).is_integer()
-            require(whole, f"{name} = {scalar}: with C of {self.problem.types.c.label} scalars are integers")
+            self.problem.types.require_scalar(name, scalar)
         for sizes, matrix in matrices:
             line = matrix.line_length
             require(matrix.ld >= line, f"{sizes.ld} = {matrix.ld} is shorter than a line of {line} elements")
