@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,16 +44,24 @@ class Distances:
 Sizes = dict[str, int]
 
 
+CALLED = ("out", "alpha", "beta", "stream")  # what a call takes by name beside the epilogue's operands
+
+
+def require_known(problem: Problem, given: Iterable[str], others: tuple[str, ...] = CALLED) -> None:
+    """Raise InvalidInput for the name of an argument that is none of `others`, nor an operand of the epilogue."""
+    known = (*others, *(operand.name for operand in problem.epilogue.operands))
+    for name in given:
+        require(
+            name in known,
+            f"no argument is called {name}: known are {', '.join(known)}, of the epilogue {problem.epilogue}",
+        )
+
+
 def require_names(problem: Problem, operands: Mapping[str, Any], alpha: float, beta: float) -> None:
-    """Raise InvalidInput unless `operands` are those of the epilogue, and scalars are ones that it names."""
-    wanted = [operand.name for operand in problem.epilogue.operands]
-    for name in operands:
-        known = ", ".join(wanted) or "none"
-        require(name in wanted, f"the epilogue {problem.epilogue} takes no {name}: it takes {known}")
-    for name in wanted:
-        what = OPERANDS[name]
-        given = "writes" if what.written else "reads"
-        require(operands.get(name) is not None, f"the epilogue {problem.epilogue} {given} {name}: give {name}=")
+    """Raise InvalidInput unless all operands of the epilogue are there, and scalars are ones that it names."""
+    for operand in problem.epilogue.operands:
+        name, does = operand.name, "writes" if operand.written else "reads"
+        require(operands.get(name) is not None, f"the epilogue {problem.epilogue} {does} {name}: give {name}=")
     for name, value, idle in zip(SCALARS, (alpha, beta), (1, 0), strict=True):
         taken = name in problem.epilogue.scalars or value == idle
         require(taken, f"{name} = {value}, and the epilogue {problem.epilogue} has no {name}")

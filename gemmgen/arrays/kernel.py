@@ -12,6 +12,7 @@ from gemmgen.arrays.binding import (
     Prepared,
     case_of,
     require_address,
+    require_known,
     require_names,
     require_operand,
     require_operands,
@@ -192,6 +193,7 @@ class ArrayKernel:
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
         """A launch on these arrays that costs little to repeat: arguments as for a call, which it keeps alive."""
+        require("stream" not in operands, "a plan takes its stream when it is called: plan(stream=...)")
         arrays = self.arrays(a, b, out, alpha, beta, operands)
         return Plan(self._backend.plan(arrays), arrays, self._stream)
 
@@ -233,6 +235,8 @@ class ArrayKernel:
 
     def arrays(self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]) -> Arrays:
         """What a call on these arrays is, before it is launched. Raises InvalidInput for what does not fit."""
+        if operands:
+            require_known(self.source.problem, operands)
         given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
         like = a.array if isinstance(a, Prepared) else a
         form: list[Any] = [type(like), alpha := float(alpha), beta := float(beta)]

@@ -41,6 +41,7 @@ class ArrayProduct:
 
     def plan(self, a: Any, b: Any, out: Any = None, **named: Any) -> Plan:
         """As `ArrayKernel.plan`."""
+        require("stream" not in named, "a plan takes its stream when it is called: plan(stream=...)")
         arrays = self._arrays(a, b, out, **named)
         return self._chosen_for(arrays).plan(a, b, arrays.out, **named)
 

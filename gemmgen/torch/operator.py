@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gemmgen.arrays.binding import Prepared
+from gemmgen.arrays.binding import Prepared, require_known, require_names
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import ArrayProduct
 from gemmgen.arrays.view import element_types
@@ -32,8 +32,8 @@ def gemm(kernel: Kernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any)
     names = [operand.name for operand in problem.epilogue.operands]
     for operand in problem.epilogue.outputs:
         require(False, f"the epilogue {problem.epilogue} writes {operand.name}: call the kernel itself")
-    for name in (*names, *operands):
-        require(name in names and name in operands, f"operands are {', '.join(operands) or 'none'}, not {names}")
+    require_known(problem, operands, ("alpha",))
+    require_names(problem, operands, alpha, 0)
     packed = isinstance(b, Prepared)
     n = b.shape[-1] // problem.products
     return OPERATOR(

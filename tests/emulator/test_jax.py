@@ -51,8 +51,12 @@ def test_a_compiled_function_has_the_product_in_it(load, layout: str) -> None:
 def test_operands_of_an_epilogue_are_arguments(load) -> None:
     kernel, a, b, bias = load(epilogue="bias"), draw(5, 9), draw(9, 7), draw(7)
     close(jax.jit(lambda *given: gemm(kernel, *given[:2], bias_n=given[2]))(a, b, bias), a @ b + bias)
-    with pytest.raises(InvalidInput, match="operands are none, not"):
+    with pytest.raises(InvalidInput, match="reads bias_n: give bias_n="):
         gemm(kernel, a, b)
+    with pytest.raises(InvalidInput, match="no argument is called alfa: known are alpha, bias_n, of the epilogue"):
+        gemm(kernel, a, b, alfa=2, bias_n=bias)
+    with pytest.raises(InvalidInput, match=r"alpha = 1e\+39 overflows f32"):
+        gemm(kernel, a, b, alpha=1e39, bias_n=bias)
 
 
 def test_mapped_products_are_launches_of_a_plain_kernel(load) -> None:
