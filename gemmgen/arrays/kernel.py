@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 from gemmgen.arrays.binding import (
     Prepared,
@@ -62,6 +63,40 @@ class Checked:
                 require_address(self.case.problem, name, addresses[name], self.case.tensors[name])
             if addresses[name] == c and name != "C":
                 require(False, f"out is {name}'s array: C overlaps no operand")
+
+
+# Kernels and products of libraries by their identities: the last that was loaded, until it is closed.
+LOADED: WeakValueDictionary[str, Any] = WeakValueDictionary()
+
+
+def forget(identity: str, closed: Any) -> None:
+    """Take what was closed out of LOADED."""
+    if LOADED.get(identity) is closed:
+        del LOADED[identity]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What torch.compile reads of a kernel while it traces a call: plain values, which are there once it is loaded.
+
+    identity  the same of kernels that compute the same in the same way, on the same kind of device
+    operands  the epilogue's by name, in their order
+    reads     all of them are read: none is written
+    scaled    the epilogue has alpha
+    products  of A with a matrix of B, for one C
+    """
+
+    identity: str
+    operands: tuple[str, ...]
+    reads: bool
+    scaled: bool
+    products: int
+
+    @classmethod
+    def of(cls, source: KernelSource, identity: str) -> Traced:
+        epilogue = source.problem.epilogue
+        names = tuple(operand.name for operand in epilogue.operands)
+        return cls(identity, names, not epilogue.outputs, "alpha" in epilogue.scalars, epilogue.products)
 
 
 class Arrays(NamedTuple):
@@ -149,7 +184,9 @@ class ArrayKernel:
         pointers = source.problem.pointers
         require(not pointers, f"{source.name} takes arrays of pointers to matrices, and from Python none are passed")
         self.source, self._backend = source, backend
+        self.traced = Traced.of(source, f"{source.name} {source.digest[:16]} {backend.device}")
         self._known: dict[Hashable, Checked] = {}
+        LOADED[self.traced.identity] = self
 
     @property
     def name(self) -> str:
@@ -158,7 +195,7 @@ class ArrayKernel:
     @property
     def identity(self) -> str:
         """The same of kernels that compute the same in the same way."""
-        return f"{self.name} {self.source.digest[:16]} {self.device}"
+        return self.traced.identity
 
     @property
     def device(self) -> Device:
@@ -220,6 +257,7 @@ class ArrayKernel:
         return self.source.launch.prepared(operand) is not None
 
     def close(self) -> None:
+        forget(self.identity, self)
         self._backend.close()
 
     def __enter__(self) -> ArrayKernel:

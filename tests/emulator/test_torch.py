@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import gemmgen
 from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.arrays.library import ArrayLibrary
 from gemmgen.arrays.load import load_source
 from gemmgen.artifacts.library.spec import spec_from
 from gemmgen.kernel.families import NAIVE, SIMT
@@ -19,7 +20,7 @@ from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
 
 torch = pytest.importorskip("torch")
-from gemmgen.torch import Linear, gemm, replace_linear  # noqa: E402 - where there is torch
+from gemmgen.torch import Linear, gemm, operator, replace_linear  # noqa: E402 - where there is torch
 from gemmgen.torch.operator import OPERATOR, registered  # noqa: E402
 
 N, K = 12, 20
@@ -118,19 +119,62 @@ def test_a_weight_is_packed_again_once_it_was_written(program, shared_store) -> 
         torch.testing.assert_close(gemm(kernel, x, packed), linear(x).detach(), rtol=1e-2, atol=1e-2)
 
 
-def test_a_product_of_a_library_serves_a_linear(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def products(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArrayLibrary]:
+    """A library of one product, f32 and rc, of any sizes."""
+    tmp_path = tmp_path_factory.mktemp("library")
     problem = Problem(None, None, None, layout="rc", lda=None, ldb=None, ldc=None, pointer_align=4)
     source = render(problem, NAIVE, NAIVE.default(problem))
     (tmp_path / "any.cu").write_text(source.text)
     product = {"name": "dense", "types": "f32", "layout": "rc", "M": "?", "N": "?", "K": "?", "kernels": ["any.cu"]}
     spec = spec_from({"name": "small", "architectures": ["sm_90"], "product": [product]}, "sm_90", tmp_path)
     gemmgen.library(spec, to=tmp_path / "out", device="emulator", examples=0, points=8)
+    with gemmgen.load_library(tmp_path / "out", device="emulator") as library:
+        yield library
+
+
+def test_a_product_of_a_library_serves_a_linear(products) -> None:
     linear, x = torch.nn.Linear(K, N), draw(2, 3, K)
-    with gemmgen.load_library(tmp_path / "out", device="emulator") as products:
-        module = Linear.of(linear, [products["dense"]])
+    module = Linear.of(linear, [products["dense"]])
+    torch.testing.assert_close(module(x), linear(x), rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
         torch.testing.assert_close(module(x), linear(x), rtol=1e-4, atol=1e-4)
-        with torch.no_grad():
-            torch.testing.assert_close(module(x), linear(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("which", ["kernel", "with a bias", "product of a library"])
+def test_a_call_is_compiled_without_a_break(load, products, which: str, dynamic: bool) -> None:
+    """Nothing has called the kernel before: it is loaded, and no more."""
+    depth = K + 1 + dynamic  # that no other test has
+    fused = which == "with a bias"
+    library = which == "product of a library"
+    kernel = products["dense"] if library else load(None, N, depth, epilogue="bias" if fused else "alpha * acc")
+    operator._kernels.pop(kernel.identity, None)
+    torch._dynamo.reset()
+
+    def product(x: Any, w: Any, bias: Any) -> Any:
+        return gemm(kernel, x * 2, w.t(), alpha=0.5, **({"bias_n": bias} if fused else {})) - 1
+
+    compiled = torch.compile(product, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    w, bias = draw(N, depth), draw(N)
+    for rows in (5, 7):
+        x = draw(rows, depth).requires_grad_()
+        both = compiled(x, w, bias), x @ w.t() + (bias if fused else 0) - 1
+        torch.testing.assert_close(*both, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(*(torch.autograd.grad((y**2).sum(), x) for y in both), rtol=1e-4, atol=1e-4)
+
+
+def test_a_closed_kernel_leaves_the_calls_of_another_of_the_same_text_alone(load) -> None:
+    first, second = (load(None, N, K, epilogue="acc") for _ in range(2))
+    x, w = draw(5, K), draw(N, K)
+    second.close()
+    torch.testing.assert_close(gemm(first, x, w.t()), x @ w.t(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_compiled_call_names_what_it_does_not_take(plain) -> None:
+    compiled = torch.compile(lambda x, w: gemm(plain, x, w.t(), alfa=2), backend="aot_eager")
+    with pytest.raises(InvalidInput, match="no argument is called alfa: known are alpha, of the epilogue"):
+        compiled(draw(5, K), draw(N, K))
 
 
 def test_a_models_linear_layers_are_replaced_by_name(plain) -> None:
@@ -162,6 +206,7 @@ def test_a_models_linear_layers_are_replaced_by_name(plain) -> None:
 )
 def test_a_kernel_of_another_problem_is_refused(fields: dict[str, Any], message: str) -> None:
     problem = Problem(None, fields.pop("n", N), K, **{"layout": "rc", **fields})
-    kernel = ArrayKernel(render(problem, SIMT, SIMT.default(problem)), None)  # type: ignore[arg-type]
+    nowhere: Any = SimpleNamespace(device="cpu")
+    kernel = ArrayKernel(render(problem, SIMT, SIMT.default(problem)), nowhere)
     with pytest.raises(InvalidInput, match=message):
         Linear.of(torch.nn.Linear(K, N, bias=False), [kernel])
