@@ -19,13 +19,14 @@ from gemmgen.arrays.binding import (
     require_operands,
     size_of,
 )
-from gemmgen.arrays.libraries import Library, handle_of, library_of
-from gemmgen.arrays.view import ArrayView, Device, seen, view_of
+from gemmgen.arrays.libraries import Library, handle_of, library_of, records_gradients
+from gemmgen.arrays.view import ArrayView, Device, seen, tracked, view_of
 from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import OPERANDS, KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.support.errors import require
+from gemmgen.support.words import listed
 
 MOST_FORMS = 1024  # of operands whose check is kept: sizes of a run with `?` may come once
 
@@ -38,6 +39,7 @@ class Checked:
     ordinal   of the device
     library   that makes new arrays
     ready     C is among what was checked
+    tracked   the tensors among them that require a gradient
     forms     what others keep for such launches, by keys of their own
     """
 
@@ -46,6 +48,7 @@ class Checked:
     ordinal: int
     library: Library
     ready: bool
+    tracked: tuple[str, ...] = ()
     forms: dict[Hashable, Any] = field(default_factory=dict)
 
     @cached_property
@@ -56,7 +59,9 @@ class Checked:
         return tuple((name, problem.align_of(name) - 1) for name in names)
 
     def require_addresses(self, addresses: Mapping[str, int]) -> None:
-        """Raise InvalidInput for operands that a kernel cannot take there."""
+        """Raise InvalidInput for operands that a kernel cannot take there, or whose gradient would be lost."""
+        if self.tracked:
+            require_untracked(self.tracked)
         c = addresses["C"]
         for name, mask in self.masks:
             if addresses[name] & mask:
@@ -221,8 +226,9 @@ class ArrayKernel:
         operands  the epilogue's, by name (bias_n=..., scale_a=...): those that it writes as well as those that it reads
 
         `a` and `b` may be what `prepare_a` and `prepare_b` gave. A result of numpy or JAX is there at once; others as
-        the stream gets to it. Raises InvalidInput where sizes, strides, types, addresses or devices do not fit, and
-        CandidateFailed (compile or launch).
+        the stream gets to it. No gradient is recorded: gemmgen.torch.gemm does that, and a tensor that requires one is
+        refused here while torch's grad mode is on. Raises InvalidInput where sizes, strides, types, addresses or
+        devices do not fit, and CandidateFailed (compile or launch).
         """
         arrays = self.arrays(a, b, out, alpha, beta, operands)
         self._backend.run(arrays, self._stream(arrays.library, arrays.checked.ordinal, stream))
@@ -321,7 +327,8 @@ class ArrayKernel:
             views["C"] = replace(views["C"], readonly=views["C"].readonly and not made)
             require_operands(case, views, self.device)
         ordinal = self._backend.locate(view_of("A", like)).ordinal or 0
-        return Checked(case, tuple(copies), ordinal, library_of(like), ready="C" in views)
+        follows = tuple(name for name, one in given.items() if tracked(one))
+        return Checked(case, tuple(copies), ordinal, library_of(like), "C" in views, follows)
 
     def _require_prepared(self, name: str, copy: Prepared) -> None:
         prepare = self.source.launch.prepared(name)
@@ -339,6 +346,8 @@ class ArrayKernel:
         prepare = self.source.launch.prepared(name)
         require(prepare is not None, f"{self.name} reads {name} as it lies: there is nothing to prepare")
         assert prepare is not None
+        if tracked(array):
+            require_untracked((name,))
         view, library = self._backend.locate(view_of(name, array)), library_of(array)
         case = _case_of_one(self.source, name, view)
         matrix = prepare.matrix(case)
@@ -350,6 +359,15 @@ class ArrayKernel:
             sums = library.empty((step.elements(case),), case.problem.types.accumulator, array)
             self._backend.prepare(step, case, to, self._backend.locate(view_of(name, sums)), handle)
         return Prepared(name, copy, view.shape, layout_of(self.source, prepare), sums)
+
+
+def require_untracked(names: tuple[str, ...]) -> None:
+    """Raise InvalidInput where torch's grad mode is on, for tensors that require a gradient: no launch records one."""
+    require(
+        not records_gradients(),
+        f"{listed(names)} {'requires' if len(names) == 1 else 'require'} a gradient, and a launch records none: call "
+        "gemmgen.torch.gemm, which does, or launch under torch.no_grad()",
+    )
 
 
 def layout_of(source: KernelSource, prepare: Prepare) -> str:

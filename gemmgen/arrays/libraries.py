@@ -212,6 +212,12 @@ KINDS: dict[str, type[Library]] = {
 _known: dict[type, Library] = {}
 
 
+def records_gradients() -> bool:
+    """Whether torch's grad mode is on. A tensor that requires a gradient exists only where torch is imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.is_grad_enabled())
+
+
 def library_of(array: Any) -> Library:
     """The library of `array`, by where its class, or a class that this is of, comes from."""
     kind = type(array)

@@ -51,12 +51,19 @@ class ArrayView:
 def seen(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) -> tuple[Hashable, int]:
     """What tells whether `array` lies as another did, and its address: of a tensor of torch in little time.
 
+    A tensor that requires a gradient differs from one that does not.
+
     `locate` completes a view by its device's number.
     """
     if hasattr(array, "data_ptr") and hasattr(array, "stride"):
-        return (array.dtype, array.device, array.shape, array.stride()), array.data_ptr()
+        return (array.dtype, array.device, array.shape, array.stride(), tracked(array)), array.data_ptr()
     view = locate(view_of(name, array))
     return view.lies, view.address
+
+
+def tracked(array: Any) -> bool:
+    """Whether it is a tensor that requires a gradient."""
+    return getattr(array, "requires_grad", False) is True
 
 
 def view_of(name: str, array: Any) -> ArrayView:

@@ -69,6 +69,46 @@ def test_gradients_are_those_of_torch(biased) -> None:
         torch.testing.assert_close(found.grad, wanted.grad, rtol=1e-4, atol=1e-4)
 
 
+def asking(*names: str) -> dict[str, Any]:
+    """Operands of `biased`, of which some require a gradient."""
+    made = {"a": draw(5, K), "w": draw(N, K), "out": torch.empty(5, N), "bias_n": draw(N)}
+    return {name: one.requires_grad_(name in names) for name, one in made.items()}
+
+
+@pytest.mark.parametrize(
+    ("names", "words"), [("a", "A requires"), ("w", "B requires"), ("out", "C requires"), ("bias_n", "bias_n requires")]
+)
+def test_a_launch_drops_no_gradient(biased, names: str, words: str) -> None:
+    given = asking(names)
+    a, b = given.pop("a"), given.pop("w").t()
+    message = f"{words} a gradient, and a launch records none: call gemmgen.torch.gemm, .* under torch.no_grad"
+    for call in (biased, biased.plan):
+        with pytest.raises(InvalidInput, match=message):
+            call(a, b, **given)
+    with torch.no_grad():
+        biased(a, b, **given)
+    with pytest.raises(InvalidInput, match=message):  # a form that is known by now
+        biased(a, b, **given)
+    detached = {name: one.detach() for name, one in given.items()}
+    torch.testing.assert_close(biased(a.detach(), b.detach(), **detached), given["out"].detach())
+
+
+def test_a_launch_of_a_librarys_product_drops_no_gradient(products) -> None:
+    product = products["dense"]
+    a, w = draw(5, K).requires_grad_(), draw(N, K).requires_grad_()
+    for call in (product, product.plan, product.kernel_for):
+        with pytest.raises(InvalidInput, match="A and B require a gradient, and a launch records none"):
+            call(a, w.t())
+    torch.testing.assert_close(product(a.detach(), w.detach().t()), (a @ w.t()).detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_the_gradient_of_a_bias_alone_is_not_lost(biased) -> None:
+    linear = torch.nn.Linear(K, N).requires_grad_(requires_grad=False)
+    linear.bias.requires_grad_()
+    Linear.of(linear, [biased])(draw(5, K)).sum().backward()
+    torch.testing.assert_close(linear.bias.grad, torch.full((N,), 5.0))
+
+
 def test_an_epilogue_with_no_gradient_says_so(load) -> None:
     kernel = load(None, N, K, epilogue="gelu")
     y = gemm(kernel, draw(3, K, requires_grad=True), draw(N, K).t())
@@ -115,7 +155,9 @@ def test_a_weight_is_packed_again_once_it_was_written(program, shared_store) -> 
                 linear.weight.mul_(scale) if scale != 1 else None
                 torch.testing.assert_close(module(x), linear(x), rtol=1e-2, atol=1e-2)
         assert len(prepared) == 2
-        packed = kernel.prepare_b(linear.weight.t())
+        with pytest.raises(InvalidInput, match="B requires a gradient, and a launch records none"):
+            kernel.prepare_b(linear.weight.t())
+        packed = kernel.prepare_b(linear.weight.detach().t())
         torch.testing.assert_close(gemm(kernel, x, packed), linear(x).detach(), rtol=1e-2, atol=1e-2)
 
 
