@@ -20,6 +20,7 @@ from gemmgen.arrays.binding import (
     size_of,
 )
 from gemmgen.arrays.libraries import Library, handle_of, library_of, records_gradients
+from gemmgen.arrays.overlap import meet
 from gemmgen.arrays.view import ArrayView, Device, seen, tracked, view_of
 from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import OPERANDS, KernelSource
@@ -41,6 +42,7 @@ class Checked:
     ready     C is among what was checked
     tracked   the tensors among them that require a gradient
     forms     what others keep for such launches, by keys of their own
+    apart     distances between operands at which they are known to share no element
     """
 
     case: Case
@@ -50,6 +52,19 @@ class Checked:
     ready: bool
     tracked: tuple[str, ...] = ()
     forms: dict[Hashable, Any] = field(default_factory=dict)
+    apart: set[tuple[str, str, int]] = field(default_factory=set)
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[str, int, str, int], ...]:
+        """An operand that is written and any other one, each with the bytes from its first element to its last."""
+        tensors, written = self.case.tensors, tuple(self.case.written)
+        names = [name for name, one in tensors.items() if name not in self.prepared and one.elements]
+        return tuple(
+            (out, tensors[out].bytes, name, tensors[name].bytes)
+            for place, out in enumerate(written)
+            for name in names
+            if name not in written[: place + 1]
+        )
 
     @cached_property
     def masks(self) -> tuple[tuple[str, int], ...]:
@@ -62,12 +77,29 @@ class Checked:
         """Raise InvalidInput for operands that a kernel cannot take there, or whose gradient would be lost."""
         if self.tracked:
             require_untracked(self.tracked)
-        c = addresses["C"]
         for name, mask in self.masks:
             if addresses[name] & mask:
                 require_address(self.case.problem, name, addresses[name], self.case.tensors[name])
-            if addresses[name] == c and name != "C":
-                require(False, f"out is {name}'s array: C overlaps no operand")
+        for out, size, name, extent in self.pairs:
+            if -extent < addresses[name] - addresses[out] < size:
+                self._require_apart(out, name, addresses)
+
+    def _require_apart(self, out: str, name: str, addresses: Mapping[str, int]) -> None:
+        """Raise InvalidInput where `name` has an element of `out`, which is written, rather than lies between these."""
+        first, other = addresses[out], addresses[name]
+        known, one, two = (out, name, other - first), self.case.tensors[out], self.case.tensors[name]
+        if known in self.apart:
+            return
+        word = "out" if out == "C" else out
+        require(first != other, f"{word} is {name}'s array: what is written overlaps no other operand")
+        require(
+            not meet(one, two, other - first),
+            f"{word} overlaps {name}: it has addresses from {first:#x} to {first + one.bytes - 1:#x}, and {name} from "
+            f"{other:#x} to {other + two.bytes - 1:#x}",
+        )
+        if len(self.apart) >= MOST_FORMS:
+            self.apart.clear()
+        self.apart.add(known)
 
 
 # Kernels and products of libraries by their identities: the last that was loaded, until it is closed.
@@ -220,8 +252,8 @@ class ArrayKernel:
     ) -> Any:
         """Enqueue C = alpha * A * B + beta * C, or what the epilogue says, on the current stream; returns `out`.
 
-        out       the array of C; None makes one in A's library. With beta != 0 it holds the old C. It overlaps neither
-                  A nor B
+        out       the array of C; None makes one in A's library. With beta != 0 it holds the old C. No element of it
+                  is another operand's
         stream    instead of the one that is current in A's library: a handle, or an object of torch, CuPy or cuda.core
         operands  the epilogue's, by name (bias_n=..., scale_a=...): those that it writes as well as those that it reads
 

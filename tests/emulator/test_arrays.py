@@ -187,6 +187,41 @@ MISFITS: dict[str, tuple[Problem, Callable[[], tuple[Any, ...]], dict[str, Any],
 S = normal(16, 16)
 
 
+def test_a_result_may_lie_between_the_lines_of_an_operand_and_not_on_them(loaded) -> None:
+    """Two views of one buffer, all ways to place a result of 5 x 8 beside an operand of 5 x 8."""
+    kernel, buffer, b = (
+        loaded(Problem(None, None, None, lda=None, ldc=None, pointer_align=4)),
+        normal(12, 24),
+        normal(8, 8),
+    )
+    a, old = buffer[3:8, 7:15], buffer.copy()
+    wanted, refused = old[3:8, 7:15].astype(np.float64) @ b, 0
+    for row in range(8):
+        for column in range(17):
+            out = buffer[row : row + 5, column : column + 8]
+            if np.shares_memory(out, a):
+                same = (row, column) == (3, 7)
+                with pytest.raises(InvalidInput, match="out is A's array" if same else r"out overlaps A: .* from 0x"):
+                    kernel(a, b, out)
+                refused += 1
+            elif (row + column) % 5 == 0:  # some: the emulator takes its time
+                close(kernel(a, b, out), wanted)
+                buffer[...] = old
+    assert refused == 8 * 15, "rows 0 to 7, columns 0 to 14"
+    assert np.array_equal(buffer, old)
+
+
+def test_what_an_epilogue_writes_overlaps_nothing_either(loaded) -> None:
+    kernel = loaded(Problem(None, 24, 16, epilogue="aux(alpha * acc) + residual"))
+    a, b, both = normal(9, 16), normal(16, 24), normal(18, 24)
+    for first, aux in ((0, 8), (8, 0)):
+        with pytest.raises(InvalidInput, match="aux overlaps residual: it has addresses from"):
+            kernel(a, b, aux=both[aux : aux + 9], residual=both[first : first + 9])
+    with pytest.raises(InvalidInput, match="out is aux's array"):
+        kernel(a, b, both[:9], aux=both[:9], residual=both[9:])
+    kernel(a, b, both[:9], aux=normal(9, 24), residual=both[9:])
+
+
 def frozen() -> np.ndarray[Any, Any]:
     made = np.zeros((16, 16), np.float32)
     made.flags.writeable = False

@@ -30,7 +30,7 @@ class Array:
     """On device 0, at an address that nobody reads."""
 
     def __init__(self, shape: tuple[int, ...], dtype: str = "float32", address: int = 0, strides: Any = None) -> None:
-        self.shape, self.dtype, self.address = shape, dtype, address or Array.free(1 << 20)
+        self.shape, self.dtype, self.address = shape, dtype, address or Array.free(1 << 27)
         self._strides = strides
 
     _next = 1 << 32
