@@ -92,6 +92,21 @@ class Step:
         self.planned(stream)
 
 
+@dataclass(frozen=True)
+class Zeroing:
+    """What there is to do where C has no element: largest magnitudes, with their bytes, become 0."""
+
+    zeroed: tuple[tuple[str, int], ...]
+
+    def bind(self, addresses: Mapping[str, int]) -> None:
+        """Nothing is encoded."""
+
+    def __call__(self, addresses: Mapping[str, int], stream: int) -> None:
+        for name, size in self.zeroed:
+            if size:
+                checked(driver.cuMemsetD32Async(addresses[name], 0, size // WORD, driver.CUstream(stream)))
+
+
 class Form:
     """The launches of operands that lie in one way, wherever: steps, and the workspace that they take.
 
@@ -99,7 +114,9 @@ class Form:
     waits    it returns when they are done
     """
 
-    def __init__(self, context: Context, steps: tuple[Step, ...], lengths: Mapping[str, int], waits: bool) -> None:
+    def __init__(
+        self, context: Context, steps: tuple[Step | Zeroing, ...], lengths: Mapping[str, int], waits: bool
+    ) -> None:
         self.context, self._steps, self._waits = context, steps, waits
         self._semaphores = lengths.get("semaphores", 0)
         rounded = {name: -(-size // PART_ALIGN) * PART_ALIGN for name, size in lengths.items() if name != "semaphores"}
@@ -209,6 +226,8 @@ class CardBackend:
 
     def _form(self, context: Context, arrays: Arrays) -> Form:
         source, case = self._source, arrays.case
+        if arrays.checked.empty:
+            return Form(context, (Zeroing(arrays.checked.zeroed),), {}, not arrays.library.asynchronous)
         made = {one.entry(source.name): one.part for one in source.launch.prepares if one.part in arrays.addresses}
         lengths = source.launch.workspace(case).lengths
         needed = {name: size for name, size in lengths.items() if size and name not in made.values()}

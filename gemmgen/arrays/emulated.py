@@ -40,6 +40,10 @@ class EmulatedBackend:
         """The whole program runs: what was prepared holds what the launches before the kernel's make anew."""
         case = arrays.case
 
+        def zero(stream: int) -> None:
+            for name, size in arrays.checked.zeroed:
+                ctypes.memset(arrays.addresses[name], 0, size)
+
         def launch(stream: int) -> None:
             flat = {name: self._storage(name, case, arrays) for name in case.tensors}
             operands = Operands(flat["A"], flat["B"], flat["C"], {name: flat[name] for name in case.extra})
@@ -48,7 +52,7 @@ class EmulatedBackend:
                 bits = matrix.dtype.bits
                 matrix.view(flat[name].view(bits))[...] = matrix.view(found.view(bits))
 
-        return launch
+        return zero if arrays.checked.empty else launch
 
     def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, stream: int) -> None:
         """What the launch computes; sums of lines each run of the program makes anew."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,13 +12,14 @@ from weakref import WeakValueDictionary
 
 from gemmgen.arrays.binding import (
     Prepared,
-    case_of,
+    bound,
     require_address,
     require_known,
     require_names,
     require_operand,
     require_operands,
     size_of,
+    vector_shape,
 )
 from gemmgen.arrays.libraries import Library, handle_of, library_of, records_gradients
 from gemmgen.arrays.overlap import meet
@@ -25,7 +27,6 @@ from gemmgen.arrays.view import ArrayView, Device, seen, tracked, view_of
 from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import OPERANDS, KernelSource
 from gemmgen.problem.case import Case
-from gemmgen.problem.matrix import Matrix
 from gemmgen.support.errors import require
 from gemmgen.support.words import listed
 
@@ -36,6 +37,7 @@ MOST_FORMS = 1024  # of operands whose check is kept: sizes of a run with `?` ma
 class Checked:
     """What a launch on operands that lie in one way is, wherever they are.
 
+    shape     of C; without an element there is nothing to launch, and the case is that of the least sizes
     prepared  the operands that were prepared before
     ordinal   of the device
     library   that makes new arrays
@@ -46,6 +48,7 @@ class Checked:
     """
 
     case: Case
+    shape: tuple[int, ...]
     prepared: tuple[str, ...]
     ordinal: int
     library: Library
@@ -54,11 +57,25 @@ class Checked:
     forms: dict[Hashable, Any] = field(default_factory=dict)
     apart: set[tuple[str, str, int]] = field(default_factory=set)
 
+    @property
+    def empty(self) -> bool:
+        """Whether C has no element."""
+        return 0 in self.shape
+
+    @property
+    def zeroed(self) -> tuple[tuple[str, int], ...]:
+        """Largest magnitudes that are 0 where C is empty, with their bytes."""
+        amaxes = [operand.name for operand in self.case.problem.epilogue.amaxes] if self.empty else []
+        size = self.case.problem.types.scalar.size
+        return tuple((name, size * math.prod(vector_shape(name, self.shape))) for name in amaxes)
+
     @cached_property
     def pairs(self) -> tuple[tuple[str, int, str, int], ...]:
         """An operand that is written and any other one, each with the bytes from its first element to its last."""
         tensors, written = self.case.tensors, tuple(self.case.written)
         names = [name for name, one in tensors.items() if name not in self.prepared and one.elements]
+        if self.empty:
+            return ()
         return tuple(
             (out, tensors[out].bytes, name, tensors[name].bytes)
             for place, out in enumerate(written)
@@ -70,7 +87,9 @@ class Checked:
     def masks(self) -> tuple[tuple[str, int], ...]:
         """Of the operands that are read or written where they lie: the bits of an address that have to be zero."""
         tensors, problem = self.case.tensors, self.case.problem
-        names = (name for name, one in tensors.items() if name not in self.prepared and one.elements)
+        names = [name for name, one in tensors.items() if name not in self.prepared and one.elements]
+        if self.empty:
+            return ()
         return tuple((name, problem.align_of(name) - 1) for name in names)
 
     def require_addresses(self, addresses: Mapping[str, int]) -> None:
@@ -258,9 +277,9 @@ class ArrayKernel:
         operands  the epilogue's, by name (bias_n=..., scale_a=...): those that it writes as well as those that it reads
 
         `a` and `b` may be what `prepare_a` and `prepare_b` gave. A result of numpy or JAX is there at once; others as
-        the stream gets to it. No gradient is recorded: gemmgen.torch.gemm does that, and a tensor that requires one is
-        refused here while torch's grad mode is on. Raises InvalidInput where sizes, strides, types, addresses or
-        devices do not fit, and CandidateFailed (compile or launch).
+        the stream gets to it. Where C has no element nothing is launched. No gradient is recorded: gemmgen.torch.gemm
+        does that, and a tensor that requires one is refused here while torch's grad mode is on. Raises InvalidInput
+        where sizes, strides, types, addresses or devices do not fit, and CandidateFailed (compile or launch).
         """
         arrays = self.arrays(a, b, out, alpha, beta, operands)
         self._backend.run(arrays, self._stream(arrays.library, arrays.checked.ordinal, stream))
@@ -329,7 +348,7 @@ class ArrayKernel:
         if known is None:
             known = self._checked(given, like, alpha, beta)
         if out is None:
-            given["C"] = out = _new(known.case.c, known.library, like)
+            given["C"] = out = _new(known, like)
             addresses["C"] = seen("C", out, self._backend.locate)[1]
             known = known if known.ready else self._checked(given, like, alpha, beta, made=True)
         if key not in self._known:
@@ -354,13 +373,14 @@ class ArrayKernel:
         require(beta == 0 or "C" in views, f"beta = {beta} reads C: give it as out=")
         for name, copy in copies.items():
             self._require_prepared(name, copy)
-        case = case_of(problem, {**views, **copies}, alpha, beta)
+        case, shape = bound(problem, {**views, **copies}, alpha, beta)
         if "C" in views:
             views["C"] = replace(views["C"], readonly=views["C"].readonly and not made)
-            require_operands(case, views, self.device)
-        ordinal = self._backend.locate(view_of("A", like)).ordinal or 0
+            require_operands(case, views, self.device, shape)
+        places = (self._backend.locate(view_of("A", like)), *views.values())
+        ordinal = next((one.ordinal for one in places if one.ordinal is not None), 0)  # empty arrays may not say it
         follows = tuple(name for name, one in given.items() if tracked(one))
-        return Checked(case, tuple(copies), ordinal, library_of(like), "C" in views, follows)
+        return Checked(case, shape, tuple(copies), ordinal, library_of(like), "C" in views, follows)
 
     def _require_prepared(self, name: str, copy: Prepared) -> None:
         prepare = self.source.launch.prepared(name)
@@ -386,10 +406,14 @@ class ArrayKernel:
         copy = library.empty((matrix.batch or 1, matrix.lines, matrix.ld), matrix.dtype, array)
         to = self._backend.locate(view_of(name, copy))
         handle, sums = self._stream(library, view.ordinal or 0, stream), None
-        self._backend.prepare(prepare, case, view, to, handle)
+        lines = (*view.shape[:-2], view.shape[-1 if name == "B" else -2])
+        launches = 0 not in lines  # else C is empty, and nobody reads the copy
+        if launches:
+            self._backend.prepare(prepare, case, view, to, handle)
         for step in self.source.launch.sums_of(name):
             sums = library.empty((step.elements(case),), case.problem.types.accumulator, array)
-            self._backend.prepare(step, case, to, self._backend.locate(view_of(name, sums)), handle)
+            if launches:
+                self._backend.prepare(step, case, to, self._backend.locate(view_of(name, sums)), handle)
         return Prepared(name, copy, view.shape, layout_of(self.source, prepare), sums)
 
 
@@ -426,14 +450,18 @@ def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
         if other.name != name:
             shape = *(size(one) for one in batched), size(other.rows), other.beside * size(other.cols)
             others[other.name] = Prepared(other.name, None, shape, "")
-    case = case_of(problem, {name: view, **others})
+    case, _ = bound(problem, {name: view, **others})
     require_operand(problem, name, view)
-    require_address(problem, name, view.address, case.tensors[name])
+    if 0 not in view.shape:
+        require_address(problem, name, view.address, case.tensors[name])
     return case
 
 
-def _new(c: Matrix, library: Library, like: Any) -> Any:
+def _new(known: Checked, like: Any) -> Any:
     """An array for C."""
+    c, library = known.case.c, known.library
+    if known.empty:
+        return library.empty(known.shape, c.dtype, like)
     require(c.batch is None or c.stride == c.rows * c.ld, f"stride_c = {c.stride} is not dense: give out=")
     batch = () if c.batch is None else (c.batch,)
     made = library.empty((*batch, c.rows, c.ld), c.dtype, like)

@@ -95,6 +95,8 @@ class ArrayProduct:
         return self._general.arrays(a, b, out, alpha, beta, operands)
 
     def _chosen_for(self, arrays: Arrays) -> ArrayKernel:
+        if arrays.checked.empty:  # which kernels of fixed sizes refuse
+            return self._general
         located = any(address % CHUNK for address in arrays.addresses.values())
         forms, key = arrays.checked.forms, f"kernel, addresses of whole chunks: {not located}"
         if key not in forms:

@@ -153,6 +153,56 @@ def test_what_overflows_no_array_is_empty(loaded) -> None:
     close(loaded(PLAIN)(normal(0, 4).T, normal(0, 6)), np.zeros((4, 6)))
 
 
+@pytest.mark.parametrize(("m", "n"), [(0, 5), (4, 0), (0, 0)])
+@pytest.mark.parametrize("k", [0, 6])
+def test_an_empty_product_is_an_empty_array(loaded, m: int, n: int, k: int) -> None:
+    kernel, a, b = loaded(PLAIN), normal(k, m).T, normal(k, n)
+    assert kernel(a, b).shape == (m, n)
+    out = np.empty((m, n), np.float32)
+    assert kernel(a, b, out, alpha=2.0, beta=1.0) is out and kernel.plan(a, b, out)() is out
+    with pytest.raises(InvalidInput, match=rf"B is {k + 1} x {n} \(K x N\): the other operands have K = {k}"):
+        kernel(a, normal(k + 1, n))
+    with pytest.raises(InvalidInput, match="A is of f64"):
+        kernel(a.astype("f8"), b)
+
+
+def test_a_batch_of_no_product_is_an_empty_array(loaded) -> None:
+    for a, b in ((normal(0, 20, 16), normal(16, 24)), (normal(0, 20, 16), normal(0, 16, 24))):
+        assert loaded(BATCH)(a, b).shape == (0, 20, 24)
+
+
+def test_a_fixed_size_is_none_of_an_empty_product(loaded) -> None:
+    with pytest.raises(InvalidInput, match=r"A is 3 x 0 x 16 .*: this kernel is built for M = 20"):
+        loaded(BATCH)(normal(3, 0, 16), normal(16, 24))
+
+
+def test_operands_of_the_epilogue_are_as_empty_as_c(loaded) -> None:
+    w, bias, residual = normal(24, 16), normal(24), normal(0, 24)
+    assert loaded(ANY)(normal(0, 16), w.T, bias_n=bias, residual=residual).shape == (0, 24)
+    with pytest.raises(InvalidInput, match="bias_n is 23: this launch takes 24"):
+        loaded(ANY)(normal(0, 16), w.T, bias_n=bias[:23], residual=residual)
+    with pytest.raises(InvalidInput, match=r"residual is 1 x 24 .* the other operands have M = 0"):
+        loaded(ANY)(normal(0, 16), w.T, bias_n=bias, residual=normal(1, 24))
+
+
+def test_the_largest_magnitude_of_no_element_is_zero(loaded) -> None:
+    kernel = loaded(Problem(None, None, 16, batch=None, epilogue="row_amax(column_amax(alpha * acc))"))
+    rows, columns = np.full((2, 9), 7, np.float32), np.full((2, 0), 7, np.float32)
+    assert kernel(normal(2, 9, 16), normal(2, 16, 0), row_amax=rows, column_amax=columns).shape == (2, 9, 0)
+    assert not rows.any()
+    rows, columns = np.full((2, 0), 7, np.float32), np.full((2, 5), 7, np.float32)
+    assert kernel(normal(2, 0, 16), normal(2, 16, 5), row_amax=rows, column_amax=columns).shape == (2, 0, 5)
+    assert not columns.any()
+
+
+def test_an_empty_operand_is_prepared(program: Callable[..., KernelSource], shared_store) -> None:
+    a, b = (normal(*shape).astype(ml_dtypes.bfloat16) for shape in ((9, 21), (21, 0)))
+    with load_source(program("rr", "bf16,bf16,f32", pointer_align=2), "emulator", shared_store) as kernel:
+        assert kernel(a, kernel.prepare_b(b)).shape == (9, 0)
+        assert kernel(kernel.prepare_a(a[:0]), kernel.prepare_b(b)).shape == (0, 0)
+        close(kernel(kernel.prepare_a(a[:, :0]), kernel.prepare_b(normal(0, 4).astype(b.dtype))), np.zeros((9, 4)))
+
+
 A, W = normal(9, 16), normal(24, 16)
 GIVEN = {"bias_n": normal(24), "residual": normal(9, 24)}
 MISFITS: dict[str, tuple[Problem, Callable[[], tuple[Any, ...]], dict[str, Any], str]] = {
@@ -295,8 +345,14 @@ def test_a_librarys_rules_choose_among_its_kernels(library: Path) -> None:
         out = np.empty((9, 24), np.float32)
         assert dense.plan(a, w.T, out, alpha=3.0)() is out
         close(out, 3 * a.astype(np.float64) @ w.T)
+        assert dense(a[:0], w.T).shape == (0, 24) and dense.plan(a, w[:0].T)().shape == (9, 0)
+        close(dense(a[:, :0], w[:, :0].T), np.zeros((9, 24)))
         with pytest.raises(InvalidInput, match="B is 24 x 15"):
             dense(a, w[:, 1:])
+        with pytest.raises(InvalidInput, match="a plan takes its stream when it is called"):
+            dense.plan(a, w.T, stream=3)
+        with pytest.raises(InvalidInput, match="no argument is called alfa"):
+            dense(a, w.T, alfa=2)
     with pytest.raises(InvalidInput, match="holds 0 libraries' records"):
         gemmgen.load_library(library.parent, device="emulator")
 

@@ -59,6 +59,15 @@ def test_operands_of_an_epilogue_are_arguments(load) -> None:
         gemm(kernel, a, b, alpha=1e39, bias_n=bias)
 
 
+def test_an_empty_product_is_an_empty_array(load) -> None:
+    plain, batches = load(), load(batch=None, stride_b=None)
+    for m, n in ((0, 7), (5, 0)):
+        assert jax.jit(lambda a, b: gemm(plain, a, b))(draw(m, 9), draw(9, n)).shape == (m, n)
+    close(gemm(plain, draw(5, 0), draw(0, 7)), np.zeros((5, 7)))
+    assert jax.vmap(lambda a, b: gemm(batches, a, b, alpha=3.0))(draw(0, 5, 9), draw(0, 9, 7)).shape == (0, 5, 7)
+    assert jax.vmap(lambda a, b: gemm(batches, a, b, alpha=3.0))(draw(2, 0, 9), draw(2, 9, 7)).shape == (2, 0, 7)
+
+
 def test_mapped_products_are_launches_of_a_plain_kernel(load) -> None:
     kernel, a, b = load("rc"), draw(3, 5, 9), draw(9, 7)
     close(jax.jit(jax.vmap(lambda a, b: gemm(kernel, a, b), (0, None)))(a, b), a @ b)

@@ -130,6 +130,19 @@ def test_a_compiled_model_is_the_same(plain, biased, fused: bool) -> None:
         torch.testing.assert_close(compiled(x), torch.relu(linear(x)), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("m", "rows"), [(0, ()), (0, (2,)), (2, (0,))])
+def test_an_empty_product_is_an_empty_tensor_and_has_gradients(biased, plain, m: int, rows: tuple[int, ...]) -> None:
+    linear, x = torch.nn.Linear(K, N), draw(*rows, m, K)
+    for kernel in (plain, biased):
+        module = Linear.of(linear, [kernel])
+        assert module(x).shape == linear(x).shape == (*rows, m, N)
+        with torch.no_grad():
+            assert module(x).shape == (*rows, m, N)
+    a, w, bias = draw(0, K).requires_grad_(), draw(N, K).requires_grad_(), draw(N).requires_grad_()
+    gemm(biased, a, w.t(), bias_n=bias).sum().backward()
+    assert a.grad.shape == (0, K) and w.grad.eq(0).all() and bias.grad.eq(0).all()
+
+
 def test_rows_choose_the_kernel_and_torch_takes_what_none_does(load, monkeypatch: pytest.MonkeyPatch) -> None:
     two = load(2, N, K)
     linear = torch.nn.Linear(K, N)

@@ -205,6 +205,16 @@ def test_a_call_passes_addresses_and_sizes_on_the_current_stream(driver, loaded)
     assert driver.contexts == [0], "as it was"
 
 
+def test_nothing_is_launched_for_an_empty_result(driver, loaded) -> None:
+    kernel, w = loaded(simt(None, 64, 32, layout="rc")), Array((64, 32))
+    out = kernel(Array((0, 32), address=None), w.T)
+    assert out.shape == (0, 64) and kernel.plan(Array((0, 32)), w.T)().shape == (0, 64)
+    assert driver.launches == []
+    most = Array((64,))
+    loaded(simt(None, 64, 64, epilogue="column_amax(alpha * acc)"))(Array((0, 64)), Array((64, 64)), column_amax=most)
+    assert driver.log[-1] == ("memset", most.address, 0, 64, 11) and driver.launches == []
+
+
 def test_a_context_that_is_current_is_the_callers(driver, loaded) -> None:
     kernel = loaded(simt(64, 64, 64))
     driver.contexts = [5]
