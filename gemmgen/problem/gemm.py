@@ -66,7 +66,8 @@ class Problem:
     ld_align        elements that divide every run-time leading dimension and stride: likewise
     batch           products; 1 is a plain GEMM, None (`?`) leaves their number to run time
     stride_a, ...   elements from one matrix of the batch to the next: "dense" is lines times leading dimension, 0 (of A
-                    or B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it
+                    or B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it.
+                    Lines of several matrices may interleave, and those of A or B overlap
     pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides.
                     Those to A and B may repeat and overlap; each is divisible by `pointer_align`
     types           element types of A, B and C, and what computes with them
@@ -127,7 +128,7 @@ class Problem:
         Element types may be those of numpy, ml_dtypes, jax or torch: np.float32, (np.int8, np.int8, np.int32).
 
         Raises InvalidInput for what means nothing, for sizes outside 1 .. SIZE_LIMIT, for a leading dimension shorter
-        than its line and for a stride shorter than its matrix.
+        than its line and for a stride at which matrices of C overlap.
         """
         require(pointers in (True, False), f"pointers = {pointers!r}: known are True and False")
         distances = {"lda": lda, "ldb": ldb, "ldc": ldc, "stride_a": stride_a, "stride_b": stride_b}
@@ -179,7 +180,7 @@ class Problem:
             )
 
     def _require_apart(self) -> None:
-        """Strides serve batches, and no matrix of one reaches into the next."""
+        """Strides serve batches, and no matrix of C shares an element with another."""
         require(self.batched or not self.pointers, "arrays of pointers serve a batch, and batch = 1")
         for matrix in self.matrices:
             given = getattr(self, matrix.stride)

@@ -81,6 +81,39 @@ def test_products_of_a_batch_share_a_matrix(loaded) -> None:
     close(loaded(BATCH)(a, np.broadcast_to(b, (3, 16, 24))), wanted)
 
 
+HEADS: dict[str, Any] = dict.fromkeys(("batch", "lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c"))
+
+
+def test_matrices_of_a_batch_may_interleave_as_the_heads_of_attention_do(loaded) -> None:
+    kernel = loaded(Problem(None, None, None, pointer_align=4, **HEADS))
+    x, w, c = normal(16, 4, 8), normal(8, 4, 24), np.full((16, 6, 24), 7, np.float32)
+    a, b, out = (one.transpose(1, 0, 2) for one in (x, w, c[:, 1:5]))
+    wanted = a.astype(np.float64) @ b
+    close(kernel(a, b), wanted)
+    assert kernel(a, b, out, alpha=2.0, beta=1.0) is out
+    close(out, 2 * wanted + 7)
+    assert (c[:, [0, 5]] == 7).all(), "the heads beside them"
+    products = kernel.plan(a, b, out)
+    close(products(), wanted)
+    windows = np.lib.stride_tricks.sliding_window_view(x.reshape(64, 8), 16, axis=0).transpose(0, 2, 1)  # that overlap
+    close(kernel(windows[:5], b[:1].repeat(5, 0)), windows[:5].astype(np.float64) @ b[0])
+
+
+def test_matrices_of_a_result_that_overlap_are_refused(loaded) -> None:
+    kernel, a, b, c = (
+        loaded(Problem(None, None, None, pointer_align=4, **HEADS)),
+        normal(3, 5, 8),
+        normal(3, 8, 6),
+        normal(40),
+    )
+    for stride in (0, 5, 8):  # of lines 20 elements apart, which hold two lines of 6 and not three
+        out = np.lib.stride_tricks.as_strided(c, (3, 5, 6), (4 * stride, 4 * 20, 4), writeable=True)
+        with pytest.raises(
+            InvalidInput, match=f"stride_c = {stride} is shorter than a matrix of 86 elements, and 3 lines"
+        ):
+            kernel(a, b, out)
+
+
 def test_a_plan_reads_what_its_arrays_hold_by_then(loaded) -> None:
     a, b = normal(9, 7), normal(7, 5)
     plan = loaded(PLAIN).plan(a.T.copy().T, b)

@@ -54,6 +54,37 @@ def test_strided_views_of_torch(torch: Any) -> None:
         kernel(a.cpu(), w.t())
 
 
+HEADS: dict[str, Any] = dict.fromkeys(("batch", "lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c"))
+
+
+@pytest.mark.parametrize("family", ["simt", "mma", "wgmma"])
+def test_matrices_of_a_batch_interleave_as_the_heads_of_attention_do(torch: Any, family: str) -> None:
+    hopper(torch)
+    dtype = "float32" if family == "simt" else "bfloat16"
+    types = "f32" if family == "simt" else "bf16"
+    kernel = load(gemmgen.Problem(None, None, None, types, layout="rc", ld_align=8, **HEADS), family)
+    x, w = draw(torch, 300, 6, 64, dtype=dtype), draw(torch, 200, 4, 64, dtype=dtype)
+    c = torch.full((300, 6, 200), 7.0, device="cuda").to(x.dtype)
+    a, b, out = x[:, 1:5].transpose(0, 1), w.permute(1, 2, 0), c[:, 1:5].transpose(0, 1)
+    wanted = a.double() @ b.double()
+    assert kernel(a, b, out) is out
+    near(out, wanted, 20 if family == "simt" else 7)
+    near(kernel(a, b), wanted, 20 if family == "simt" else 7)
+    assert (c[:, [0, 5]] == 7).all(), "the heads beside them"
+
+
+def test_empty_products_and_partial_overlap(torch: Any) -> None:
+    kernel, w = load(gemmgen.Problem(None, None, None, layout="rc", pointer_align=4)), draw(torch, 50, 72)
+    assert kernel(draw(torch, 0, 72), w.t()).shape == (0, 50) and kernel(draw(torch, 5, 72), w[:0].t()).shape == (5, 0)
+    assert kernel(draw(torch, 5, 0), w[:, :0].t()).eq(0).all()
+    buffer, square = draw(torch, 32, 128), draw(torch, 64, 64)
+    a = buffer[:, :64]
+    wanted = a.double() @ square.double().t()
+    with pytest.raises(InvalidInput, match="out overlaps A"):
+        kernel(a, square.t(), buffer[:, 63:127])
+    near(kernel(a, square.t(), buffer[:, 64:]), wanted)
+
+
 @pytest.mark.parametrize("layout", ["rc", "rr"])
 def test_tensor_maps_of_bf16_and_a_bias(torch: Any, layout: str) -> None:
     hopper(torch)
