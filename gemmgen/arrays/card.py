@@ -43,16 +43,22 @@ class Context:
 
 @dataclass
 class Part:
-    """Memory of a workspace, which only grows: an array of the operands' library, its address and bytes."""
+    """Memory of a workspace, which only grows: an array of the operands' library, its address and bytes.
+
+    It belongs to one stream, whose launches alone use it. So what is freed when it grows serves other arrays behind the
+    launches that still use it: by the library's order, else they are waited for.
+    """
 
     array: Any = None
     address: int = 0
     size: int = 0
 
-    def reserve(self, size: int, library: Library, like: Any) -> int:
-        """The address of `size` bytes."""
+    def reserve(self, size: int, library: Library, like: Any, stream: int) -> int:
+        """The address of `size` bytes, which are zero where launches on `stream` first use them."""
         if self.size < size:
-            self.array = _zeros(library, size, like)
+            if self.array is not None and not library.ordered:
+                checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
+            self.array = _zeros(library, size, like, stream)
             self.address, self.size = view_of("workspace", self.array).address, size
         return self.address
 
@@ -63,6 +69,7 @@ class Workspace:
 
     semaphores: Part = field(default_factory=Part)
     rest: Part = field(default_factory=Part)
+    alone: Lock = field(default_factory=Lock)  # of threads: the launches of one call follow each other, in one array
 
 
 @dataclass(frozen=True)
@@ -152,11 +159,11 @@ class Form:
         except DriverError as error:
             raise CandidateFailed(Failure("launch", f"{error}{_elsewhere(self.context)}", "gpu")) from error
 
-    def placed(self, memory: Workspace, library: Library, like: Any) -> dict[str, int]:
-        """Addresses of the workspace's parts in `memory`."""
-        first = memory.rest.reserve(self._rest, library, like)
+    def placed(self, memory: Workspace, library: Library, like: Any, stream: int) -> dict[str, int]:
+        """Addresses of the workspace's parts in `memory`, for launches on `stream`."""
+        first = memory.rest.reserve(self._rest, library, like, stream)
         addresses = {name: first + offset for name, offset in self._offsets.items()}
-        addresses["semaphores"] = memory.semaphores.reserve(self._semaphores, library, like)
+        addresses["semaphores"] = memory.semaphores.reserve(self._semaphores, library, like, stream)
         return addresses
 
 
@@ -193,16 +200,21 @@ class CardBackend:
 
     def _enqueue(self, form: Form, arrays: Arrays, stream: int) -> None:
         addresses = arrays.addresses
-        if form.takes_workspace:
-            memory = self._workspace(form.context, stream, arrays.library)
-            addresses = {**addresses, **form.placed(memory, arrays.library, arrays.like)}
-        form.run(addresses, stream)
+        if not form.takes_workspace:
+            form.run(addresses, stream)
+            return
+        memory = self._workspace(form.context, stream, arrays.library)
+        with memory.alone:
+            form.run({**addresses, **form.placed(memory, arrays.library, arrays.like, stream)}, stream)
 
     def plan(self, arrays: Arrays) -> Planned:
         """Its context has to be current when it is called."""
         with failures(), current(arrays.checked.ordinal) as context:
             form, memory = self._form(context, arrays), Workspace()
-            addresses = {**arrays.addresses, **form.placed(memory, arrays.library, arrays.like)}
+            stream = arrays.library.stream(context.ordinal)
+            addresses = {**arrays.addresses, **form.placed(memory, arrays.library, arrays.like, stream)}
+            if form.takes_workspace and not arrays.library.capturing(stream, context.ordinal):
+                checked(driver.cuStreamSynchronize(driver.CUstream(stream)))  # it is zero to any stream
             form.bind(addresses)
 
         def planned(stream: int, memory: Workspace = memory) -> None:  # which lives as long as this
@@ -257,7 +269,7 @@ class CardBackend:
 
     def _workspace(self, context: Context, stream: int, library: Library) -> Workspace:
         """The stream's; a new one for a graph that is recorded, to whose memory it belongs."""
-        if library.capturing():
+        if library.capturing(stream, context.ordinal):
             return Workspace()
         return self._workspaces.setdefault((context, stream), Workspace())
 
@@ -269,12 +281,11 @@ def _require_arch(source: KernelSource, context: Context) -> None:
     require(not alone, f"{source.name} is for {made}a alone, and device {context.ordinal} is of {context.arch}")
 
 
-def _zeros(library: Library, count: int, like: Any) -> Any:
-    """Bytes of zero that any stream finds so."""
-    made = library.zeros(count, like)
-    if not library.capturing():
-        ordinal = int(checked(driver.cuCtxGetDevice()))
-        checked(driver.cuStreamSynchronize(driver.CUstream(library.stream(ordinal))))
+def _zeros(library: Library, count: int, like: Any, stream: int) -> Any:
+    """Bytes of zero that `stream` finds so."""
+    made = library.zeros(count, like, stream)
+    if not library.ordered:  # the default stream writes them
+        checked(driver.cuStreamSynchronize(driver.CUstream(0)))
     return made
 
 

@@ -211,7 +211,8 @@ class Backend(Protocol):
 class Plan:
     """A launch on arrays that stay where they are: checked and encoded once, enqueued as often as it is called.
 
-    It has a workspace of its own. Calls follow each other on one stream, or the caller orders them.
+    It has a workspace of its own. Calls follow each other on one stream, or the caller orders them. What is called on
+    another stream than the one that was current when it was made has to be done before the plan goes.
 
     out  what it writes, the array of C
     """

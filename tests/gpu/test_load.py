@@ -159,6 +159,31 @@ def test_split_k_launches_of_two_streams_do_not_meet(torch: Any) -> None:
         near(found, inputs[place % 2].double() @ w.double().t(), 16)
 
 
+def test_a_workspace_that_grows_is_nobody_elses_while_a_stream_still_uses_it(torch: Any) -> None:
+    """Split-K launches on a stream that is not current: the first one runs after the workspace has grown."""
+    kernel = load(gemmgen.Problem(None, 64, 4096, layout="rc"), SPLIT=4)
+    w, side = draw(torch, 64, 4096), torch.cuda.Stream()
+    inputs = [draw(torch, m, 4096) for m in (64, 64 * 64)]
+    outs = [torch.zeros(len(a), 64, device="cuda") for a in inputs]
+    for a, out in zip(inputs, outs, strict=True):  # compiles it
+        kernel(a, w.t(), out)
+        out.zero_()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(1_000_000_000)  # cycles: more than half a second
+    for a, out in zip(inputs, outs, strict=True):
+        kernel(a, w.t(), out, stream=side)
+    # What the second call has freed, if it is this stream's, is filled before the first launch begins.
+    sizes = (1 << 7, 1 << 10, 1 << 13, 1 << 16)
+    filled = [torch.full((size,), 3, dtype=torch.int32, device="cuda") for size in sizes for _ in range(256)]
+    torch.cuda.current_stream().synchronize()
+    assert not side.query(), "the stream was to sleep for longer"
+    torch.cuda.synchronize()
+    assert filled
+    for a, out in zip(inputs, outs, strict=True):
+        near(out, a.double() @ w.double().t(), 16)
+
+
 def test_largest_magnitudes_begin_at_zero_each_time(torch: Any) -> None:
     kernel = load(gemmgen.Problem(None, 64, 64, layout="rc", epilogue="bias+row_amax"))
     a, w, bias = draw(torch, 33, 64), draw(torch, 64, 64), draw(torch, 64)
