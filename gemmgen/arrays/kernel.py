@@ -57,7 +57,7 @@ class Checked:
     forms: dict[Hashable, Any] = field(default_factory=dict)
     apart: set[tuple[str, str, int]] = field(default_factory=set)
 
-    @property
+    @cached_property
     def empty(self) -> bool:
         """Whether C has no element."""
         return 0 in self.shape

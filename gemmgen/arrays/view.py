@@ -56,7 +56,7 @@ def seen(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) -> tup
     `locate` completes a view by its device's number.
     """
     if hasattr(array, "data_ptr") and hasattr(array, "stride"):
-        return (array.dtype, array.device, array.shape, array.stride(), tracked(array)), array.data_ptr()
+        return (array.dtype, array.device, array.shape, array.stride(), array.requires_grad), array.data_ptr()
     view = locate(view_of(name, array))
     return view.lies, view.address
 

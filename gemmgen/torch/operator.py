@@ -77,7 +77,8 @@ def _run(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float,
 def _empty(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float, packed: bool) -> Any:
     wanted = _kernel(kernel).source.problem.types.c
     dtype = next(name for name, one in element_types().items() if one is wanted)
-    return a.new_empty((*a.shape[:-1], n), dtype=getattr(torch, dtype))
+    batch = a.shape[:-2] if packed or a.dim() > b.dim() else b.shape[:-2]  # which one of them may be without
+    return a.new_empty((*batch, a.shape[-2], n), dtype=getattr(torch, dtype))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -92,7 +93,7 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     _require_gradient(epilogue, ctx.packed)
     need_a, need_b, need_operands, *_ = ctx.needs_input_grad
     scaled = grad if ctx.alpha == 1 else grad * ctx.alpha
-    of_a = (scaled @ b.mT).to(a.dtype) if need_a else None
+    of_a = _summed(scaled @ b.mT, a).to(a.dtype) if need_a else None
     of_b = _summed(a.mT @ scaled, b).to(b.dtype) if need_b else None
     rows = tuple(range(grad.dim() - 1))
     of_bias = [grad.sum(rows, dtype=dtype) for dtype in ctx.types]

@@ -109,6 +109,24 @@ def test_the_gradient_of_a_bias_alone_is_not_lost(biased) -> None:
     torch.testing.assert_close(linear.bias.grad, torch.full((N,), 5.0))
 
 
+@pytest.mark.parametrize("shared", ["", "a", "b"])
+def test_products_of_a_batch_share_an_operand_and_interleave(load, shared: str) -> None:
+    sizes = dict.fromkeys(("batch", "lda", "ldb", "stride_a", "stride_b"))
+    kernel = load(None, None, None, **sizes)
+    heads = [draw(5, 3, K), draw(N, 3, K)]
+    ours, theirs = ([one.clone().requires_grad_() for one in heads] for _ in range(2))
+    found, wanted = (
+        (a[:, 0] if shared == "a" else a.transpose(0, 1), (w[:, 0] if shared == "b" else w.transpose(0, 1)).mT)
+        for a, w in (ours, theirs)
+    )
+    c = gemm(kernel, *found)
+    torch.testing.assert_close(c, wanted[0] @ wanted[1], rtol=1e-4, atol=1e-4)
+    (c**2).sum().backward()
+    ((wanted[0] @ wanted[1]) ** 2).sum().backward()
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-4)
+
+
 def test_an_epilogue_with_no_gradient_says_so(load) -> None:
     kernel = load(None, N, K, epilogue="gelu")
     y = gemm(kernel, draw(3, K, requires_grad=True), draw(N, K).t())
