@@ -101,7 +101,7 @@ size_t ${ out.name }_workspace_bytes(${ out.runtime_sizes | map("replace", "", "
  * C         overlaps no other operand
 //% endif
 //% if out.amaxes
- * ${ out.amaxes | join(", ") } may hold anything before: each launch sets them to 0 first
+ * ${ out.amaxes | join(", ") } may hold anything before: each launch sets them to 0 first${ "; where C has no element there is none, and they stay" if out.may_be_empty }
 //% endif
 //% if out.runtime_sizes
  * ${ "%-9s" | format(out.runtime_sizes | join(", ")) } 0 to ${ out.size_limit }${ "; with no element in C nothing is launched" if out.may_be_empty }
