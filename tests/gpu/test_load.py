@@ -125,6 +125,38 @@ def test_a_weight_is_prepared_once_with_the_sums_of_its_columns(torch: Any) -> N
         assert (kernel(a, weight, zero_a=zero_a, zero_n=zero_n) == wanted).all()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what torch's own compiler imports
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_torch_compiles_a_call_without_a_break(torch: Any, dynamic: bool) -> None:
+    import gemmgen.torch
+
+    hopper(torch)
+    kernel = load(gemmgen.Problem(None, 256, 512 + 64 * dynamic, "bf16", layout="rc", epilogue="bias"), "wgmma")
+    depth = kernel.source.problem.k
+    torch._dynamo.reset()
+
+    def layer(x: Any, w: Any, bias: Any) -> Any:
+        return gemmgen.torch.gemm(kernel, x, w.t(), bias_n=bias).float() * 2
+
+    compiled = torch.compile(layer, fullgraph=True, dynamic=dynamic)
+    w, bias = draw(torch, 256, depth, dtype="bfloat16"), draw(torch, 256)
+    for rows in (64, 300):
+        x = draw(torch, rows, depth, dtype="bfloat16").requires_grad_()
+        found, wanted = compiled(x, w, bias), 2 * (x.double() @ w.double().t() + bias)
+        near(found.detach(), wanted.detach(), 7)
+        near(torch.autograd.grad(found.sum(), x)[0], torch.autograd.grad(wanted.sum(), x)[0].double(), 5)
+
+
+def test_a_launch_drops_no_gradient(torch: Any) -> None:
+    kernel = load(gemmgen.Problem(None, None, None, layout="rc", pointer_align=4))
+    a, w = draw(torch, 5, 72).requires_grad_(), draw(torch, 50, 72)
+    for call in (kernel, kernel.plan):
+        with pytest.raises(InvalidInput, match="A requires a gradient, and a launch records none"):
+            call(a, w.t())
+    with torch.no_grad():
+        near(kernel(a, w.t()), a.double() @ w.double().t())
+
+
 def test_a_call_is_on_the_current_stream_and_a_graph_records_it(torch: Any) -> None:
     kernel = load(gemmgen.Problem(None, 64, 4096, layout="rc"), SPLIT=4)
     a, w = draw(torch, 64, 4096), draw(torch, 64, 4096)
