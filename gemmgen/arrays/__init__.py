@@ -6,6 +6,7 @@ library.py    a library's folder: its products by name, its rules among kernels
 view.py       what an array says of itself: address, shape, strides, type, device
 dlpack.py     the same of one that speaks DLPack alone
 libraries.py  torch, CuPy, PyCUDA, JAX and numpy: new arrays, current streams
+overlap.py    whether two of them share an element
 binding.py    arrays held against what a kernel takes: the launch's sizes, or what does not fit
 load.py       which of the next two runs it
 card.py       launches on the caller's context and stream

@@ -55,16 +55,22 @@ class Context:
 
 @dataclass
 class Part:
-    """Memory of a workspace, which only grows: an array of the operands' library, its address and bytes."""
+    """Memory of a workspace, which only grows: an array of the operands' library, its address and bytes.
+
+    It belongs to one stream, whose launches alone use it. So what is freed when it grows serves other arrays behind the
+    launches that still use it: by the library's order, else they are waited for.
+    """
 
     array: Any = None
     address: int = 0
     size: int = 0
 
-    def reserve(self, size: int, library: Library, like: Any) -> int:
-        """The address of `size` bytes."""
+    def reserve(self, size: int, library: Library, like: Any, stream: int) -> int:
+        """The address of `size` bytes, which are zero where launches on `stream` first use them."""
         if self.size < size:
-            self.array = _zeros(library, size, like)
+            if self.array is not None and not library.ordered:
+                checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
+            self.array = _zeros(library, size, like, stream)
             self.address, self.size = view_of("workspace", self.array).address, size
         return self.address
 
@@ -75,6 +81,7 @@ class Workspace:
 
     semaphores: Part = field(default_factory=Part)
     rest: Part = field(default_factory=Part)
+    alone: Lock = field(default_factory=Lock)  # of threads: the launches of one call follow each other, in one array
 
 
 class Maps:
@@ -244,14 +251,47 @@ class Form:
         except DriverError as error:
             raise CandidateFailed(Failure("launch", f"{error}{_elsewhere(self.context)}", "gpu")) from error
 
-    def placed(self, rows: int | None, memory: Workspace, library: Library, like: Any) -> tuple[int, ...]:
-        """Addresses of the workspace's parts in `memory`."""
+    def placed(self, rows: int | None, memory: Workspace, library: Library, like: Any, stream: int) -> tuple[int, ...]:
+        """Addresses of the workspace's parts in `memory`, for launches on `stream`."""
         if not self._parts:
             return ()
         extent = self.extent(rows)
-        first = memory.rest.reserve(extent.rest, library, like)
-        last = memory.semaphores.reserve(extent.semaphores, library, like)
+        first = memory.rest.reserve(extent.rest, library, like, stream)
+        last = memory.semaphores.reserve(extent.semaphores, library, like, stream)
         return *(first + offset for offset in extent.offsets), last
+
+
+@dataclass(frozen=True)
+class Zeroing:
+    """In place of a Form where C has no element: largest magnitudes become 0.
+
+    zeroed  the places of their addresses, and their bytes
+    waits   as a Form's
+    """
+
+    context: Context
+    zeroed: tuple[tuple[int, int], ...]
+    waits: bool
+    takes_workspace = False
+
+    def run(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
+        """Enqueue what sets them to 0."""
+        self.enqueue(addresses, rows, stream)
+
+    def bind(self, addresses: Sequence[int], rows: int | None) -> None:
+        """Nothing is encoded."""
+
+    def enqueue(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
+        """Raises CandidateFailed: launch."""
+        with failures():
+            for place, size in self.zeroed:
+                checked(driver.cuMemsetD32Async(addresses[place], 0, size // WORD, driver.CUstream(stream)))
+            if self.waits:
+                checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
+
+    def placed(self, rows: int | None, memory: Workspace, library: Library, like: Any, stream: int) -> tuple[int, ...]:
+        """No part of a workspace."""
+        return ()
 
 
 class CardBackend:
@@ -275,7 +315,7 @@ class CardBackend:
 
     def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
         """In the current context, where it is one of the arrays' device, with little ado."""
-        form: Form | None = known.forms.get(int(driver.cuCtxGetCurrent()[1]))
+        form: Form | Zeroing | None = known.forms.get(int(driver.cuCtxGetCurrent()[1]))
         if form is None:
             with failures(), current(known.ordinal) as context:
                 if context.handle not in known.forms:
@@ -283,17 +323,23 @@ class CardBackend:
                 self.run(known, rows, addresses, a, stream)
             return
         handle = known.library.stream(known.ordinal) if stream is None else handle_of(stream)
-        if form.takes_workspace:
-            memory = self._workspace(form.context, handle, known.library)
-            addresses = (*addresses, *form.placed(rows, memory, known.library, like(a)))
-        form.run(addresses, rows, handle)
+        if not form.takes_workspace:
+            form.run(addresses, rows, handle)
+            return
+        memory = self._workspace(form.context, handle, known.library)
+        with memory.alone:
+            placed = form.placed(rows, memory, known.library, like(a), handle)
+            form.run((*addresses, *placed), rows, handle)
 
     def plan(self, arrays: Arrays) -> Planned:
         """Its context has to be current when it is called."""
         library, ordinal, rows = arrays.library, arrays.checked.ordinal, arrays.rows
         with failures(), current(ordinal) as context:
             form, memory = self._form(context, arrays.checked), Workspace()
-            addresses = (*arrays.addresses, *form.placed(rows, memory, library, arrays.like))
+            now = library.stream(ordinal)
+            addresses = (*arrays.addresses, *form.placed(rows, memory, library, arrays.like, now))
+            if form.takes_workspace and not library.capturing(now, ordinal):
+                checked(driver.cuStreamSynchronize(driver.CUstream(now)))  # it is zero to any stream
             form.bind(addresses, rows)
 
         def planned(stream: Any, memory: Workspace = memory) -> None:  # which lives as long as this
@@ -316,10 +362,12 @@ class CardBackend:
         self._functions.clear()
         self._workspaces.clear()
 
-    def _form(self, context: Context, known: Checked) -> Form:
+    def _form(self, context: Context, known: Checked) -> Form | Zeroing:
         source, names = self._source, known.names
-        parts = [name for name in source.launch.parts if name not in (*names, "semaphores")]
         waits = not known.library.asynchronous
+        if known.empty:
+            return Zeroing(context, tuple((names.index(name), size) for name, size in known.zeroed if size), waits)
+        parts = [name for name in source.launch.parts if name not in (*names, "semaphores")]
         form = Form(context, source, known.case, known.by_rows, names, parts, waits)
         made = {one.entry(source.name) for one in source.launch.prepares if one.part in names}
         for step in source.program:
@@ -338,7 +386,7 @@ class CardBackend:
 
     def _workspace(self, context: Context, stream: int, library: Library) -> Workspace:
         """The stream's; a new one for a graph that is recorded, to whose memory it belongs."""
-        if library.capturing():
+        if library.capturing(stream, context.ordinal):
             return Workspace()
         return self._workspaces.setdefault((context, stream), Workspace())
 
@@ -350,12 +398,11 @@ def _require_arch(source: KernelSource, context: Context) -> None:
     require(not alone, f"{source.name} is for {made}a alone, and device {context.ordinal} is of {context.arch}")
 
 
-def _zeros(library: Library, count: int, like: Any) -> Any:
-    """Bytes of zero that any stream finds so."""
-    made = library.zeros(count, like)
-    if not library.capturing():
-        ordinal = int(checked(driver.cuCtxGetDevice()))
-        checked(driver.cuStreamSynchronize(driver.CUstream(library.stream(ordinal))))
+def _zeros(library: Library, count: int, like: Any, stream: int) -> Any:
+    """Bytes of zero that `stream` finds so."""
+    made = library.zeros(count, like, stream)
+    if not library.ordered:  # the default stream writes them
+        checked(driver.cuStreamSynchronize(driver.CUstream(0)))
     return made
 
 

@@ -44,6 +44,10 @@ class EmulatedBackend:
 
     def _run(self, case: Case, known: Checked, addresses: Sequence[int]) -> None:
         located = dict(zip(known.names, addresses, strict=True))
+        if known.empty:
+            for name, size in known.zeroed:
+                ctypes.memset(located[name], 0, size)
+            return
         flat = {name: self._storage(name, case, known.prepared, located) for name in case.tensors}
         operands = Operands(flat["A"], flat["B"], flat["C"], {name: flat[name] for name in case.extra})
         for name, matrix in case.written.items():

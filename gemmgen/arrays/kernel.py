@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 from gemmgen.arrays.binding import (
     Prepared,
-    case_of,
+    bound,
     require_address,
+    require_known,
     require_names,
     require_operand,
     require_operands,
     size_of,
+    vector_shape,
 )
-from gemmgen.arrays.libraries import Library, library_of
-from gemmgen.arrays.view import ArrayView, Device, address_of, seen, view_of
+from gemmgen.arrays.libraries import Library, library_of, records_gradients
+from gemmgen.arrays.overlap import meet
+from gemmgen.arrays.view import ArrayView, Device, address_of, seen, tracked, view_of
 from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import OPERANDS, KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.sizes import SIZE_LIMIT
-from gemmgen.support.errors import InvalidInput, require
+from gemmgen.support.errors import require
+from gemmgen.support.words import listed
 
 MOST_FORMS = 1024  # of operands whose check is kept: sizes of a run with `?` may come once
 C = 2  # its place among addresses
@@ -35,28 +41,80 @@ class Checked:
     """What launches are whose operands lie in one way, wherever they are and, `by_rows`, whatever M is.
 
     case      of the first one: see `at`
+    shape     of C in the first one; without an element there is nothing to launch, and the case is that of the least
+              sizes
     names     of the addresses: A, B and C ("prepared_b" for B's copy), operands in the call's order, sums of copies
     prepared  the operands that were prepared before
     sums      those of them that have sums
     by_rows   kernels, strides and types allow any M from 2 on: `at` says which launch that is
     ordinal   of the device
     library   that makes new arrays
+    tracked   the tensors among them that require a gradient
     forms     what others keep for such launches, by keys of their own
+    apart     distances between operands at which they are known to share no element
     """
 
     case: Case
+    shape: tuple[int, ...]
     names: tuple[str, ...]
     prepared: tuple[str, ...]
     sums: tuple[str, ...]
     by_rows: bool
     ordinal: int
     library: Library
+    tracked: tuple[str, ...] = ()
     forms: dict[Hashable, Any] = field(default_factory=dict)
+    apart: set[tuple[int, int, int, int | None]] = field(default_factory=set)
+
+    @cached_property
+    def empty(self) -> bool:
+        """Whether C has no element."""
+        return 0 in self.shape
+
+    @property
+    def zeroed(self) -> tuple[tuple[str, int], ...]:
+        """Largest magnitudes that are 0 where C is empty, with their bytes."""
+        amaxes = [operand.name for operand in self.case.problem.epilogue.amaxes] if self.empty else []
+        size = self.case.problem.types.scalar.size
+        return tuple((name, size * math.prod(vector_shape(name, self.shape))) for name in amaxes)
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int, int, int, int, int], ...]:
+        """An operand that is written and any other one, each as its place and its bytes from the first to the last.
+
+        Bytes are those without a row, and those of each row, where M is open.
+        """
+        tensors, written = self.case.tensors, tuple(self.case.written)
+        names = [name for name in self.names if name in tensors and tensors[name].elements]
+        if self.empty:
+            return ()
+
+        def sized(name: str) -> tuple[int, int, int]:
+            row = tensors[name].dtype.bytes(tensors[name].ld) if name in self._grown else 0
+            return self.names.index(name), tensors[name].bytes - self.case.m * row, row
+
+        return tuple(
+            (*sized(out), *sized(name))
+            for place, out in enumerate(written)
+            for name in names
+            if name not in written[: place + 1]
+        )
+
+    @property
+    def _grown(self) -> set[str]:
+        """The operands with a line for each row of C, where M is open."""
+        if not self.by_rows:
+            return set()
+        problem = self.case.problem
+        vectors = {operand.name for operand in problem.epilogue.operands if operand.along == "m"}
+        return {one.name for one in problem.matrices if one.rows == "M"} | vectors
 
     @cached_property
     def masks(self) -> tuple[tuple[int, int], ...]:
         """Of the operands that are read or written where they lie: the bits of an address that have to be zero."""
         tensors, problem = self.case.tensors, self.case.problem
+        if self.empty:
+            return ()
         places = ((place, name) for place, name in enumerate(self.names) if name in tensors and tensors[name].elements)
         return tuple((place, problem.align_of(name) - 1) for place, name in places)
 
@@ -64,21 +122,43 @@ class Checked:
         """The launch of so many rows. Raises InvalidInput for a number that none has."""
         return self.case if rows in (None, self.case.m) else replace(self.case, m=rows)
 
-    def require_addresses(self, addresses: Sequence[int]) -> None:
-        """Raise InvalidInput for operands that a kernel cannot take there."""
-        c = addresses[C]
+    def require_addresses(self, addresses: Sequence[int], rows: int | None) -> None:
+        """Raise InvalidInput for operands that a kernel cannot take there, or whose gradient would be lost."""
+        if self.tracked:
+            require_untracked(self.tracked)
         for place, mask in self.masks:
-            at = addresses[place]
-            if at & mask:
+            if addresses[place] & mask:
                 name = self.names[place]
-                require_address(self.case.problem, name, at, self.case.tensors[name])
-            if at == c and place != C:
-                raise InvalidInput(f"out is {self.names[place]}'s array: C overlaps no operand")
+                require_address(self.case.problem, name, addresses[place], self.case.tensors[name])
+        count = rows or 0
+        for out, size, row, other, extent, step in self.pairs:
+            if -extent - count * step < addresses[other] - addresses[out] < size + count * row:
+                self._require_apart(out, other, addresses, rows)
+
+    def _require_apart(self, out: int, other: int, addresses: Sequence[int], rows: int | None) -> None:
+        """Raise InvalidInput where the other operand has an element of `out`, rather than lies between these."""
+        first, second, tensors = addresses[out], addresses[other], self.at(rows).tensors
+        known = out, other, second - first, rows
+        if known in self.apart:
+            return
+        name, one, two = self.names[other], tensors[self.names[out]], tensors[self.names[other]]
+        word = "out" if out == C else self.names[out]
+        require(first != second, f"{word} is {name}'s array: what is written overlaps no other operand")
+        require(
+            not meet(one, two, second - first),
+            f"{word} overlaps {name}: it has addresses from {first:#x} to {first + one.bytes - 1:#x}, and {name} from "
+            f"{second:#x} to {second + two.bytes - 1:#x}",
+        )
+        if len(self.apart) >= MOST_FORMS:
+            self.apart.clear()
+        self.apart.add(known)
 
     @cached_property
     def _room(self) -> tuple[tuple[int, ...], int, int, DType]:
         """Of a new C: sizes before its columns, elements of a row in memory and in C, and their type."""
         c = self.case.c
+        if self.empty:
+            return self.shape[:-1], self.shape[-1], self.shape[-1], c.dtype
         require(c.batch is None or c.stride == c.rows * c.ld, f"stride_c = {c.stride} is not dense: give out=")
         return (c.rows,) if c.batch is None else (c.batch, c.rows), c.ld, c.cols, c.dtype
 
@@ -87,6 +167,40 @@ class Checked:
         lead, ld, cols, dtype = self._room
         made = self.library.empty((*lead, ld) if rows is None else (rows, ld), dtype, like)
         return made if ld == cols else made[..., :cols]
+
+
+# Kernels and products of libraries by their identities: the last that was loaded, until it is closed.
+LOADED: WeakValueDictionary[str, Any] = WeakValueDictionary()
+
+
+def forget(identity: str, closed: Any) -> None:
+    """Take what was closed out of LOADED."""
+    if LOADED.get(identity) is closed:
+        del LOADED[identity]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What torch.compile reads of a kernel while it traces a call: plain values, which are there once it is loaded.
+
+    identity  the same of kernels that compute the same in the same way, on the same kind of device
+    operands  the epilogue's by name, in their order
+    reads     all of them are read: none is written
+    scaled    the epilogue has alpha
+    products  of A with a matrix of B, for one C
+    """
+
+    identity: str
+    operands: tuple[str, ...]
+    reads: bool
+    scaled: bool
+    products: int
+
+    @classmethod
+    def of(cls, source: KernelSource, identity: str) -> Traced:
+        epilogue = source.problem.epilogue
+        names = tuple(operand.name for operand in epilogue.operands)
+        return cls(identity, names, not epilogue.outputs, "alpha" in epilogue.scalars, epilogue.products)
 
 
 class Arrays(NamedTuple):
@@ -147,7 +261,8 @@ class Backend(Protocol):
 class Plan:
     """A launch on arrays that stay where they are: checked and encoded once, enqueued as often as it is called.
 
-    It has a workspace of its own. Calls follow each other on one stream, or the caller orders them.
+    It has a workspace of its own. Calls follow each other on one stream, or the caller orders them. What is called on
+    another stream than the one that was current when it was made has to be done before the plan goes.
 
     out  what it writes, the array of C
     """
@@ -175,7 +290,9 @@ class ArrayKernel:
         pointers = source.problem.pointers
         require(not pointers, f"{source.name} takes arrays of pointers to matrices, and from Python none are passed")
         self.source, self._backend = source, backend
+        self.traced = Traced.of(source, f"{source.name} {source.digest[:16]} {backend.device}")
         self._known: dict[Hashable, Checked] = {}
+        LOADED[self.traced.identity] = self
 
     @property
     def name(self) -> str:
@@ -184,7 +301,7 @@ class ArrayKernel:
     @property
     def identity(self) -> str:
         """The same of kernels that compute the same in the same way."""
-        return f"{self.name} {self.source.digest[:16]} {self.device}"
+        return self.traced.identity
 
     @cached_property
     def device(self) -> Device:
@@ -204,14 +321,15 @@ class ArrayKernel:
     ) -> Any:
         """Enqueue C = alpha * A * B + beta * C, or what the epilogue says, on the current stream; returns `out`.
 
-        out       the array of C; None makes one in A's library. With beta != 0 it holds the old C. It overlaps neither
-                  A nor B
+        out       the array of C; None makes one in A's library. With beta != 0 it holds the old C. No element of it
+                  is another operand's
         stream    instead of the one that is current in A's library: a handle, or an object of torch, CuPy or cuda.core
         operands  the epilogue's, by name (bias_n=..., scale_a=...): those that it writes as well as those that it reads
 
         `a` and `b` may be what `prepare_a` and `prepare_b` gave. A result of numpy or JAX is there at once; others as
-        the stream gets to it. Raises InvalidInput where sizes, strides, types, addresses or devices do not fit, and
-        CandidateFailed (compile or launch).
+        the stream gets to it. Where C has no element nothing is launched. No gradient is recorded: gemmgen.torch.gemm
+        does that, and a tensor that requires one is refused here while torch's grad mode is on. Raises InvalidInput
+        where sizes, strides, types, addresses or devices do not fit, and CandidateFailed (compile or launch).
         """
         known, rows, addresses, c = self.seen(a, b, out, alpha, beta, operands)
         self._backend.run(known, rows, addresses, a, stream)
@@ -219,6 +337,7 @@ class ArrayKernel:
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
         """A launch on these arrays that costs little to repeat: arguments as for a call, which it keeps alive."""
+        require("stream" not in operands, "a plan takes its stream when it is called: plan(stream=...)")
         arrays = self.arrays(a, b, out, alpha, beta, operands)
         return Plan(self._backend.plan(arrays), arrays)
 
@@ -249,6 +368,7 @@ class ArrayKernel:
         return self.source.launch.prepared(operand) is not None
 
     def close(self) -> None:
+        forget(self.identity, self)
         self._backend.close()
 
     def __enter__(self) -> ArrayKernel:
@@ -276,6 +396,8 @@ class ArrayKernel:
         devices and shapes. Of these M is left out where the check does not depend on it (see `_rows_of`), but for M
         being the same of all operands: a call with another M is known, too. Addresses are tested each time.
         """
+        if operands and not self._operands.issuperset(operands):
+            require_known(self.source.problem, operands)
         locate, rows_of, rows = self._backend.locate, self._rows_of, None
         lies_a, shape_a, at_a = seen("A", a, locate)
         lies_b, shape_b, at_b = seen("B", b, locate)
@@ -287,12 +409,8 @@ class ArrayKernel:
                 shape_c = shape_c[-1]
         key: tuple[Any, ...] = lies_a, shape_a, lies_b, shape_b, lies_c, shape_c, float(alpha), float(beta), type(a)
         addresses = [at_a, at_b, at_c]
-        for name, one in operands.items():
-            lies, shape, at = seen(name, one, locate)
-            if rows is not None and name in rows_of and shape and shape[0] == rows:
-                shape = shape[1:]
-            key += name, lies, shape
-            addresses.append(at)
+        if operands:
+            key += self._operands_seen(operands, rows, addresses)
         known = self._known.get(key)
         if known is None:
             known, out = self._complete(key, (a, b, out, alpha, beta, operands), rows)
@@ -302,8 +420,19 @@ class ArrayKernel:
             addresses[C] = address_of("C", out, locate)
         if known.sums:
             addresses += [address_of(name, {"A": a, "B": b}[name].sums, locate) for name in known.sums]
-        known.require_addresses(addresses)
+        known.require_addresses(addresses, rows)
         return known, rows, addresses, out
+
+    def _operands_seen(self, operands: Mapping[str, Any], rows: int | None, addresses: list[int]) -> tuple[Any, ...]:
+        """The epilogue's part of a call's key; their addresses come behind `addresses`."""
+        key: list[Any] = []
+        for name, one in operands.items():
+            lies, shape, at = seen(name, one, self._backend.locate)
+            if rows is not None and name in self._rows_of and shape and shape[0] == rows:
+                shape = shape[1:]
+            key += name, lies, shape
+            addresses.append(at)
+        return tuple(key)
 
     def _complete(self, key: Hashable, call: tuple[Any, ...], rows: int | None) -> tuple[Checked, Any]:
         """(what the complete check finds of a call, kept by its key; C, which is new where none was given)."""
@@ -333,17 +462,22 @@ class ArrayKernel:
         require(beta == 0 or "C" in views, f"beta = {beta} reads C: give it as out=")
         for name, copy in copies.items():
             self._require_prepared(name, copy)
-        case = case_of(problem, {**views, **copies}, alpha, beta)
+        case, shape = bound(problem, {**views, **copies}, alpha, beta)
         if "C" in views:
             views["C"] = replace(views["C"], readonly=views["C"].readonly and not made)
-            require_operands(case, views, self.device)
-        first = like(given["A"])
-        ordinal = self._backend.locate(view_of("A", first)).ordinal or 0
+            require_operands(case, views, self.device, shape)
+        places = (self._backend.locate(view_of("A", like(given["A"]))), *views.values())
+        ordinal = next((one.ordinal for one in places if one.ordinal is not None), 0)  # empty arrays may not say it
         operands = ("A", "B", "C", *(name for name in given if name not in OPERANDS))
         names = [f"prepared_{name.lower()}" if name in copies else name for name in operands]
         sums = [name for name, copy in copies.items() if copy.sums is not None]
         names += [f"sums_{name.lower()}" for name in sums]
-        return Checked(case, tuple(names), tuple(copies), tuple(sums), by_rows, ordinal, library_of(first))
+        library, follows = library_of(like(given["A"])), tuple(name for name, one in given.items() if tracked(one))
+        return Checked(case, shape, tuple(names), tuple(copies), tuple(sums), by_rows, ordinal, library, follows)
+
+    @cached_property
+    def _operands(self) -> frozenset[str]:
+        return frozenset(operand.name for operand in self.source.problem.epilogue.operands)
 
     @cached_property
     def _rows_of(self) -> frozenset[str]:
@@ -367,17 +501,32 @@ class ArrayKernel:
         prepare = self.source.launch.prepared(name)
         require(prepare is not None, f"{self.name} reads {name} as it lies: there is nothing to prepare")
         assert prepare is not None
+        if tracked(array):
+            require_untracked((name,))
         view, library = self._backend.locate(view_of(name, array)), library_of(array)
         case = _case_of_one(self.source, name, view)
         matrix = prepare.matrix(case)
         copy = library.empty((matrix.batch or 1, matrix.lines, matrix.ld), matrix.dtype, array)
         to = self._backend.locate(view_of(name, copy))
         sums = None
-        self._backend.prepare(prepare, case, view, to, library, stream)
+        lines = (*view.shape[:-2], view.shape[-1 if name == "B" else -2])
+        launches = 0 not in lines  # else C is empty, and nobody reads the copy
+        if launches:
+            self._backend.prepare(prepare, case, view, to, library, stream)
         for step in self.source.launch.sums_of(name):
             sums = library.empty((step.elements(case),), case.problem.types.accumulator, array)
-            self._backend.prepare(step, case, to, self._backend.locate(view_of(name, sums)), library, stream)
+            if launches:
+                self._backend.prepare(step, case, to, self._backend.locate(view_of(name, sums)), library, stream)
         return Prepared(name, copy, view.shape, layout_of(self.source, prepare), sums)
+
+
+def require_untracked(names: tuple[str, ...]) -> None:
+    """Raise InvalidInput where torch's grad mode is on, for tensors that require a gradient: no launch records one."""
+    require(
+        not records_gradients(),
+        f"{listed(names)} {'requires' if len(names) == 1 else 'require'} a gradient, and a launch records none: call "
+        "gemmgen.torch.gemm, which does, or launch under torch.no_grad()",
+    )
 
 
 def layout_of(source: KernelSource, prepare: Prepare) -> str:
@@ -404,9 +553,10 @@ def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
         if other.name != name:
             shape = *(size(one) for one in batched), size(other.rows), other.beside * size(other.cols)
             others[other.name] = Prepared(other.name, None, shape, "")
-    case = case_of(problem, {name: view, **others})
+    case, _ = bound(problem, {name: view, **others})
     require_operand(problem, name, view)
-    require_address(problem, name, view.address, case.tensors[name])
+    if 0 not in view.shape:
+        require_address(problem, name, view.address, case.tensors[name])
     return case
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from gemmgen.arrays.kernel import ArrayKernel, Checked, Plan
+from gemmgen.arrays.kernel import LOADED, ArrayKernel, Checked, Plan, Traced, forget
 from gemmgen.arrays.view import Device
 from gemmgen.artifacts.kernelfile import read_kernel, read_record, reading
 from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
@@ -40,10 +40,21 @@ class ArrayProduct:
     """
 
     def __init__(
-        self, name: str, kernels: Mapping[str, KernelSource], rules: tuple[Rule, ...], load: Callable[..., ArrayKernel]
+        self,
+        name: str,
+        kernels: Mapping[str, KernelSource],
+        rules: tuple[Rule, ...],
+        load: Callable[..., ArrayKernel],
+        device: Device,
     ) -> None:
+        """`device` is where the kernels that `load` loads have their arrays."""
         self.name, self._kernels, self._rules, self._load = name, kernels, rules, load
+        self.device = device
         self._loaded: dict[str, ArrayKernel] = {}
+        self._serves_all = min(kernels, key=self._asks)
+        key = content_key(*sorted(one.digest for one in kernels.values()))
+        self.traced = Traced.of(self.source, f"{name} {key[:16]} {device}")
+        LOADED[self.traced.identity] = self
 
     def __call__(
         self,
@@ -64,6 +75,7 @@ class ArrayProduct:
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
         """As `ArrayKernel.plan`."""
+        require("stream" not in operands, "a plan takes its stream when it is called: plan(stream=...)")
         kernel, c = self._chosen_for(a, b, out, alpha, beta, operands)
         return kernel.plan(a, b, c, alpha=alpha, beta=beta, **operands)
 
@@ -76,34 +88,31 @@ class ArrayProduct:
     @property
     def source(self) -> KernelSource:
         """That of the kernel which serves every call."""
-        return self._general.source
+        return self._kernels[self._serves_all]
 
     @property
-    def device(self) -> Device:
-        return self._general.device
-
-    @cached_property
     def identity(self) -> str:
         """As an `ArrayKernel`'s."""
-        return f"{self.name} {content_key(*sorted(one.digest for one in self._kernels.values()))[:16]} {self.device}"
+        return self.traced.identity
 
     def close(self) -> None:
+        forget(self.identity, self)
         for kernel in self._loaded.values():
             kernel.close()
         self._loaded.clear()
 
     def __repr__(self) -> str:
-        return f"<product {self.name}: {self._general.source.problem}, by {len(self._kernels)} kernels>"
+        return f"<product {self.name}: {self.source.problem}, by {len(self._kernels)} kernels>"
 
     @cached_property
     def _general(self) -> ArrayKernel:
         """The kernel that serves every call."""
+        return self._kernel(self._serves_all)
 
-        def asks(name: str) -> tuple[int, int, int]:
-            problem = self._kernels[name].problem
-            return problem.pointer_align, problem.ld_align, -len(problem.runtime_names)
-
-        return self._kernel(min(self._kernels, key=asks))
+    def _asks(self, name: str) -> tuple[int, int, int]:
+        """How much a kernel asks of a call: the one that serves every call asks least."""
+        problem = self._kernels[name].problem
+        return problem.pointer_align, problem.ld_align, -len(problem.runtime_names)
 
     def _chosen_for(self, a: Any, b: Any, *given: Any) -> tuple[ArrayKernel, Any]:
         """(the kernel that a call goes to, C); `given` as `ArrayKernel.seen` takes it."""
@@ -112,6 +121,8 @@ class ArrayProduct:
 
     def _route(self, known: Checked, rows: int | None, addresses: Sequence[int], call: tuple[Any, ...]) -> Route:
         """Where a call goes of which the general kernel's check found `known`: there decisions are kept, by M."""
+        if known.empty:  # which kernels of fixed sizes refuse
+            return Route(self._general, known, rows)
         located = reduce(or_, addresses) % CHUNK == 0
         routes: dict[tuple[int | None, bool], Route] = known.forms.setdefault("routes", {})
         found = routes.get((rows, located))
@@ -119,7 +130,7 @@ class ArrayProduct:
             if len(routes) >= MOST_ROUTES:
                 routes.clear()
             found = routes[rows, located] = self._routed(self._choose(known, rows, located), known, rows, call)
-        found.known.require_addresses(addresses)
+        found.known.require_addresses(addresses, found.rows)
         return found
 
     def _routed(self, kernel: ArrayKernel, known: Checked, rows: int | None, call: tuple[Any, ...]) -> Route:
@@ -203,8 +214,8 @@ def kept(case: Case) -> Needs:
     return (Needs.ALIGNED if aligned else Needs.NONE) | (Needs.DENSE if dense else Needs.NONE)
 
 
-def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel]) -> ArrayLibrary:
-    """The library in `folder` for a device of `arch` ("sm_90"), whose kernels `load` loads.
+def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel], device: Device) -> ArrayLibrary:
+    """The library in `folder` for a device of `arch` ("sm_90"), whose kernels `load` loads for arrays on `device`.
 
     Raises InvalidInput where there is none, or none for this architecture.
     """
@@ -214,7 +225,7 @@ def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel]) -> A
     with reading(records[0], "the record of a library"):
         names = list(dict.fromkeys(choice["product"] for choice in record["choices"]))
         choices = {name: _choice_for(record["choices"], name, arch) for name in names}
-        return ArrayLibrary({name: _product(name, choice, folder, load) for name, choice in choices.items()})
+        return ArrayLibrary({name: _product(name, choice, folder, load, device) for name, choice in choices.items()})
 
 
 def _choice_for(choices: list[Any], product: str, arch: str) -> Any:
@@ -235,9 +246,9 @@ def _number(arch: str) -> int:
     return int(arch.removeprefix("sm_").rstrip("af"))
 
 
-def _product(name: str, choice: Any, folder: Path, load: Callable[..., ArrayKernel]) -> ArrayProduct:
+def _product(name: str, choice: Any, folder: Path, load: Callable[..., ArrayKernel], device: Device) -> ArrayProduct:
     """Without the rules of cuBLASLt, whose calls go to the kernels of later ones."""
     names = [one["name"] for one in choice["kernels"] if one["name"] != CUBLASLT]
     kernels = {one: read_kernel(folder / f"{one}.cu").source for one in names}
     rules = (rule_from(document, [*kernels]) for document in choice["rules"])
-    return ArrayProduct(name, kernels, tuple(rule for rule in rules if rule.kernels), load)
+    return ArrayProduct(name, kernels, tuple(rule for rule in rules if rule.kernels), load, device)

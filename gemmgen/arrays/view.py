@@ -51,11 +51,12 @@ class ArrayView:
 def seen(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) -> tuple[Hashable, Any, int]:
     """(all that is checked of `array` but its shape, the shape, the address).
 
-    Every call comes here: of a tensor of torch it reads five attributes and makes no view. The first part has the
-    strides, and so tells the number of dimensions. `locate` completes a view by its device's number.
+    Every call comes here: of a tensor of torch it reads six attributes and makes no view. The first part has the
+    strides, and so tells the number of dimensions, and whether a tensor requires a gradient. `locate` completes a view
+    by its device's number.
     """
     try:
-        return (array.dtype, array.device, array.stride()), array.shape, array.data_ptr()
+        return (array.dtype, array.device, array.stride(), array.requires_grad), array.shape, array.data_ptr()
     except AttributeError:  # not torch's
         if hasattr(array, "seen_by"):
             return array.seen_by(locate)  # type: ignore[no-any-return]
@@ -69,6 +70,11 @@ def address_of(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) 
         return int(array.data_ptr())
     except AttributeError:
         return seen(name, array, locate)[2]
+
+
+def tracked(array: Any) -> bool:
+    """Whether it is a tensor that requires a gradient."""
+    return getattr(array, "requires_grad", False) is True
 
 
 def view_of(name: str, array: Any) -> ArrayView:

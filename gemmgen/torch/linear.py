@@ -77,7 +77,8 @@ class Linear(torch.nn.Module):
             bias = self.bias
         if route is None or count == 0:
             return torch.nn.functional.linear(x, weight, bias)
-        learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
+        biased = route.adds_bias and bias.requires_grad
+        learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad or biased)
         if learns or torch.compiler.is_compiling():
             y = self._traced(route, rows)
         else:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from cuda.bindings import driver as cuda
@@ -30,7 +32,7 @@ class Array:
     """On device 0, at an address that nobody reads."""
 
     def __init__(self, shape: tuple[int, ...], dtype: str = "float32", address: int = 0, strides: Any = None) -> None:
-        self.shape, self.dtype, self.address = shape, dtype, address or Array.free(1 << 20)
+        self.shape, self.dtype, self.address = shape, dtype, address or Array.free(1 << 27)
         self._strides = strides
 
     _next = 1 << 32
@@ -54,19 +56,21 @@ Array.__module__ = "played"
 
 
 class Library:
-    name, asynchronous = "played", True
+    name, asynchronous, ordered = "played", True, True
     current, recording = 11, False
+    zeroed: ClassVar[list[int]] = []  # streams on which workspaces were made
 
     def empty(self, shape: tuple[int, ...], dtype: Any, like: Any) -> Array:
         return Array(shape, str(dtype.numpy))
 
-    def zeros(self, count: int, like: Any) -> Array:
+    def zeros(self, count: int, like: Any, stream: int) -> Array:
+        self.zeroed.append(stream)
         return Array((count,), "uint8")
 
     def stream(self, ordinal: int) -> int:
         return self.current
 
-    def capturing(self) -> bool:
+    def capturing(self, stream: int, ordinal: int) -> bool:
         return self.recording
 
 
@@ -165,6 +169,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     monkeypatch.setitem(sys.modules, "played", ModuleType("played"))
     monkeypatch.setattr(Library, "current", 11)
     monkeypatch.setattr(Library, "recording", False)
+    monkeypatch.setattr(Library, "ordered", True)
+    monkeypatch.setattr(Library, "zeroed", [])
     caches = (card.primary, card.context_of, bindings.encoded)
     for cached in caches:
         cached.cache_clear()
@@ -214,6 +220,16 @@ def test_a_call_passes_addresses_and_sizes_on_the_current_stream(driver, loaded)
     assert driver.contexts == [0], "as it was"
 
 
+def test_nothing_is_launched_for_an_empty_result(driver, loaded) -> None:
+    kernel, w = loaded(simt(None, 64, 32, layout="rc")), Array((64, 32))
+    out = kernel(Array((0, 32), address=None), w.T)
+    assert out.shape == (0, 64) and kernel.plan(Array((0, 32)), w.T)().shape == (0, 64)
+    assert driver.launches == []
+    most = Array((64,))
+    loaded(simt(None, 64, 64, epilogue="column_amax(alpha * acc)"))(Array((0, 64)), Array((64, 64)), column_amax=most)
+    assert driver.log[-1] == ("memset", most.address, 0, 64, 11) and driver.launches == []
+
+
 def test_a_context_that_is_current_is_the_callers(driver, loaded) -> None:
     kernel = loaded(simt(64, 64, 64))
     driver.contexts = [5]
@@ -245,13 +261,52 @@ def test_streams_have_workspaces_of_their_own_and_grow_them(driver, loaded) -> N
     assert semaphores(64, 1) == first != semaphores(64, 2)
     grown = semaphores(64 * 64, 1)
     assert grown != first and semaphores(64, 1) == grown
-    assert driver.log.count(("wait", 11)) == 6, "what is set to zero is so before another stream reads it"
+    assert Library.zeroed == [1, 1, 2, 2, 1, 1], "it is the stream's, which sets it to zero itself"
+    assert not any(entry[0] == "wait" for entry in driver.log)
     a, b = Array((64, 4096)), Array((64, 4096)).T
     plans = [kernel.plan(a, b) for _ in range(2)]
+    assert Library.zeroed[6:] == [11] * 4 and driver.log.count(("wait", 11)) == 2, "any stream may run a plan"
     seen = {address((plan(), driver.launches[-1])[1][3][place]) for plan in plans}
     assert len(seen | {grown}) == 3, "so has a plan"
     Library.recording = True
     assert semaphores(64, 1) not in {*seen, grown}, "and a graph"
+
+
+def test_a_workspace_that_grows_waits_for_its_stream_where_the_library_orders_no_memory(driver, loaded) -> None:
+    Library.ordered = False
+    kernel = loaded(simt(None, 64, 4096, layout="rc", split=4))
+    w = Array((64, 4096)).T
+    for m in (64, 64, 64 * 64):
+        kernel(Array((m, 4096)), w, stream=5)
+    kinds = [entry[:2] if entry[0] == "wait" else "launch" for entry in driver.log if entry[0] != "module"]
+    zeroed, grown = [("wait", 0)] * 2, [("wait", 5), ("wait", 0)] * 2
+    assert kinds == [*zeroed, "launch", "launch", *grown, "launch"]
+
+
+def test_calls_of_threads_that_share_a_stream_do_not_share_a_workspace_at_once(driver, loaded) -> None:
+    """The launch of a small product comes before the workspace grows under it, or after."""
+    kernel, w = loaded(simt(None, 64, 4096, layout="rc", split=4)), Array((64, 4096)).T
+    places = [one.name for one in kernel.source.parameters]
+    inside, order = threading.Event(), []
+    zeros = Library.zeros
+
+    def slow(library: Library, count: int, like: Any, stream: int) -> Array:
+        inside.set()
+        time.sleep(0.05)
+        order.append(count)
+        return zeros(library, count, like, stream)
+
+    kernel(Array((64, 4096)), w, stream=5)
+    known = address(driver.launches[-1][3][places.index("semaphores")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Library, "zeros", slow)
+        growing = threading.Thread(target=lambda: kernel(Array((64 * 64, 4096)), w, stream=5))
+        growing.start()
+        inside.wait(10)
+        kernel(Array((64, 4096)), w, stream=5)
+        growing.join()
+    large, small = (address(entry[3][places.index("semaphores")]) for entry in driver.launches[-2:])
+    assert len(order) == 2 and large == small != known, "the second call waits, and gets the memory that has grown"
 
 
 def test_maxima_are_zero_before_each_launch(driver, loaded) -> None:

@@ -196,7 +196,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "dimensions": ({"a": normal(9, 1, 16)}, "A is 9 x 1 x 16: this kernel takes it as M x K"),
     "vector": ({"bias_n": normal(9)}, "bias_n is 9: this launch takes 16"),
     "no operand": ({"bias_n": None}, "bias_n is no array"),
-    "unknown operand": ({"scale_a": normal(1)}, "takes no scale_a"),
+    "unknown operand": ({"scale_a": normal(1)}, "no argument is called scale_a"),
     "limit": (
         {name: replace(view_of(name, GOOD[name]), shape=(SIZE_LIMIT + 1, 16)) for name in ("a", "out", "residual")},
         f"M = {SIZE_LIMIT + 1} exceeds {SIZE_LIMIT}",
@@ -259,6 +259,19 @@ def test_another_m_is_checked_anew_where_the_check_depends_on_it(name: str, monk
     assert len(checks) == 2
 
 
+def test_operands_overlap_by_the_rows_of_their_call() -> None:
+    """In one buffer, where C begins behind 8 rows of A, or A behind 8 of C."""
+    later, both = kernel_of(SQUARE), normal(40, 16)
+    for first, second in (("a", "out"), ("out", "a"), ("residual", "out"), ("out", "residual")):
+        for rows in (4, 9, 8, 7, 10, 2):
+            fitting = {key: one[:rows] if len(one) == 9 else one for key, one in GOOD.items()}
+            fitting |= {"a": normal(rows, 16), "residual": normal(rows, 16), "out": normal(rows, 16)}
+            call = fitting | {first: both[:rows], second: both[8:][:rows]}
+            found = outcome(later, call)
+            assert found == outcome(kernel_of(SQUARE), call)
+            assert isinstance(found, str) == (rows > 8), found
+
+
 def test_a_new_c_has_the_rows_of_its_call() -> None:
     kernel = kernel_of(SQUARE)
     for rows in (9, 4, 1, 7):
@@ -285,7 +298,7 @@ def product() -> tuple[ArrayProduct, dict[str, ArrayKernel]]:
         return loaded[name]
 
     kernels = {"small": small, "large": large, "any": any_call}
-    return ArrayProduct("linear", kernels, rules, load), loaded
+    return ArrayProduct("linear", kernels, rules, load, "cpu"), loaded
 
 
 def test_a_products_kernel_follows_from_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
