@@ -161,6 +161,7 @@ class Arrays(NamedTuple):
     addresses  of operands, and of what was prepared of them, by name ("A", "prepared_b")
     like       an array of the library that makes new ones
     kept       all that have to live as long as they are read
+    written    those that are written and were there before
     """
 
     checked: Checked
@@ -168,6 +169,7 @@ class Arrays(NamedTuple):
     out: Any
     like: Any
     kept: tuple[Any, ...]
+    written: tuple[Any, ...]
 
     @property
     def case(self) -> Case:
@@ -221,10 +223,13 @@ class Plan:
         self.out, self.case = arrays.out, arrays.case
         self._planned, self._kept, self._stream = planned, arrays.kept, stream
         self._library, self._ordinal = arrays.library, arrays.checked.ordinal
+        self._written = arrays.written
 
     def __call__(self, stream: Any = None) -> Any:
         """Enqueue it on the current stream, or on `stream`; returns `out`. Raises CandidateFailed: launch."""
         self._planned(self._stream(self._library, self._ordinal, stream))
+        for array in self._written:
+            self._library.wrote(array)
         return self.out
 
 
@@ -243,6 +248,7 @@ class ArrayKernel:
         self.source, self._backend = source, backend
         self.traced = Traced.of(source, f"{source.name} {source.digest[:16]} {backend.device}")
         self._known: dict[Hashable, Checked] = {}
+        self._outputs = tuple(operand.name for operand in source.problem.epilogue.outputs)
         LOADED[self.traced.identity] = self
 
     @property
@@ -284,6 +290,8 @@ class ArrayKernel:
         """
         arrays = self.arrays(a, b, out, alpha, beta, operands)
         self._backend.run(arrays, self._stream(arrays.library, arrays.checked.ordinal, stream))
+        for array in arrays.written:
+            arrays.library.wrote(array)
         return arrays.out
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
@@ -334,6 +342,7 @@ class ArrayKernel:
         if operands:
             require_known(self.source.problem, operands)
         given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
+        outputs = self._outputs if out is None else ("C", *self._outputs)
         like = a.array if isinstance(a, Prepared) else a
         form: list[Any] = [type(like), alpha := float(alpha), beta := float(beta)]
         addresses = {}
@@ -355,7 +364,8 @@ class ArrayKernel:
         if key not in self._known:
             self._keep(key, known)
         known.require_addresses(addresses)
-        return Arrays(known, addresses, out, like, tuple(given.values()))
+        written = tuple(given[name] for name in outputs)
+        return Arrays(known, addresses, out, like, tuple(given.values()), written)
 
     def _keep(self, key: Hashable, known: Checked) -> None:
         if len(self._known) >= MOST_FORMS:
