@@ -210,6 +210,7 @@ class Arrays(NamedTuple):
     addresses  of operands, and of what was prepared of them, by `Checked.names`
     like       an array of the library that makes new ones
     kept       all that have to live as long as they are read
+    written    those that are written and were there before
     """
 
     checked: Checked
@@ -218,6 +219,7 @@ class Arrays(NamedTuple):
     out: Any
     like: Any
     kept: tuple[Any, ...]
+    written: tuple[Any, ...]
 
     @property
     def case(self) -> Case:
@@ -270,10 +272,13 @@ class Plan:
     def __init__(self, planned: Planned, arrays: Arrays) -> None:
         self.out, self.case = arrays.out, arrays.case
         self._planned, self._kept = planned, arrays.kept
+        self._library, self._written = arrays.library, arrays.written
 
     def __call__(self, stream: Any = None) -> Any:
         """Enqueue it on the current stream, or on `stream`; returns `out`. Raises CandidateFailed: launch."""
         self._planned(stream)
+        for array in self._written:
+            self._library.wrote(array)
         return self.out
 
 
@@ -292,6 +297,7 @@ class ArrayKernel:
         self.source, self._backend = source, backend
         self.traced = Traced.of(source, f"{source.name} {source.digest[:16]} {backend.device}")
         self._known: dict[Hashable, Checked] = {}
+        self._outputs = tuple(operand.name for operand in source.problem.epilogue.outputs)
         LOADED[self.traced.identity] = self
 
     @property
@@ -332,7 +338,8 @@ class ArrayKernel:
         where sizes, strides, types, addresses or devices do not fit, and CandidateFailed (compile or launch).
         """
         known, rows, addresses, c = self.seen(a, b, out, alpha, beta, operands)
-        self._backend.run(known, rows, addresses, a, stream)
+        self.launch(known, rows, addresses, a, stream)
+        self.wrote(known, out, operands)
         return c
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
@@ -344,6 +351,13 @@ class ArrayKernel:
     def launch(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
         """Enqueue the launch of what was checked on operands at these addresses: see `Arrays`."""
         self._backend.run(known, rows, addresses, a, stream)
+
+    def wrote(self, known: Checked, out: Any, operands: Mapping[str, Any]) -> None:
+        """Tell the library what a launch writes that was there before the call."""
+        if out is not None:
+            known.library.wrote(out)
+        for name in self._outputs:
+            known.library.wrote(operands[name])
 
     def prepare_a(self, a: Any, *, stream: Any = None) -> Prepared:
         """A as `prepare_b` does B."""
@@ -385,7 +399,8 @@ class ArrayKernel:
     def arrays(self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]) -> Arrays:
         """What a call on these arrays is, before it is launched. Raises InvalidInput for what does not fit."""
         known, rows, addresses, c = self.seen(a, b, out, alpha, beta, operands)
-        return Arrays(known, rows, addresses, c, like(a), (a, b, c, *operands.values()))
+        written = (*(() if out is None else (out,)), *(operands[name] for name in self._outputs))
+        return Arrays(known, rows, addresses, c, like(a), (a, b, c, *operands.values()), written)
 
     def seen(
         self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]

@@ -27,6 +27,10 @@ class Library(Protocol):
         default stream does."""
         ...
 
+    def wrote(self, array: Any) -> None:
+        """Hear that a launch writes `array`, which was there before."""
+        ...
+
     def stream(self, ordinal: int) -> int:
         """The handle of the stream that is current on device `ordinal`."""
         ...
@@ -56,6 +60,11 @@ class Torch:
     def zeros(self, count: int, like: Any, stream: int) -> Any:
         with self._on(stream, like.device.index or 0):
             return self._torch.zeros(count, dtype=self._torch.uint8, device=like.device)
+
+    def wrote(self, array: Any) -> None:
+        """As torch's own writes do: autograd refuses a gradient that needs what was there before."""
+        if isinstance(array, self._torch.Tensor) and not array.is_inference():
+            self._torch.autograd.graph.increment_version(array)
 
     def _current(self, ordinal: int) -> int:
         return int(self._torch.cuda.current_stream(ordinal).cuda_stream)
@@ -90,6 +99,9 @@ class CuPy:
         with like.device, self._cupy.cuda.ExternalStream(stream):
             return self._cupy.zeros(count, "uint8")
 
+    def wrote(self, array: Any) -> None:
+        pass
+
     def stream(self, ordinal: int) -> int:
         return int(self._cupy.cuda.get_current_stream().ptr)
 
@@ -107,6 +119,9 @@ class PyCuda:
 
     def zeros(self, count: int, like: Any, stream: int) -> Any:
         return type(like)((count,), "uint8").fill(0)
+
+    def wrote(self, array: Any) -> None:
+        pass
 
     def stream(self, ordinal: int) -> int:
         return 0
@@ -131,6 +146,9 @@ class Jax:
     def zeros(self, count: int, like: Any, stream: int) -> Any:
         return self._jax.block_until_ready(self._jax.numpy.zeros(count, "uint8", device=like.device))
 
+    def wrote(self, array: Any) -> None:
+        pass
+
     def stream(self, ordinal: int) -> int:
         return 0
 
@@ -150,6 +168,9 @@ class Numpy:
         import numpy as np
 
         return np.zeros(count, np.uint8)
+
+    def wrote(self, array: Any) -> None:
+        pass
 
     def stream(self, ordinal: int) -> int:
         return 0
@@ -187,6 +208,9 @@ class Bare:
     def zeros(self, count: int, like: Any, stream: int) -> Any:
         return Memory(count)
 
+    def wrote(self, array: Any) -> None:
+        pass
+
     def stream(self, ordinal: int) -> int:
         return 0
 
@@ -206,6 +230,9 @@ class Other:
     def zeros(self, count: int, like: Any, stream: int) -> Any:
         kind = type(like).__name__
         raise InvalidInput(f"this kernel takes a workspace of {count} bytes, and none like a {kind} is made here")
+
+    def wrote(self, array: Any) -> None:
+        pass
 
     def stream(self, ordinal: int) -> int:
         return 0

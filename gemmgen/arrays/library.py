@@ -71,6 +71,7 @@ class ArrayProduct:
         known, rows, addresses, c = self._general.seen(a, b, out, alpha, beta, operands)
         route = self._route(known, rows, addresses, (a, b, c, alpha, beta, operands))
         route.kernel.launch(route.known, route.rows, addresses, a, stream)
+        route.kernel.wrote(known, out, operands)
         return c
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:

@@ -102,6 +102,18 @@ def test_a_launch_of_a_librarys_product_drops_no_gradient(products) -> None:
     torch.testing.assert_close(product(a.detach(), w.detach().t()), (a @ w.t()).detach(), rtol=1e-4, atol=1e-4)
 
 
+def test_autograd_hears_of_what_a_launch_writes(plain) -> None:
+    a, w, out = draw(5, K), draw(N, K), draw(5, N)
+    for write in (lambda: plain(a, w.t(), out), plain.plan(a, w.t(), out)):
+        x = draw(5, N).requires_grad_()
+        product = x * out  # whose gradient needs the old `out`
+        write()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.sum().backward()
+    with torch.inference_mode():
+        plain(a, w.t(), torch.empty(5, N))  # whose writes nobody counts
+
+
 def test_the_gradient_of_a_bias_alone_is_not_lost(biased) -> None:
     linear = torch.nn.Linear(K, N).requires_grad_(requires_grad=False)
     linear.bias.requires_grad_()
@@ -186,7 +198,11 @@ def test_a_weight_is_packed_again_once_it_was_written(program, shared_store) -> 
             for scale in (1, 1, -2):
                 linear.weight.mul_(scale) if scale != 1 else None
                 torch.testing.assert_close(module(x), linear(x), rtol=1e-2, atol=1e-2)
-        assert len(prepared) == 2
+            assert len(prepared) == 2
+            left, right = draw(N, K).bfloat16(), draw(K, K).bfloat16()
+            kernel(left, right.t(), linear.weight)  # by a launch
+            torch.testing.assert_close(module(x), linear(x), rtol=1e-2, atol=5e-2)
+        assert len(prepared) == 3
         with pytest.raises(InvalidInput, match="B requires a gradient, and a launch records none"):
             kernel.prepare_b(linear.weight.t())
         packed = kernel.prepare_b(linear.weight.detach().t())

@@ -59,6 +59,7 @@ class Library:
     name, asynchronous, ordered = "played", True, True
     current, recording = 11, False
     zeroed: ClassVar[list[int]] = []  # streams on which workspaces were made
+    written: ClassVar[list[Any]] = []
 
     def empty(self, shape: tuple[int, ...], dtype: Any, like: Any) -> Array:
         return Array(shape, str(dtype.numpy))
@@ -66,6 +67,9 @@ class Library:
     def zeros(self, count: int, like: Any, stream: int) -> Array:
         self.zeroed.append(stream)
         return Array((count,), "uint8")
+
+    def wrote(self, array: Any) -> None:
+        self.written.append(array)
 
     def stream(self, ordinal: int) -> int:
         return self.current
@@ -171,6 +175,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     monkeypatch.setattr(Library, "recording", False)
     monkeypatch.setattr(Library, "ordered", True)
     monkeypatch.setattr(Library, "zeroed", [])
+    monkeypatch.setattr(Library, "written", [])
     caches = (card.primary, card.context_of, bindings.encoded)
     for cached in caches:
         cached.cache_clear()
@@ -315,6 +320,7 @@ def test_maxima_are_zero_before_each_launch(driver, loaded) -> None:
     plan = kernel.plan(Array((64, 64)), Array((64, 64)), row_amax=most)
     for _ in range(2):
         plan()
+    assert Library.written == [most] * 2, "what was there before"
     kinds = [entry[0] if entry[0] == "memset" else "launch" for entry in driver.log if entry[0] != "module"]
     assert kinds == ["memset", "launch"] * 2
     assert ("memset", most.address, 0, 64, 11) in driver.log
