@@ -93,6 +93,7 @@ def why_no_browser() -> str | None:
 
 EXTRAS: dict[str, Callable[[], str | None]] = {  # why there is none, by the fixture that gives it
     "torch": lambda: why_no_package("torch"),
+    "expecttest": lambda: why_no_package("expecttest"),
     "transformers": lambda: why_no_package("transformers"),
     "jax": lambda: why_no_package("jax"),
     "browser": why_no_browser,
@@ -117,6 +118,12 @@ def why_not(look: Callable[[], object]) -> str | None:
 @pytest.fixture(scope="session")
 def torch() -> Any:
     return importlib.import_module("torch")
+
+
+@pytest.fixture(scope="session")
+def expecttest() -> Any:
+    """What torch's own sample inputs import."""
+    return importlib.import_module("expecttest")
 
 
 @pytest.fixture(scope="session")

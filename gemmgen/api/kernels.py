@@ -21,8 +21,8 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice, compile_target, open_target
-from gemmgen.search.notebook import progress_here
 from gemmgen.search.result import TuneResult
+from gemmgen.search.shown import shown
 from gemmgen.search.space import explore
 from gemmgen.search.trial import Progress, Trial
 from gemmgen.search.tuner import tune as search
@@ -65,7 +65,7 @@ def tune(
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
     name      what the winner is called, a C identifier (None: a name that it has of itself)
     command   what NAME.json says that it was made by
-    progress  hears each step; see gemmgen.search.trial.Progress
+    progress  hears each step; see gemmgen.search.trial.Progress. None: bars in a notebook, or in a terminal
 
     A second call for the same problem takes what is known from the cache.
     Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).
@@ -81,16 +81,8 @@ def tune(
     started = time.perf_counter()
     target = open_target(device, arch, store := Store())
     opened = round(time.perf_counter() - started, 3)
-    with target.executor:
-        result = search(
-            problem,
-            target,
-            store,
-            families=families,
-            budget=budget,
-            seed=seed,
-            progress=progress or progress_here(),
-        )
+    with target.executor, shown(progress) as heard:
+        result = search(problem, target, store, families=families, budget=budget, seed=seed, progress=heard)
         origin = Origin.of(target, command)
     result = replace(result, seconds={"start": opened, **result.seconds})
     if name is not None:

@@ -11,7 +11,7 @@ from gemmgen.artifacts.kernelfile import require_writable
 from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, family_named
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import open_card, open_target
-from gemmgen.search.notebook import progress_here
+from gemmgen.search.shown import shown
 from gemmgen.search.trial import Progress
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
@@ -49,7 +49,8 @@ def bench(
             if isinstance(one, Problem):
                 require_memory(one)
         found = [one if isinstance(one, Problem) else kernel_file(one, target.spec, Path(out)) for one in wanted]
-        return measure_all(found, target, store, Path(out), command, progress or progress_here())
+        with shown(progress) as heard:
+            return measure_all(found, target, store, Path(out), command, heard)
 
 
 def report(*folders: Folder, to: Folder, compiled: bool = False, progress: Progress | None = None) -> Page:
@@ -62,9 +63,8 @@ def report(*folders: Folder, to: Folder, compiled: bool = False, progress: Progr
     """
     from gemmgen.benchmark.report.page import write_report
 
-    return write_report(
-        [Path(folder) for folder in folders], Path(to), Store() if compiled else None, progress or progress_here()
-    )
+    with shown(progress) as heard:
+        return write_report([Path(folder) for folder in folders], Path(to), Store() if compiled else None, heard)
 
 
 def study(
@@ -89,8 +89,8 @@ def study(
     budget = budget_of(budget)
     require_memory(problem)
     target = open_card(device, store := Store())
-    with target.executor:
-        return run_study(chosen, problem, target, store, budget=budget, progress=progress or progress_here())
+    with target.executor, shown(progress) as heard:
+        return run_study(chosen, problem, target, store, budget=budget, progress=heard)
 
 
 def check_model(
@@ -142,8 +142,7 @@ def check_model(
             if groups:
                 families = SEARCHED if family is None else (family_named(family),)
                 times = unmeasured(families, groups, target.spec, shapes, seed)
-            times = measure_times(
-                times, target, store, command, budget=budget, seed=seed, progress=progress or progress_here()
-            )
+            with shown(progress) as heard:
+                times = measure_times(times, target, store, command, budget=budget, seed=seed, progress=heard)
         save_times(times, path)
     return modelcheck.check_model(times)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from gemmgen.api.asked import Folder, Kernel, kernel_file
 from gemmgen.artifacts.exporting import Exported, Wish, export_verified
 from gemmgen.run.target import DeviceChoice, compile_target
-from gemmgen.search.notebook import progress_here
+from gemmgen.search.shown import shown
 from gemmgen.search.trial import Progress
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
@@ -56,8 +56,9 @@ def export(
     seed = whole("seed", seed, least=0)
     _, spec = compile_target(arch)
     found = kernel_file(kernel, spec).alone
-    wish = Wish(device, arch, examples, seed, command, progress or progress_here(), torch)
-    (exported,) = export_verified([found if name is None else found.renamed(name)], Path(to), wish)
+    with shown(progress) as heard:
+        wish = Wish(device, arch, examples, seed, command, heard, torch)
+        (exported,) = export_verified([found if name is None else found.renamed(name)], Path(to), wish)
     return exported
 
 
@@ -79,8 +80,10 @@ def export_all(
     if examples is not None:
         examples = whole("examples", examples, least=0)
     _, spec = compile_target(arch)
-    wish = Wish(device, arch, examples, whole("seed", seed, least=0), command, progress or progress_here(), torch)
-    return export_verified([kernel_file(one, spec).alone for one in kernels], Path(to), wish)
+    seed = whole("seed", seed, least=0)
+    found = [kernel_file(one, spec).alone for one in kernels]
+    with shown(progress) as heard:
+        return export_verified(found, Path(to), Wish(device, arch, examples, seed, command, heard, torch))
 
 
 def library(
@@ -132,7 +135,8 @@ def library(
         fallback is not None,
         command,
     )
-    return build_library(asked, Path(to), options, progress or progress_here())
+    with shown(progress) as heard:
+        return build_library(asked, Path(to), options, heard)
 
 
 def regret(
@@ -163,7 +167,8 @@ def regret(
     asked = spec if isinstance(spec, Spec) else read_spec(Path(spec), name)
     count = None if sizes is None else whole("sizes", sizes, least=1)
     seed = whole("seed", seed, least=0)
-    return measured_regret(asked, Path(to), device, count, seed, progress or progress_here())
+    with shown(progress) as heard:
+        return measured_regret(asked, Path(to), device, count, seed, heard)
 
 
 def load(kernel: Kernel, *, device: DeviceChoice = "auto") -> ArrayKernel:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from gemmgen.arrays.view import ArrayView
+from gemmgen.arrays.view import ArrayView, seen
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Matrix
@@ -32,6 +32,11 @@ class Prepared:
     layout: str
     sums: Any = None
 
+    def seen_by(self, locate: Callable[[ArrayView], ArrayView]) -> tuple[Hashable, Any, int]:
+        """See `view.seen`."""
+        lies, _, address = seen(self.operand, self.array, locate)
+        return (type(self.array), lies, self.operand, self.layout, self.sums is None), self.shape, address
+
 
 @dataclass(frozen=True)
 class Distances:
@@ -44,22 +49,40 @@ class Distances:
 Sizes = dict[str, int]
 
 
+CALLED = ("out", "alpha", "beta", "stream")  # what a call takes by name beside the epilogue's operands
+
+
+def require_known(problem: Problem, given: Iterable[str], others: tuple[str, ...] = CALLED) -> None:
+    """Raise InvalidInput for the name of an argument that is none of `others`, nor an operand of the epilogue."""
+    known = (*others, *(operand.name for operand in problem.epilogue.operands))
+    for name in given:
+        require(
+            name in known,
+            f"no argument is called {name}: known are {', '.join(known)}, of the epilogue {problem.epilogue}",
+        )
+
+
 def require_names(problem: Problem, operands: Mapping[str, Any], alpha: float, beta: float) -> None:
-    """Raise InvalidInput unless `operands` are those of the epilogue, and scalars are ones that it names."""
-    wanted = [operand.name for operand in problem.epilogue.operands]
-    for name in operands:
-        known = ", ".join(wanted) or "none"
-        require(name in wanted, f"the epilogue {problem.epilogue} takes no {name}: it takes {known}")
-    for name in wanted:
-        what = OPERANDS[name]
-        given = "writes" if what.written else "reads"
-        require(operands.get(name) is not None, f"the epilogue {problem.epilogue} {given} {name}: give {name}=")
+    """Raise InvalidInput unless all operands of the epilogue are there, and scalars are ones that it names."""
+    for operand in problem.epilogue.operands:
+        name, does = operand.name, "writes" if operand.written else "reads"
+        require(operands.get(name) is not None, f"the epilogue {problem.epilogue} {does} {name}: give {name}=")
     for name, value, idle in zip(SCALARS, (alpha, beta), (1, 0), strict=True):
         taken = name in problem.epilogue.scalars or value == idle
         require(taken, f"{name} = {value}, and the epilogue {problem.epilogue} has no {name}")
 
 
-def case_of(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: float = 1.0, beta: float = 0.0) -> Case:
+class Bound(NamedTuple):
+    """A launch, and the shape of C: M x N, in a batch behind the number of products.
+
+    The case of a C without an element is that of the least sizes: it is checked as others are, and not launched.
+    """
+
+    case: Case
+    shape: tuple[int, ...]
+
+
+def bound(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: float = 1.0, beta: float = 0.0) -> Bound:
     """The launch whose operands are `views`: A and B, and C where it is there, and matrices of the epilogue.
 
     Raises InvalidInput with both values where two operands disagree, or one with what the kernel is built for.
@@ -76,7 +99,9 @@ def case_of(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: 
             for name, value in ((matrix.ld, found.ld), (matrix.stride, found.stride)):
                 _same(distances, name, value, matrix.name)
     given = {name: value for name, value in distances.items() if value is not None}
-    return problem.case(sizes["M"], sizes["N"], sizes["K"], alpha=alpha, beta=beta, batch=sizes.get("batch"), **given)
+    shape = tuple(sizes[name] for name in ("batch", "M", "N") if name in sizes)
+    m, n, batch = (max(1, sizes[name]) if name in sizes else None for name in ("M", "N", "batch"))
+    return Bound(problem.case(m, n, sizes["K"], alpha=alpha, beta=beta, batch=batch, **given), shape)
 
 
 def _agree(sizes: Sizes, problem: Problem, matrix: MatrixSizes, shape: tuple[int, ...]) -> None:
@@ -120,15 +145,15 @@ def _distances(problem: Problem, matrix: MatrixSizes, view: ArrayView) -> Distan
     down, right = view.strides[-2:]
     along, across = (right, down) if matrix.order == "r" else (down, right)
     length, lines = (cols, rows) if matrix.order == "r" else (rows, cols)
+    empty = 0 in view.shape
     order, strides = ("row", f"({matrix.ld}, 1)") if matrix.order == "r" else ("column", f"(1, {matrix.ld})")
     require(
-        length <= 1 or along == 1 or lines == 0,
+        length <= 1 or along == 1 or lines == 0 or empty,
         f"{matrix.name} of {view.extent} has strides ({down}, {right}): this kernel reads it {order}-major, with "
         f"strides {strides}" + (", such as those of w.t() where rows of w follow each other" * (order == "column")),
     )
     together = len(view.shape) == 3 and view.shape[0] > 1
     apart = view.strides[0] if together else 0 if problem.batched and len(view.shape) == 2 else None
-    empty = length == 0 or lines == 0
     return Distances(None if empty or lines == 1 else across, None if empty else apart)
 
 
@@ -142,16 +167,17 @@ def _same(distances: dict[str, int | None], name: str, value: int | None, whose:
     distances[name] = before if value is None else value
 
 
-def require_operands(case: Case, views: Mapping[str, ArrayView], device: str) -> None:
-    """Raise InvalidInput unless each operand has the type, shape and device that the kernel takes."""
-    first, whole = next(iter(views.items()))
+def require_operands(case: Case, views: Mapping[str, ArrayView], device: str, shape: tuple[int, ...]) -> None:
+    """Raise InvalidInput unless each operand has the type, shape and device that the kernel takes. `shape` is C's."""
+    located = {name: view for name, view in views.items() if view.ordinal is not None}  # empty arrays may not say it
+    first, whole = next(iter((located or views).items()))
     for name, view in views.items():
         require_operand(case.problem, name, view)
         other = "the emulator reads arrays of the host" if device == "cpu" else "this kernel runs on a GPU"
         require(view.device == device, f"{name} is on {view.place}: {other}")
-        require(view.ordinal == whole.ordinal, f"{name} is on {view.place}, and {first} on {whole.place}")
+        require(view.ordinal in (None, whole.ordinal), f"{name} is on {view.place}, and {first} on {whole.place}")
         if name in case.extra and not OPERANDS[name].is_matrix:
-            _require_vector(name, view, case.extra[name], OPERANDS[name].is_amax)
+            _require_vector(name, view, shape)
     for name in case.written:
         require(not views[name].readonly, f"{name} is written, and its array is read-only")
 
@@ -175,12 +201,18 @@ def require_address(problem: Problem, name: str, address: int, matrix: Matrix) -
     )
 
 
-def _require_vector(name: str, view: ArrayView, matrix: Matrix, own: bool) -> None:
-    """One element a row, or a column, or one for all; `own` where each product of a batch has a vector of its own."""
-    count = matrix.rows * matrix.cols
-    shapes: list[tuple[int, ...]] = [(count,), ()] if count == 1 else [(count,)]
-    if own and matrix.batch is not None:
-        shapes = [(matrix.batch, count)]
+def vector_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the epilogue's vector `name` where C has `shape`: in a batch products share those that are read."""
+    operand = OPERANDS[name]
+    count = {"m": shape[-2], "n": shape[-1]}.get(operand.along, 1)
+    return (*shape[:-2], count) if operand.is_amax else (count,)
+
+
+def _require_vector(name: str, view: ArrayView, shape: tuple[int, ...]) -> None:
+    """One element a row, or a column, or one for all. `shape` is C's."""
+    wanted = vector_shape(name, shape)
+    count = wanted[-1]
+    shapes = [wanted, ()] if wanted == (1,) else [wanted]
     told = " or ".join(" x ".join(map(str, shape)) or "one element" for shape in shapes)
     require(view.shape in shapes, f"{name} is {view.extent}: this launch takes {told}")
     dense = all(size <= 1 or step == 1 for size, step in zip(view.shape[-1:], view.strides[-1:], strict=True))

@@ -5,30 +5,42 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from ctypes import c_uint64
+from ctypes import addressof, c_uint64, sizeof
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate
+from struct import Struct
 from threading import Lock
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from cuda.bindings import driver
 
-from gemmgen.arrays.kernel import Arrays, Planned
-from gemmgen.arrays.libraries import Library
+from gemmgen.arrays.kernel import Arrays, Checked, Planned, like
+from gemmgen.arrays.libraries import Library, handle_of
 from gemmgen.arrays.view import ArrayView, Device, view_of
 from gemmgen.kernel.prepare import Step as PrepareStep
-from gemmgen.kernel.source import KernelSource
-from gemmgen.kernel.tensor_map import MAP_BYTES
+from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.kernel.tensor_map import MAP_BYTES, TiledTensor
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import WORD
-from gemmgen.run.arguments import Slot, slots_of
+from gemmgen.run.arguments import slots_of
 from gemmgen.run.compile import arch_for, compile_kernel
-from gemmgen.run.gpu.bindings import DriverError, DriverFunction, PlannedLaunch, blocks_on, checked, encoded
+from gemmgen.run.gpu.bindings import (
+    DriverError,
+    DriverFunction,
+    EncodedMap,
+    MapEncoder,
+    PlannedLaunch,
+    blocks_on,
+    checked,
+)
 from gemmgen.support.errors import CandidateFailed, Failure, require
 from gemmgen.support.files import Store
 
 PART_ALIGN = 256  # bytes, of the workspace's parts
+MOST_MAPS = 1024  # of an argument that are kept: addresses of activations come again, and some do not
+MOST_EXTENTS = 1 << 14  # of a form: numbers of rows that a server brings
 
 
 @dataclass(frozen=True)
@@ -43,16 +55,22 @@ class Context:
 
 @dataclass
 class Part:
-    """Memory of a workspace, which only grows: an array of the operands' library, its address and bytes."""
+    """Memory of a workspace, which only grows: an array of the operands' library, its address and bytes.
+
+    It belongs to one stream, whose launches alone use it. So what is freed when it grows serves other arrays behind the
+    launches that still use it: by the library's order, else they are waited for.
+    """
 
     array: Any = None
     address: int = 0
     size: int = 0
 
-    def reserve(self, size: int, library: Library, like: Any) -> int:
-        """The address of `size` bytes."""
+    def reserve(self, size: int, library: Library, like: Any, stream: int) -> int:
+        """The address of `size` bytes, which are zero where launches on `stream` first use them."""
         if self.size < size:
-            self.array = _zeros(library, size, like)
+            if self.array is not None and not library.ordered:
+                checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
+            self.array = _zeros(library, size, like, stream)
             self.address, self.size = view_of("workspace", self.array).address, size
         return self.address
 
@@ -63,84 +81,217 @@ class Workspace:
 
     semaphores: Part = field(default_factory=Part)
     rest: Part = field(default_factory=Part)
+    alone: Lock = field(default_factory=Lock)  # of threads: the launches of one call follow each other, in one array
+
+
+class Maps:
+    """The tensor maps of one argument, each kept where the driver reads it.
+
+    place    of the operand among the addresses
+    by_rows  the operand has as many lines as C has rows
+    """
+
+    def __init__(self, tensor: TiledTensor, place: int, by_rows: bool) -> None:
+        self._encode = MapEncoder(tensor)
+        self._anywhere, self._place, self._by_rows = tensor.anywhere, place, by_rows
+        self._made: dict[tuple[int, int | None], EncodedMap] = {}
+
+    def at(self, addresses: Sequence[int], rows: int | None) -> int:
+        """The host's address of the map for these operands. Raises DriverError, or InvalidInput for the address."""
+        key = 0 if self._anywhere else addresses[self._place], rows if self._by_rows else None
+        made = self._made.get(key)
+        if made is None:
+            if len(self._made) >= MOST_MAPS:
+                self._made.clear()
+            made = self._made[key] = self._encode(*key)
+        return made.address
 
 
 @dataclass(frozen=True)
 class Step:
-    """One launch of a kernel's program: what it passes, and the outputs that are zero before it, with their words."""
+    """One launch of a kernel's program.
 
+    launch  its geometry
+    zeroed  outputs that are zero before it, by the place of their address
+    """
+
+    launch: Launch
     planned: PlannedLaunch
-    pointers: tuple[tuple[str, c_uint64], ...]
-    maps: tuple[tuple[int, str, Slot], ...]
-    zeroed: tuple[tuple[str, int], ...]
+    zeroed: tuple[tuple[int, str], ...]
 
-    @classmethod
-    def of(cls, planned: PlannedLaunch, slots: Sequence[Slot], zeroed: tuple[tuple[str, int], ...]) -> Step:
-        located = [(place, slot.name, slot) for place, slot in enumerate(slots) if slot.name is not None]
-        pointers = tuple((name, planned.pointer(place)) for place, name, slot in located if slot.tensor is None)
-        return cls(planned, pointers, tuple(one for one in located if one[2].tensor is not None), zeroed)
+    def zero(self, addresses: Sequence[int], words: Mapping[str, int], stream: int) -> None:
+        for place, name in self.zeroed:
+            checked(driver.cuMemsetD32Async(addresses[place], 0, words[name], driver.CUstream(stream)))
 
-    def bind(self, addresses: Mapping[str, int]) -> None:
-        for name, pointer in self.pointers:
-            pointer.value = addresses[name]
-        for place, name, slot in self.maps:
-            self.planned.pass_map(place, slot.located(addresses[name], encoded))
 
-    def __call__(self, addresses: Mapping[str, int], stream: int) -> None:
-        for name, words in self.zeroed:
-            checked(driver.cuMemsetD32Async(addresses[name], 0, words, driver.CUstream(stream)))
-        self.planned(stream)
+class Extent(NamedTuple):
+    """What a form takes for so many rows.
+
+    blocks      of each step
+    semaphores  bytes of the workspace's semaphores
+    offsets     of its other parts in `rest` bytes
+    words       4 bytes each, of each output that is zero before a launch
+    """
+
+    blocks: tuple[int, ...]
+    semaphores: int = 0
+    offsets: tuple[int, ...] = ()
+    rest: int = 0
+    words: Mapping[str, int] = MappingProxyType({})
 
 
 class Form:
-    """The launches of operands that lie in one way, wherever: steps, and the workspace that they take.
+    """The launches of operands that lie in one way, wherever, with any number of rows where the kernel leaves M open.
 
-    lengths  bytes of the workspace's parts
+    case     of one of them
+    by_rows  they have any M, else that of `case`
+    names    of the operands whose addresses a launch gets
+    parts    of the workspace: their addresses come behind those, that of the semaphores last
     waits    it returns when they are done
+
+    All arguments that vary are read from one array of words: the addresses, and M.
     """
 
-    def __init__(self, context: Context, steps: tuple[Step, ...], lengths: Mapping[str, int], waits: bool) -> None:
-        self.context, self._steps, self._waits = context, steps, waits
-        self._semaphores = lengths.get("semaphores", 0)
-        rounded = {name: -(-size // PART_ALIGN) * PART_ALIGN for name, size in lengths.items() if name != "semaphores"}
-        starts = (0, *accumulate(rounded.values()))
-        self._offsets, self._rest = dict(zip(rounded, starts, strict=False)), starts[-1]
-        self._alone = Lock()  # threads of one stream's callers share the arguments' buffers
+    def __init__(
+        self,
+        context: Context,
+        source: KernelSource,
+        case: Case,
+        by_rows: bool,
+        names: Sequence[str],
+        parts: Sequence[str] = (),
+        waits: bool = False,
+    ) -> None:
+        self.context, self._source, self._case, self._by_rows = context, source, case, by_rows
+        self._zeroed = source.zeroed
+        self._parts, self._waits = (*parts, "semaphores") if parts else (), waits
+        self.takes_workspace = bool(parts)
+        places = (*names, *self._parts, "M")
+        self._places = {name: place for place, name in enumerate(places)}
+        self._pack, self._words = Struct(f"<{len(places)}Q").pack_into, (c_uint64 * len(places))()
+        self._steps: tuple[Step, ...] = ()
+        self._maps: list[tuple[Any, int, Maps]] = []  # a launch's parameters, the place of one, and its maps
+        self._bound: int | None = -1  # rows of the last launch
+        self._extents: dict[int | None, Extent] = {}
+        self._alone = Lock()  # threads of one stream's callers share the arguments
 
-    @property
-    def takes_workspace(self) -> bool:
-        return self._semaphores + self._rest > 0
+    def add(self, source: KernelSource, function: DriverFunction) -> None:
+        """The launch of `source` as the next step; none where it has no block."""
+        blocks = blocks_on(source.launch, self._case.values, self.context.sms)
+        if blocks == 0:
+            return  # K = 0, and a launch that prepares an operand without an element
+        slots, place_of = slots_of(source, self._case), self._places
+        unbound = defaultdict[str, int](int)
+        arguments = [slot.argument(unbound, lambda tensor, address: bytes(MAP_BYTES)) for slot in slots]
+        planned = function.planned(arguments, blocks)
+        for place, (parameter, slot) in enumerate(zip(source.parameters, slots, strict=True)):
+            name = "M" if parameter.name == "M" and self._by_rows else slot.name
+            if name is None:
+                continue
+            if slot.tensor is not None:
+                maps = Maps(slot.tensor, place_of[name], self._by_rows and slot.tensor.operand != "B")
+                self._maps.append((planned.parameters, place, maps))
+            else:  # of M, an int, the low bytes of a word: hosts of CUDA are little-endian
+                planned.parameters[place] = addressof(self._words) + sizeof(c_uint64) * place_of[name]
+        zeroed = tuple((place_of[name], name) for name in source.zeroed)
+        self._steps = (*self._steps, Step(source.launch, planned, zeroed))
 
-    def run(self, addresses: Mapping[str, int], stream: int) -> None:
+    def extent(self, rows: int | None) -> Extent:
+        found = self._extents.get(rows)
+        if found is None:
+            if len(self._extents) >= MOST_EXTENTS:
+                self._extents.clear()
+            found = self._extents[rows] = self._extent(rows)
+        return found
+
+    def _extent(self, rows: int | None) -> Extent:
+        case, sms = self._case, self.context.sms
+        sizes = case.values if rows is None else {**case.values, "M": rows}
+        found = Extent(tuple([blocks_on(step.launch, sizes, sms) for step in self._steps]))
+        if not self._parts and not self._zeroed:
+            return found
+        return self._with_memory(found, case if rows is None else replace(case, m=rows))
+
+    def _with_memory(self, extent: Extent, case: Case) -> Extent:
+        """With the memory that launches of `case` take or set."""
+        lengths = self._source.launch.workspace(case).lengths
+        rounded = [-(-lengths[name] // PART_ALIGN) * PART_ALIGN for name in self._parts[:-1]]
+        *offsets, rest = accumulate(rounded, initial=0)
+        words = {name: case.extra[name].bytes // WORD for name in self._zeroed}
+        return Extent(extent.blocks, lengths.get("semaphores", 0), tuple(offsets), rest, words)
+
+    def run(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
         """Bind and enqueue them."""
         with self._alone:
-            self.bind(addresses)
-            self.enqueue(addresses, stream)
+            self.bind(addresses, rows)
+            self.enqueue(addresses, rows, stream)
 
-    def bind(self, addresses: Mapping[str, int]) -> None:
+    def bind(self, addresses: Sequence[int], rows: int | None) -> None:
         """Raises CandidateFailed (launch), or InvalidInput, for what no tensor map is made of."""
+        self._pack(self._words, 0, *addresses, rows or 0)
+        if rows != self._bound:
+            for step, blocks in zip(self._steps, self.extent(rows).blocks, strict=True):
+                step.planned.config.blocks = blocks
+            self._bound = rows
         try:
-            for step in self._steps:
-                step.bind(addresses)
+            for parameters, place, maps in self._maps:
+                parameters[place] = maps.at(addresses, rows)
         except DriverError as error:
             raise CandidateFailed(Failure("launch", str(error), "gpu")) from error
 
-    def enqueue(self, addresses: Mapping[str, int], stream: int) -> None:
+    def enqueue(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
         """Raises CandidateFailed: launch."""
         try:
             for step in self._steps:
-                step(addresses, stream)
+                if step.zeroed:
+                    step.zero(addresses, self.extent(rows).words, stream)
+                step.planned(stream)
             if self._waits:
                 checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
         except DriverError as error:
             raise CandidateFailed(Failure("launch", f"{error}{_elsewhere(self.context)}", "gpu")) from error
 
-    def placed(self, memory: Workspace, library: Library, like: Any) -> dict[str, int]:
-        """Addresses of the workspace's parts in `memory`."""
-        first = memory.rest.reserve(self._rest, library, like)
-        addresses = {name: first + offset for name, offset in self._offsets.items()}
-        addresses["semaphores"] = memory.semaphores.reserve(self._semaphores, library, like)
-        return addresses
+    def placed(self, rows: int | None, memory: Workspace, library: Library, like: Any, stream: int) -> tuple[int, ...]:
+        """Addresses of the workspace's parts in `memory`, for launches on `stream`."""
+        if not self._parts:
+            return ()
+        extent = self.extent(rows)
+        first = memory.rest.reserve(extent.rest, library, like, stream)
+        last = memory.semaphores.reserve(extent.semaphores, library, like, stream)
+        return *(first + offset for offset in extent.offsets), last
+
+
+@dataclass(frozen=True)
+class Zeroing:
+    """In place of a Form where C has no element: largest magnitudes become 0.
+
+    zeroed  the places of their addresses, and their bytes
+    waits   as a Form's
+    """
+
+    context: Context
+    zeroed: tuple[tuple[int, int], ...]
+    waits: bool
+    takes_workspace = False
+
+    def run(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
+        """Enqueue what sets them to 0."""
+        self.enqueue(addresses, rows, stream)
+
+    def bind(self, addresses: Sequence[int], rows: int | None) -> None:
+        """Nothing is encoded."""
+
+    def enqueue(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
+        """Raises CandidateFailed: launch."""
+        with failures():
+            for place, size in self.zeroed:
+                checked(driver.cuMemsetD32Async(addresses[place], 0, size // WORD, driver.CUstream(stream)))
+            if self.waits:
+                checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
+
+    def placed(self, rows: int | None, memory: Workspace, library: Library, like: Any, stream: int) -> tuple[int, ...]:
+        """No part of a workspace."""
+        return ()
 
 
 class CardBackend:
@@ -162,70 +313,67 @@ class CardBackend:
         with failures():
             return replace(view, ordinal=int(checked(driver.cuPointerGetAttribute(attribute, view.address))))
 
-    def run(self, arrays: Arrays, stream: int) -> None:
+    def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
         """In the current context, where it is one of the arrays' device, with little ado."""
-        forms = arrays.checked.forms
-        form: Form | None = forms.get(int(driver.cuCtxGetCurrent()[1]))
-        if form is not None:
-            self._enqueue(form, arrays, stream)
+        form: Form | Zeroing | None = known.forms.get(int(driver.cuCtxGetCurrent()[1]))
+        if form is None:
+            with failures(), current(known.ordinal) as context:
+                if context.handle not in known.forms:
+                    known.forms[context.handle] = self._form(context, known)
+                self.run(known, rows, addresses, a, stream)
             return
-        with failures(), current(arrays.checked.ordinal) as context:
-            if context.handle not in forms:
-                forms[context.handle] = self._form(context, arrays)
-            self._enqueue(forms[context.handle], arrays, stream)
-
-    def _enqueue(self, form: Form, arrays: Arrays, stream: int) -> None:
-        addresses = arrays.addresses
-        if form.takes_workspace:
-            memory = self._workspace(form.context, stream, arrays.library)
-            addresses = {**addresses, **form.placed(memory, arrays.library, arrays.like)}
-        form.run(addresses, stream)
+        handle = known.library.stream(known.ordinal) if stream is None else handle_of(stream)
+        if not form.takes_workspace:
+            form.run(addresses, rows, handle)
+            return
+        memory = self._workspace(form.context, handle, known.library)
+        with memory.alone:
+            placed = form.placed(rows, memory, known.library, like(a), handle)
+            form.run((*addresses, *placed), rows, handle)
 
     def plan(self, arrays: Arrays) -> Planned:
         """Its context has to be current when it is called."""
-        with failures(), current(arrays.checked.ordinal) as context:
-            form, memory = self._form(context, arrays), Workspace()
-            addresses = {**arrays.addresses, **form.placed(memory, arrays.library, arrays.like)}
-            form.bind(addresses)
+        library, ordinal, rows = arrays.library, arrays.checked.ordinal, arrays.rows
+        with failures(), current(ordinal) as context:
+            form, memory = self._form(context, arrays.checked), Workspace()
+            now = library.stream(ordinal)
+            addresses = (*arrays.addresses, *form.placed(rows, memory, library, arrays.like, now))
+            if form.takes_workspace and not library.capturing(now, ordinal):
+                checked(driver.cuStreamSynchronize(driver.CUstream(now)))  # it is zero to any stream
+            form.bind(addresses, rows)
 
-        def planned(stream: int, memory: Workspace = memory) -> None:  # which lives as long as this
-            form.enqueue(addresses, stream)
+        def planned(stream: Any, memory: Workspace = memory) -> None:  # which lives as long as this
+            form.enqueue(addresses, rows, handle_in(library, ordinal, stream))
 
         return planned
 
-    def prepare(self, step: PrepareStep, case: Case, view: ArrayView, made: ArrayView, stream: int) -> None:
+    def prepare(
+        self, step: PrepareStep, case: Case, view: ArrayView, made: ArrayView, library: Library, stream: Any
+    ) -> None:
         entry = step.entry(self._source.name)
-        source = next(one for one in self._source.program if one.name == entry)
-        addresses = {step.source: view.address, step.part: made.address}
-        with failures(), current(view.ordinal or 0) as context:
-            for launch in self._steps(context, source, case):
-                launch.bind(addresses)
-                launch(addresses, stream)
+        source, ordinal = next(one for one in self._source.program if one.name == entry), view.ordinal or 0
+        with failures(), current(ordinal) as context:
+            form = Form(context, source, case, False, (step.source, step.part))
+            form.add(source, self._function(context, entry))
+            form.run((view.address, made.address), None, handle_in(library, ordinal, stream))
 
     def close(self) -> None:
         """Forget functions and workspaces; modules go with their context."""
         self._functions.clear()
         self._workspaces.clear()
 
-    def _form(self, context: Context, arrays: Arrays) -> Form:
-        source, case = self._source, arrays.case
-        made = {one.entry(source.name): one.part for one in source.launch.prepares if one.part in arrays.addresses}
-        lengths = source.launch.workspace(case).lengths
-        needed = {name: size for name, size in lengths.items() if size and name not in made.values()}
-        program = [one for one in source.program if one.name not in made]
-        steps = [step for one in program for step in self._steps(context, one, case)]
-        return Form(context, tuple(steps), needed, not arrays.library.asynchronous)
-
-    def _steps(self, context: Context, source: KernelSource, case: Case) -> list[Step]:
-        """The launch of `source`, without addresses; none where it has no block."""
-        blocks = blocks_on(source.launch, case, context.sms)
-        if blocks == 0:  # K = 0, and a launch that prepares an operand without an element
-            return []
-        slots = slots_of(source, case)
-        unbound = defaultdict[str, int](int)
-        arguments = [slot.argument(unbound, lambda tensor, address: bytes(MAP_BYTES)) for slot in slots]
-        zeroed = tuple((name, case.extra[name].bytes // WORD) for name in source.zeroed)
-        return [Step.of(self._function(context, source.name).planned(arguments, blocks), slots, zeroed)]
+    def _form(self, context: Context, known: Checked) -> Form | Zeroing:
+        source, names = self._source, known.names
+        waits = not known.library.asynchronous
+        if known.empty:
+            return Zeroing(context, tuple((names.index(name), size) for name, size in known.zeroed if size), waits)
+        parts = [name for name in source.launch.parts if name not in (*names, "semaphores")]
+        form = Form(context, source, known.case, known.by_rows, names, parts, waits)
+        made = {one.entry(source.name) for one in source.launch.prepares if one.part in names}
+        for step in source.program:
+            if step.name not in made:
+                form.add(step, self._function(context, step.name))
+        return form
 
     def _function(self, context: Context, name: str) -> DriverFunction:
         if context not in self._functions:
@@ -238,7 +386,7 @@ class CardBackend:
 
     def _workspace(self, context: Context, stream: int, library: Library) -> Workspace:
         """The stream's; a new one for a graph that is recorded, to whose memory it belongs."""
-        if library.capturing():
+        if library.capturing(stream, context.ordinal):
             return Workspace()
         return self._workspaces.setdefault((context, stream), Workspace())
 
@@ -250,12 +398,11 @@ def _require_arch(source: KernelSource, context: Context) -> None:
     require(not alone, f"{source.name} is for {made}a alone, and device {context.ordinal} is of {context.arch}")
 
 
-def _zeros(library: Library, count: int, like: Any) -> Any:
-    """Bytes of zero that any stream finds so."""
-    made = library.zeros(count, like)
-    if not library.capturing():
-        ordinal = int(checked(driver.cuCtxGetDevice()))
-        checked(driver.cuStreamSynchronize(driver.CUstream(library.stream(ordinal))))
+def _zeros(library: Library, count: int, like: Any, stream: int) -> Any:
+    """Bytes of zero that `stream` finds so."""
+    made = library.zeros(count, like, stream)
+    if not library.ordered:  # the default stream writes them
+        checked(driver.cuStreamSynchronize(driver.CUstream(0)))
     return made
 
 
@@ -288,6 +435,11 @@ def current(ordinal: int) -> Iterator[Context]:
         yield context_of(handle, ordinal)
     finally:
         checked(driver.cuCtxPopCurrent())
+
+
+def handle_in(library: Library, ordinal: int, stream: Any) -> int:
+    """The handle of a call's `stream`, which is the library's current one where none was given."""
+    return library.stream(ordinal) if stream is None else handle_of(stream)
 
 
 @cache

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.arrays.kernel import Arrays, Planned
+from gemmgen.arrays.kernel import Arrays, Checked, Planned
+from gemmgen.arrays.libraries import Library
 from gemmgen.arrays.view import ArrayView, Device
 from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import KernelSource
@@ -33,24 +35,27 @@ class EmulatedBackend:
     def locate(self, view: ArrayView) -> ArrayView:
         return view
 
-    def run(self, arrays: Arrays, stream: int) -> None:
-        self.plan(arrays)(stream)
+    def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
+        self._run(known.at(rows), known, addresses)
 
     def plan(self, arrays: Arrays) -> Planned:
         """The whole program runs: what was prepared holds what the launches before the kernel's make anew."""
-        case = arrays.case
+        return lambda stream: self._run(arrays.case, arrays.checked, arrays.addresses)
 
-        def launch(stream: int) -> None:
-            flat = {name: self._storage(name, case, arrays) for name in case.tensors}
-            operands = Operands(flat["A"], flat["B"], flat["C"], {name: flat[name] for name in case.extra})
-            for name, matrix in case.written.items():
-                found = self._kernel.run(case, operands, output=name)
-                bits = matrix.dtype.bits
-                matrix.view(flat[name].view(bits))[...] = matrix.view(found.view(bits))
+    def _run(self, case: Case, known: Checked, addresses: Sequence[int]) -> None:
+        located = dict(zip(known.names, addresses, strict=True))
+        if known.empty:
+            for name, size in known.zeroed:
+                ctypes.memset(located[name], 0, size)
+            return
+        flat = {name: self._storage(name, case, known.prepared, located) for name in case.tensors}
+        operands = Operands(flat["A"], flat["B"], flat["C"], {name: flat[name] for name in case.extra})
+        for name, matrix in case.written.items():
+            found = self._kernel.run(case, operands, output=name)
+            bits = matrix.dtype.bits
+            matrix.view(flat[name].view(bits))[...] = matrix.view(found.view(bits))
 
-        return launch
-
-    def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, stream: int) -> None:
+    def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, library: Library, stream: Any) -> None:
         """What the launch computes; sums of lines each run of the program makes anew."""
         if isinstance(step, Prepare):
             self._copy(step, case, view, made)
@@ -69,16 +74,16 @@ class EmulatedBackend:
     def close(self) -> None:
         self._executor.close()
 
-    def _storage(self, name: str, case: Case, arrays: Arrays) -> Elements:
+    def _storage(self, name: str, case: Case, prepared: Sequence[str], addresses: Mapping[str, int]) -> Elements:
         """The operand, or the same again of its copy: the emulator makes copies in memory of its own."""
         operand = case.tensors[name]
-        if name not in arrays.checked.prepared:
-            return storage(arrays.addresses[name], operand)
+        if name not in prepared:
+            return storage(addresses[name], operand)
         prepare = self._source.launch.prepared(name)
         assert prepare is not None
         copy, bits, pieces = prepare.matrix(case), operand.dtype.bits, case.problem.types.compute.pieces
         again: Elements = np.zeros(operand.elements, operand.dtype.numpy)
-        held = storage(arrays.addresses[prepare.part], _whole(copy))
+        held = storage(addresses[prepare.part], _whole(copy))
         elements = copy.view(held.view(copy.dtype.bits)).view(copy.dtype.numpy)
         if pieces is not None:
             elements = pieces.join(elements.reshape(-1, pieces.count, copy.rows, copy.cols).swapaxes(0, 1))

@@ -2,84 +2,228 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 from gemmgen.arrays.binding import (
     Prepared,
-    case_of,
+    bound,
     require_address,
+    require_known,
     require_names,
     require_operand,
     require_operands,
     size_of,
+    vector_shape,
 )
-from gemmgen.arrays.libraries import Library, handle_of, library_of
-from gemmgen.arrays.view import ArrayView, Device, seen, view_of
+from gemmgen.arrays.libraries import Library, library_of, records_gradients
+from gemmgen.arrays.overlap import meet
+from gemmgen.arrays.view import ArrayView, Device, address_of, seen, tracked, view_of
 from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import OPERANDS, KernelSource
 from gemmgen.problem.case import Case
-from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
+from gemmgen.support.words import listed
 
 MOST_FORMS = 1024  # of operands whose check is kept: sizes of a run with `?` may come once
+C = 2  # its place among addresses
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What a launch on operands that lie in one way is, wherever they are.
+    """What launches are whose operands lie in one way, wherever they are and, `by_rows`, whatever M is.
 
+    case      of the first one: see `at`
+    shape     of C in the first one; without an element there is nothing to launch, and the case is that of the least
+              sizes
+    names     of the addresses: A, B and C ("prepared_b" for B's copy), operands in the call's order, sums of copies
     prepared  the operands that were prepared before
+    sums      those of them that have sums
+    by_rows   kernels, strides and types allow any M from 2 on: `at` says which launch that is
     ordinal   of the device
     library   that makes new arrays
-    ready     C is among what was checked
+    tracked   the tensors among them that require a gradient
     forms     what others keep for such launches, by keys of their own
+    apart     distances between operands at which they are known to share no element
     """
 
     case: Case
+    shape: tuple[int, ...]
+    names: tuple[str, ...]
     prepared: tuple[str, ...]
+    sums: tuple[str, ...]
+    by_rows: bool
     ordinal: int
     library: Library
-    ready: bool
+    tracked: tuple[str, ...] = ()
     forms: dict[Hashable, Any] = field(default_factory=dict)
+    apart: set[tuple[int, int, int, int | None]] = field(default_factory=set)
 
     @cached_property
-    def masks(self) -> tuple[tuple[str, int], ...]:
+    def empty(self) -> bool:
+        """Whether C has no element."""
+        return 0 in self.shape
+
+    @property
+    def zeroed(self) -> tuple[tuple[str, int], ...]:
+        """Largest magnitudes that are 0 where C is empty, with their bytes."""
+        amaxes = [operand.name for operand in self.case.problem.epilogue.amaxes] if self.empty else []
+        size = self.case.problem.types.scalar.size
+        return tuple((name, size * math.prod(vector_shape(name, self.shape))) for name in amaxes)
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int, int, int, int, int], ...]:
+        """An operand that is written and any other one, each as its place and its bytes from the first to the last.
+
+        Bytes are those without a row, and those of each row, where M is open.
+        """
+        tensors, written = self.case.tensors, tuple(self.case.written)
+        names = [name for name in self.names if name in tensors and tensors[name].elements]
+        if self.empty:
+            return ()
+
+        def sized(name: str) -> tuple[int, int, int]:
+            row = tensors[name].dtype.bytes(tensors[name].ld) if name in self._grown else 0
+            return self.names.index(name), tensors[name].bytes - self.case.m * row, row
+
+        return tuple(
+            (*sized(out), *sized(name))
+            for place, out in enumerate(written)
+            for name in names
+            if name not in written[: place + 1]
+        )
+
+    @property
+    def _grown(self) -> set[str]:
+        """The operands with a line for each row of C, where M is open."""
+        if not self.by_rows:
+            return set()
+        problem = self.case.problem
+        vectors = {operand.name for operand in problem.epilogue.operands if operand.along == "m"}
+        return {one.name for one in problem.matrices if one.rows == "M"} | vectors
+
+    @cached_property
+    def masks(self) -> tuple[tuple[int, int], ...]:
         """Of the operands that are read or written where they lie: the bits of an address that have to be zero."""
         tensors, problem = self.case.tensors, self.case.problem
-        names = (name for name, one in tensors.items() if name not in self.prepared and one.elements)
-        return tuple((name, problem.align_of(name) - 1) for name in names)
+        if self.empty:
+            return ()
+        places = ((place, name) for place, name in enumerate(self.names) if name in tensors and tensors[name].elements)
+        return tuple((place, problem.align_of(name) - 1) for place, name in places)
 
-    def require_addresses(self, addresses: Mapping[str, int]) -> None:
-        """Raise InvalidInput for operands that a kernel cannot take there."""
-        c = addresses["C"]
-        for name, mask in self.masks:
-            if addresses[name] & mask:
-                require_address(self.case.problem, name, addresses[name], self.case.tensors[name])
-            if addresses[name] == c and name != "C":
-                require(False, f"out is {name}'s array: C overlaps no operand")
+    def at(self, rows: int | None) -> Case:
+        """The launch of so many rows. Raises InvalidInput for a number that none has."""
+        return self.case if rows in (None, self.case.m) else replace(self.case, m=rows)
+
+    def require_addresses(self, addresses: Sequence[int], rows: int | None) -> None:
+        """Raise InvalidInput for operands that a kernel cannot take there, or whose gradient would be lost."""
+        if self.tracked:
+            require_untracked(self.tracked)
+        for place, mask in self.masks:
+            if addresses[place] & mask:
+                name = self.names[place]
+                require_address(self.case.problem, name, addresses[place], self.case.tensors[name])
+        count = rows or 0
+        for out, size, row, other, extent, step in self.pairs:
+            if -extent - count * step < addresses[other] - addresses[out] < size + count * row:
+                self._require_apart(out, other, addresses, rows)
+
+    def _require_apart(self, out: int, other: int, addresses: Sequence[int], rows: int | None) -> None:
+        """Raise InvalidInput where the other operand has an element of `out`, rather than lies between these."""
+        first, second, tensors = addresses[out], addresses[other], self.at(rows).tensors
+        known = out, other, second - first, rows
+        if known in self.apart:
+            return
+        name, one, two = self.names[other], tensors[self.names[out]], tensors[self.names[other]]
+        word = "out" if out == C else self.names[out]
+        require(first != second, f"{word} is {name}'s array: what is written overlaps no other operand")
+        require(
+            not meet(one, two, second - first),
+            f"{word} overlaps {name}: it has addresses from {first:#x} to {first + one.bytes - 1:#x}, and {name} from "
+            f"{second:#x} to {second + two.bytes - 1:#x}",
+        )
+        if len(self.apart) >= MOST_FORMS:
+            self.apart.clear()
+        self.apart.add(known)
+
+    @cached_property
+    def _room(self) -> tuple[tuple[int, ...], int, int, DType]:
+        """Of a new C: sizes before its columns, elements of a row in memory and in C, and their type."""
+        c = self.case.c
+        if self.empty:
+            return self.shape[:-1], self.shape[-1], self.shape[-1], c.dtype
+        require(c.batch is None or c.stride == c.rows * c.ld, f"stride_c = {c.stride} is not dense: give out=")
+        return (c.rows,) if c.batch is None else (c.batch, c.rows), c.ld, c.cols, c.dtype
+
+    def new_c(self, rows: int | None, like: Any) -> Any:
+        """An array for C. Raises InvalidInput where none is made that lies so."""
+        lead, ld, cols, dtype = self._room
+        made = self.library.empty((*lead, ld) if rows is None else (rows, ld), dtype, like)
+        return made if ld == cols else made[..., :cols]
+
+
+# Kernels and products of libraries by their identities: the last that was loaded, until it is closed.
+LOADED: WeakValueDictionary[str, Any] = WeakValueDictionary()
+
+
+def forget(identity: str, closed: Any) -> None:
+    """Take what was closed out of LOADED."""
+    if LOADED.get(identity) is closed:
+        del LOADED[identity]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What torch.compile reads of a kernel while it traces a call: plain values, which are there once it is loaded.
+
+    identity  the same of kernels that compute the same in the same way, on the same kind of device
+    operands  the epilogue's by name, in their order
+    reads     all of them are read: none is written
+    scaled    the epilogue has alpha
+    products  of A with a matrix of B, for one C
+    """
+
+    identity: str
+    operands: tuple[str, ...]
+    reads: bool
+    scaled: bool
+    products: int
+
+    @classmethod
+    def of(cls, source: KernelSource, identity: str) -> Traced:
+        epilogue = source.problem.epilogue
+        names = tuple(operand.name for operand in epilogue.operands)
+        return cls(identity, names, not epilogue.outputs, "alpha" in epilogue.scalars, epilogue.products)
 
 
 class Arrays(NamedTuple):
     """The arrays of one launch.
 
-    addresses  of operands, and of what was prepared of them, by name ("A", "prepared_b")
+    rows       M, where `checked` leaves it open
+    addresses  of operands, and of what was prepared of them, by `Checked.names`
     like       an array of the library that makes new ones
     kept       all that have to live as long as they are read
+    written    those that are written and were there before
     """
 
     checked: Checked
-    addresses: Mapping[str, int]
+    rows: int | None
+    addresses: Sequence[int]
     out: Any
     like: Any
     kept: tuple[Any, ...]
+    written: tuple[Any, ...]
 
     @property
     def case(self) -> Case:
-        return self.checked.case
+        return self.checked.at(self.rows)
 
     @property
     def library(self) -> Library:
@@ -87,9 +231,9 @@ class Arrays(NamedTuple):
 
 
 class Planned(Protocol):
-    """Launches on arrays that stay where they are."""
+    """Launches on arrays that stay where they are, on the stream of a call."""
 
-    def __call__(self, stream: int) -> None: ...
+    def __call__(self, stream: Any) -> None: ...
 
 
 class Backend(Protocol):
@@ -97,8 +241,8 @@ class Backend(Protocol):
 
     device: Device
 
-    def run(self, arrays: Arrays, stream: int) -> None:
-        """Enqueue the kernel's launches on `stream`."""
+    def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
+        """Enqueue the kernel's launches; `a` and `stream` are those of the call, others as `Arrays` has them."""
         ...
 
     def plan(self, arrays: Arrays) -> Planned:
@@ -109,7 +253,7 @@ class Backend(Protocol):
         """`view` with its device's number."""
         ...
 
-    def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, stream: int) -> None:
+    def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, library: Library, stream: Any) -> None:
         """Enqueue the launch that copies an operand, or sums the lines of its copy."""
         ...
 
@@ -119,19 +263,22 @@ class Backend(Protocol):
 class Plan:
     """A launch on arrays that stay where they are: checked and encoded once, enqueued as often as it is called.
 
-    It has a workspace of its own. Calls follow each other on one stream, or the caller orders them.
+    It has a workspace of its own. Calls follow each other on one stream, or the caller orders them. What is called on
+    another stream than the one that was current when it was made has to be done before the plan goes.
 
     out  what it writes, the array of C
     """
 
-    def __init__(self, planned: Planned, arrays: Arrays, stream: Callable[[Library, int, Any], int]) -> None:
+    def __init__(self, planned: Planned, arrays: Arrays) -> None:
         self.out, self.case = arrays.out, arrays.case
-        self._planned, self._kept, self._stream = planned, arrays.kept, stream
-        self._library, self._ordinal = arrays.library, arrays.checked.ordinal
+        self._planned, self._kept = planned, arrays.kept
+        self._library, self._written = arrays.library, arrays.written
 
     def __call__(self, stream: Any = None) -> Any:
         """Enqueue it on the current stream, or on `stream`; returns `out`. Raises CandidateFailed: launch."""
-        self._planned(self._stream(self._library, self._ordinal, stream))
+        self._planned(stream)
+        for array in self._written:
+            self._library.wrote(array)
         return self.out
 
 
@@ -148,7 +295,10 @@ class ArrayKernel:
         pointers = source.problem.pointers
         require(not pointers, f"{source.name} takes arrays of pointers to matrices, and from Python none are passed")
         self.source, self._backend = source, backend
+        self.traced = Traced.of(source, f"{source.name} {source.digest[:16]} {backend.device}")
         self._known: dict[Hashable, Checked] = {}
+        self._outputs = tuple(operand.name for operand in source.problem.epilogue.outputs)
+        LOADED[self.traced.identity] = self
 
     @property
     def name(self) -> str:
@@ -157,9 +307,9 @@ class ArrayKernel:
     @property
     def identity(self) -> str:
         """The same of kernels that compute the same in the same way."""
-        return f"{self.name} {self.source.digest[:16]} {self.device}"
+        return self.traced.identity
 
-    @property
+    @cached_property
     def device(self) -> Device:
         """Where its arrays have to be: on "cpu" the emulator runs it."""
         return self._backend.device
@@ -177,23 +327,37 @@ class ArrayKernel:
     ) -> Any:
         """Enqueue C = alpha * A * B + beta * C, or what the epilogue says, on the current stream; returns `out`.
 
-        out       the array of C; None makes one in A's library. With beta != 0 it holds the old C. It overlaps neither
-                  A nor B
+        out       the array of C; None makes one in A's library. With beta != 0 it holds the old C. No element of it
+                  is another operand's
         stream    instead of the one that is current in A's library: a handle, or an object of torch, CuPy or cuda.core
         operands  the epilogue's, by name (bias_n=..., scale_a=...): those that it writes as well as those that it reads
 
         `a` and `b` may be what `prepare_a` and `prepare_b` gave. A result of numpy or JAX is there at once; others as
-        the stream gets to it. Raises InvalidInput where sizes, strides, types, addresses or devices do not fit, and
-        CandidateFailed (compile or launch).
+        the stream gets to it. Where C has no element nothing is launched. No gradient is recorded: gemmgen.torch.gemm
+        does that, and a tensor that requires one is refused here while torch's grad mode is on. Raises InvalidInput
+        where sizes, strides, types, addresses or devices do not fit, and CandidateFailed (compile or launch).
         """
-        arrays = self.arrays(a, b, out, alpha, beta, operands)
-        self._backend.run(arrays, self._stream(arrays.library, arrays.checked.ordinal, stream))
-        return arrays.out
+        known, rows, addresses, c = self.seen(a, b, out, alpha, beta, operands)
+        self.launch(known, rows, addresses, a, stream)
+        self.wrote(known, out, operands)
+        return c
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
         """A launch on these arrays that costs little to repeat: arguments as for a call, which it keeps alive."""
+        require("stream" not in operands, "a plan takes its stream when it is called: plan(stream=...)")
         arrays = self.arrays(a, b, out, alpha, beta, operands)
-        return Plan(self._backend.plan(arrays), arrays, self._stream)
+        return Plan(self._backend.plan(arrays), arrays)
+
+    def launch(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
+        """Enqueue the launch of what was checked on operands at these addresses: see `Arrays`."""
+        self._backend.run(known, rows, addresses, a, stream)
+
+    def wrote(self, known: Checked, out: Any, operands: Mapping[str, Any]) -> None:
+        """Tell the library what a launch writes that was there before the call."""
+        if out is not None:
+            known.library.wrote(out)
+        for name in self._outputs:
+            known.library.wrote(operands[name])
 
     def prepare_a(self, a: Any, *, stream: Any = None) -> Prepared:
         """A as `prepare_b` does B."""
@@ -218,6 +382,7 @@ class ArrayKernel:
         return self.source.launch.prepared(operand) is not None
 
     def close(self) -> None:
+        forget(self.identity, self)
         self._backend.close()
 
     def __enter__(self) -> ArrayKernel:
@@ -233,37 +398,75 @@ class ArrayKernel:
 
     def arrays(self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]) -> Arrays:
         """What a call on these arrays is, before it is launched. Raises InvalidInput for what does not fit."""
-        given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
-        like = a.array if isinstance(a, Prepared) else a
-        form: list[Any] = [type(like), alpha := float(alpha), beta := float(beta)]
-        addresses = {}
-        for name, one in given.items():
-            copied = isinstance(one, Prepared)
-            lies, address = seen(name, one.array if copied else one, self._backend.locate)
-            form.append((name, lies, (one.shape, one.layout) if copied else None))
-            addresses[f"prepared_{name.lower()}" if copied else name] = address
-            if copied and one.sums is not None:
-                addresses[f"sums_{name.lower()}"] = seen(name, one.sums, self._backend.locate)[1]
-        key: Hashable = tuple(form)
+        known, rows, addresses, c = self.seen(a, b, out, alpha, beta, operands)
+        written = (*(() if out is None else (out,)), *(operands[name] for name in self._outputs))
+        return Arrays(known, rows, addresses, c, like(a), (a, b, c, *operands.values()), written)
+
+    def seen(
+        self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]
+    ) -> tuple[Checked, int | None, list[int], Any]:
+        """(what was checked, M where that leaves it open, the addresses, C). Raises InvalidInput for what does not fit.
+
+        Every call comes here. What lies in one way is checked once, by `_checked`, and then found by types, strides,
+        devices and shapes. Of these M is left out where the check does not depend on it (see `_rows_of`), but for M
+        being the same of all operands: a call with another M is known, too. Addresses are tested each time.
+        """
+        if operands and not self._operands.issuperset(operands):
+            require_known(self.source.problem, operands)
+        locate, rows_of, rows = self._backend.locate, self._rows_of, None
+        lies_a, shape_a, at_a = seen("A", a, locate)
+        lies_b, shape_b, at_b = seen("B", b, locate)
+        lies_c, shape_c, at_c = seen("C", out, locate) if out is not None else (None, (), 0)
+        if rows_of and shape_a and 1 < shape_a[0] <= SIZE_LIMIT and 0 not in shape_b:  # of no element each M is checked
+            rows = shape_a[0]
+            shape_a = shape_a[-1]
+            if shape_c and shape_c[0] == rows:  # with all its sizes it is in no form that is known
+                shape_c = shape_c[-1]
+        key: tuple[Any, ...] = lies_a, shape_a, lies_b, shape_b, lies_c, shape_c, float(alpha), float(beta), type(a)
+        addresses = [at_a, at_b, at_c]
+        if operands:
+            key += self._operands_seen(operands, rows, addresses)
         known = self._known.get(key)
         if known is None:
-            known = self._checked(given, like, alpha, beta)
-        if out is None:
-            given["C"] = out = _new(known.case.c, known.library, like)
-            addresses["C"] = seen("C", out, self._backend.locate)[1]
-            known = known if known.ready else self._checked(given, like, alpha, beta, made=True)
-        if key not in self._known:
-            self._keep(key, known)
-        known.require_addresses(addresses)
-        return Arrays(known, addresses, out, like, tuple(given.values()))
+            known, out = self._complete(key, (a, b, out, alpha, beta, operands), rows)
+            addresses[C] = address_of("C", out, locate)
+        elif out is None:
+            out = known.new_c(rows, like(a))
+            addresses[C] = address_of("C", out, locate)
+        if known.sums:
+            addresses += [address_of(name, {"A": a, "B": b}[name].sums, locate) for name in known.sums]
+        known.require_addresses(addresses, rows)
+        return known, rows, addresses, out
 
-    def _keep(self, key: Hashable, known: Checked) -> None:
+    def _operands_seen(self, operands: Mapping[str, Any], rows: int | None, addresses: list[int]) -> tuple[Any, ...]:
+        """The epilogue's part of a call's key; their addresses come behind `addresses`."""
+        key: list[Any] = []
+        for name, one in operands.items():
+            lies, shape, at = seen(name, one, self._backend.locate)
+            if rows is not None and name in self._rows_of and shape and shape[0] == rows:
+                shape = shape[1:]
+            key += name, lies, shape
+            addresses.append(at)
+        return tuple(key)
+
+    def _complete(self, key: Hashable, call: tuple[Any, ...], rows: int | None) -> tuple[Checked, Any]:
+        """(what the complete check finds of a call, kept by its key; C, which is new where none was given)."""
+        a, b, out, alpha, beta, operands = call
+        given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
+        scalars, by_rows = (float(alpha), float(beta)), rows is not None
+        found = self._checked(given, *scalars, by_rows)
+        if out is None:
+            given["C"] = out = found.new_c(rows, like(a))
+            found = self._checked(given, *scalars, by_rows, made=True)
         if len(self._known) >= MOST_FORMS:
             self._known.clear()
-        self._known[key] = known
+        self._known[key] = found
+        return found, out
 
-    def _checked(self, given: Mapping[str, Any], like: Any, alpha: float, beta: float, made: bool = False) -> Checked:
-        """The launch whose operands lie so; not `ready` while C is missing. Raises InvalidInput where they cannot.
+    def _checked(
+        self, given: Mapping[str, Any], alpha: float, beta: float, by_rows: bool, made: bool = False
+    ) -> Checked:
+        """The launch whose operands lie so; before C is made, without it. Raises InvalidInput where they cannot.
 
         C may be `made` here: JAX calls such an array read-only, too.
         """
@@ -274,12 +477,34 @@ class ArrayKernel:
         require(beta == 0 or "C" in views, f"beta = {beta} reads C: give it as out=")
         for name, copy in copies.items():
             self._require_prepared(name, copy)
-        case = case_of(problem, {**views, **copies}, alpha, beta)
+        case, shape = bound(problem, {**views, **copies}, alpha, beta)
         if "C" in views:
             views["C"] = replace(views["C"], readonly=views["C"].readonly and not made)
-            require_operands(case, views, self.device)
-        ordinal = self._backend.locate(view_of("A", like)).ordinal or 0
-        return Checked(case, tuple(copies), ordinal, library_of(like), ready="C" in views)
+            require_operands(case, views, self.device, shape)
+        places = (self._backend.locate(view_of("A", like(given["A"]))), *views.values())
+        ordinal = next((one.ordinal for one in places if one.ordinal is not None), 0)  # empty arrays may not say it
+        operands = ("A", "B", "C", *(name for name in given if name not in OPERANDS))
+        names = [f"prepared_{name.lower()}" if name in copies else name for name in operands]
+        sums = [name for name, copy in copies.items() if copy.sums is not None]
+        names += [f"sums_{name.lower()}" for name in sums]
+        library, follows = library_of(like(given["A"])), tuple(name for name, one in given.items() if tracked(one))
+        return Checked(case, shape, tuple(names), tuple(copies), tuple(sums), by_rows, ordinal, library, follows)
+
+    @cached_property
+    def _operands(self) -> frozenset[str]:
+        return frozenset(operand.name for operand in self.source.problem.epilogue.operands)
+
+    @cached_property
+    def _rows_of(self) -> frozenset[str]:
+        """The operands whose first size is M, where nothing else that is checked depends on it.
+
+        None where M is fixed, in batches, where lines of A run along M, and where launches copy A first.
+        """
+        problem, launch = self.source.problem, self.source.launch
+        copied = any(one.operand == "A" for one in launch.prepares)
+        if problem.m is not None or problem.batched or problem.layout.a != "r" or copied:
+            return frozenset()
+        return frozenset(("A", "C", *(one.name for one in problem.epilogue.operands if one.along.startswith("m"))))
 
     def _require_prepared(self, name: str, copy: Prepared) -> None:
         prepare = self.source.launch.prepared(name)
@@ -287,27 +512,36 @@ class ArrayKernel:
         require(copy.operand == name, f"{name} is a prepared {copy.operand}")
         require(layout == copy.layout, f"{name} was prepared as {copy.layout}, and {self.name} takes it as {layout}")
 
-    def _stream(self, library: Library, ordinal: int, stream: Any) -> int:
-        """The handle of `stream`, else of the one that is current; the host has none."""
-        if stream is not None:
-            return handle_of(stream)
-        return library.stream(ordinal) if self.device == "cuda" else 0
-
     def _prepare(self, name: str, array: Any, stream: Any) -> Prepared:
         prepare = self.source.launch.prepared(name)
         require(prepare is not None, f"{self.name} reads {name} as it lies: there is nothing to prepare")
         assert prepare is not None
+        if tracked(array):
+            require_untracked((name,))
         view, library = self._backend.locate(view_of(name, array)), library_of(array)
         case = _case_of_one(self.source, name, view)
         matrix = prepare.matrix(case)
         copy = library.empty((matrix.batch or 1, matrix.lines, matrix.ld), matrix.dtype, array)
         to = self._backend.locate(view_of(name, copy))
-        handle, sums = self._stream(library, view.ordinal or 0, stream), None
-        self._backend.prepare(prepare, case, view, to, handle)
+        sums = None
+        lines = (*view.shape[:-2], view.shape[-1 if name == "B" else -2])
+        launches = 0 not in lines  # else C is empty, and nobody reads the copy
+        if launches:
+            self._backend.prepare(prepare, case, view, to, library, stream)
         for step in self.source.launch.sums_of(name):
             sums = library.empty((step.elements(case),), case.problem.types.accumulator, array)
-            self._backend.prepare(step, case, to, self._backend.locate(view_of(name, sums)), handle)
+            if launches:
+                self._backend.prepare(step, case, to, self._backend.locate(view_of(name, sums)), library, stream)
         return Prepared(name, copy, view.shape, layout_of(self.source, prepare), sums)
+
+
+def require_untracked(names: tuple[str, ...]) -> None:
+    """Raise InvalidInput where torch's grad mode is on, for tensors that require a gradient: no launch records one."""
+    require(
+        not records_gradients(),
+        f"{listed(names)} {'requires' if len(names) == 1 else 'require'} a gradient, and a launch records none: call "
+        "gemmgen.torch.gemm, which does, or launch under torch.no_grad()",
+    )
 
 
 def layout_of(source: KernelSource, prepare: Prepare) -> str:
@@ -334,15 +568,13 @@ def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
         if other.name != name:
             shape = *(size(one) for one in batched), size(other.rows), other.beside * size(other.cols)
             others[other.name] = Prepared(other.name, None, shape, "")
-    case = case_of(problem, {name: view, **others})
+    case, _ = bound(problem, {name: view, **others})
     require_operand(problem, name, view)
-    require_address(problem, name, view.address, case.tensors[name])
+    if 0 not in view.shape:
+        require_address(problem, name, view.address, case.tensors[name])
     return case
 
 
-def _new(c: Matrix, library: Library, like: Any) -> Any:
-    """An array for C."""
-    require(c.batch is None or c.stride == c.rows * c.ld, f"stride_c = {c.stride} is not dense: give out=")
-    batch = () if c.batch is None else (c.batch,)
-    made = library.empty((*batch, c.rows, c.ld), c.dtype, like)
-    return made if c.ld == c.cols else made[..., : c.cols]
+def like(a: Any) -> Any:
+    """Of what a call got as A the array of the library that makes new ones."""
+    return a.array if isinstance(a, Prepared) else a

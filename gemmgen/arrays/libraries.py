@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from gemmgen.problem.dtype import DType
@@ -14,26 +16,32 @@ class Library(Protocol):
 
     name: str
     asynchronous: bool  # whether its work is ordered by the stream that is current; else its arrays are waited for
+    ordered: bool  # whether memory belongs to a stream: what is freed there serves others behind the stream's work
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
         """A new array, dense, which may hold anything."""
         ...
 
-    def zeros(self, count: int, like: Any) -> Any:
-        """`count` bytes of zero."""
+    def zeros(self, count: int, like: Any, stream: int) -> Any:
+        """`count` bytes of zero, as `stream` finds them, whose memory they are; where it is not `ordered`, as the
+        default stream does."""
+        ...
+
+    def wrote(self, array: Any) -> None:
+        """Hear that a launch writes `array`, which was there before."""
         ...
 
     def stream(self, ordinal: int) -> int:
         """The handle of the stream that is current on device `ordinal`."""
         ...
 
-    def capturing(self) -> bool:
-        """Whether that stream records a graph."""
+    def capturing(self, stream: int, ordinal: int) -> bool:
+        """Whether `stream`, of device `ordinal`, records a graph."""
         ...
 
 
 class Torch:
-    name, asynchronous = "torch", True
+    name, asynchronous, ordered = "torch", True, True
 
     def __init__(self) -> None:
         import torch
@@ -41,27 +49,42 @@ class Torch:
         self._torch = torch
         self._dtypes: dict[DType, Any] = {}
         # What torch.compile's own kernels ask, a tenth of the time of current_stream.
-        self._raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        self.stream: Callable[[int], int] = getattr(torch._C, "_cuda_getCurrentRawStream", self._current)
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
-        if dtype not in self._dtypes:
-            self._dtypes[dtype] = getattr(self._torch, str(dtype.numpy))
-        return like.new_empty(shape, dtype=self._dtypes[dtype])
+        kind = self._dtypes.get(dtype)
+        if kind is None:
+            kind = self._dtypes[dtype] = getattr(self._torch, str(dtype.numpy))
+        return like.new_empty(shape) if like.dtype is kind else like.new_empty(shape, dtype=kind)
 
-    def zeros(self, count: int, like: Any) -> Any:
-        return self._torch.zeros(count, dtype=self._torch.uint8, device=like.device)
+    def zeros(self, count: int, like: Any, stream: int) -> Any:
+        with self._on(stream, like.device.index or 0):
+            return self._torch.zeros(count, dtype=self._torch.uint8, device=like.device)
 
-    def stream(self, ordinal: int) -> int:
-        if self._raw is not None:
-            return int(self._raw(ordinal))
+    def wrote(self, array: Any) -> None:
+        """As torch's own writes do: autograd refuses a gradient that needs what was there before."""
+        if isinstance(array, self._torch.Tensor) and not array.is_inference():
+            self._torch.autograd.graph.increment_version(array)
+
+    def _current(self, ordinal: int) -> int:
         return int(self._torch.cuda.current_stream(ordinal).cuda_stream)
 
-    def capturing(self) -> bool:
-        return bool(self._torch.cuda.is_current_stream_capturing())
+    def capturing(self, stream: int, ordinal: int) -> bool:
+        with self._on(stream, ordinal):
+            return bool(self._torch.cuda.is_current_stream_capturing())
+
+    def _on(self, stream: int, ordinal: int) -> AbstractContextManager[Any]:
+        """Where `stream` is current."""
+        if self.stream(ordinal) == stream:
+            return nullcontext()
+        cuda = self._torch.cuda  # whose ExternalStream(0) is a new stream
+        wanted = cuda.ExternalStream(stream, ordinal) if stream else cuda.default_stream(ordinal)
+        current: AbstractContextManager[Any] = cuda.stream(wanted)
+        return current
 
 
 class CuPy:
-    name, asynchronous = "cupy", True
+    name, asynchronous, ordered = "cupy", True, True
 
     def __init__(self) -> None:
         import cupy
@@ -72,39 +95,45 @@ class CuPy:
         with like.device:
             return self._cupy.empty(shape, dtype.numpy)
 
-    def zeros(self, count: int, like: Any) -> Any:
-        with like.device:
+    def zeros(self, count: int, like: Any, stream: int) -> Any:
+        with like.device, self._cupy.cuda.ExternalStream(stream):
             return self._cupy.zeros(count, "uint8")
+
+    def wrote(self, array: Any) -> None:
+        pass
 
     def stream(self, ordinal: int) -> int:
         return int(self._cupy.cuda.get_current_stream().ptr)
 
-    def capturing(self) -> bool:
-        return bool(self._cupy.cuda.get_current_stream().is_capturing())
+    def capturing(self, stream: int, ordinal: int) -> bool:
+        return bool(self._cupy.cuda.ExternalStream(stream).is_capturing())
 
 
 class PyCuda:
     """Its functions take the stream that they are given, else the default one."""
 
-    name, asynchronous = "pycuda", True
+    name, asynchronous, ordered = "pycuda", True, False
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
         return type(like)(shape, dtype.numpy)
 
-    def zeros(self, count: int, like: Any) -> Any:
+    def zeros(self, count: int, like: Any, stream: int) -> Any:
         return type(like)((count,), "uint8").fill(0)
+
+    def wrote(self, array: Any) -> None:
+        pass
 
     def stream(self, ordinal: int) -> int:
         return 0
 
-    def capturing(self) -> bool:
+    def capturing(self, stream: int, ordinal: int) -> bool:
         return False
 
 
 class Jax:
     """Its streams are its own: operands are waited for before a launch, and the launch before its result is given."""
 
-    name, asynchronous = "jax", False
+    name, asynchronous, ordered = "jax", False, False
 
     def __init__(self) -> None:
         import jax
@@ -114,33 +143,39 @@ class Jax:
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
         return self._jax.block_until_ready(self._jax.numpy.zeros(shape, dtype.numpy, device=like.device))
 
-    def zeros(self, count: int, like: Any) -> Any:
+    def zeros(self, count: int, like: Any, stream: int) -> Any:
         return self._jax.block_until_ready(self._jax.numpy.zeros(count, "uint8", device=like.device))
+
+    def wrote(self, array: Any) -> None:
+        pass
 
     def stream(self, ordinal: int) -> int:
         return 0
 
-    def capturing(self) -> bool:
+    def capturing(self, stream: int, ordinal: int) -> bool:
         return False
 
 
 class Numpy:
-    name, asynchronous = "numpy", True
+    name, asynchronous, ordered = "numpy", True, False
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
         import numpy as np
 
         return np.empty(shape, dtype.numpy)
 
-    def zeros(self, count: int, like: Any) -> Any:
+    def zeros(self, count: int, like: Any, stream: int) -> Any:
         import numpy as np
 
         return np.zeros(count, np.uint8)
 
+    def wrote(self, array: Any) -> None:
+        pass
+
     def stream(self, ordinal: int) -> int:
         return 0
 
-    def capturing(self) -> bool:
+    def capturing(self, stream: int, ordinal: int) -> bool:
         return False
 
 
@@ -165,38 +200,44 @@ class Memory:
 class Bare:
     """Arrays of which nothing is known but where they lie: see view.ArrayView."""
 
-    name, asynchronous = "bare", True
+    name, asynchronous, ordered = "bare", True, False
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
         raise InvalidInput(f"no array of {shape} {dtype.label} is made here: give it as out=")
 
-    def zeros(self, count: int, like: Any) -> Any:
+    def zeros(self, count: int, like: Any, stream: int) -> Any:
         return Memory(count)
+
+    def wrote(self, array: Any) -> None:
+        pass
 
     def stream(self, ordinal: int) -> int:
         return 0
 
-    def capturing(self) -> bool:
+    def capturing(self, stream: int, ordinal: int) -> bool:
         return False
 
 
 class Other:
     """Any other library: who uses it gives `out` and, where it has streams, the stream."""
 
-    name, asynchronous = "another library", True
+    name, asynchronous, ordered = "another library", True, False
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
         kind = type(like).__name__
         raise InvalidInput(f"no array of {shape} {dtype.label} like a {kind} is made here: give it as out=")
 
-    def zeros(self, count: int, like: Any) -> Any:
+    def zeros(self, count: int, like: Any, stream: int) -> Any:
         kind = type(like).__name__
         raise InvalidInput(f"this kernel takes a workspace of {count} bytes, and none like a {kind} is made here")
+
+    def wrote(self, array: Any) -> None:
+        pass
 
     def stream(self, ordinal: int) -> int:
         return 0
 
-    def capturing(self) -> bool:
+    def capturing(self, stream: int, ordinal: int) -> bool:
         return False
 
 
@@ -210,6 +251,12 @@ KINDS: dict[str, type[Library]] = {
     "gemmgen": Bare,
 }
 _known: dict[type, Library] = {}
+
+
+def records_gradients() -> bool:
+    """Whether torch's grad mode is on. A tensor that requires a gradient exists only where torch is imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.is_grad_enabled())
 
 
 def library_of(array: Any) -> Library:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, reduce
+from operator import or_
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
-from gemmgen.arrays.kernel import ArrayKernel, Arrays, Plan
+from gemmgen.arrays.kernel import LOADED, ArrayKernel, Checked, Plan, Traced, forget
 from gemmgen.arrays.view import Device
 from gemmgen.artifacts.kernelfile import read_kernel, read_record, reading
 from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
@@ -21,6 +22,16 @@ from gemmgen.problem.case import Case
 from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import content_key
 
+MOST_ROUTES = 1 << 14  # decisions that are kept of operands that lie in one way: numbers of rows that a server brings
+
+
+class Route(NamedTuple):
+    """Where calls of a product go: a kernel, what its own check found, and M where that leaves it open."""
+
+    kernel: ArrayKernel
+    known: Checked
+    rows: int | None
+
 
 class ArrayProduct:
     """One product of a library on one architecture: called as an `ArrayKernel` is, for any sizes.
@@ -29,76 +40,120 @@ class ArrayProduct:
     """
 
     def __init__(
-        self, name: str, kernels: Mapping[str, KernelSource], rules: tuple[Rule, ...], load: Callable[..., ArrayKernel]
+        self,
+        name: str,
+        kernels: Mapping[str, KernelSource],
+        rules: tuple[Rule, ...],
+        load: Callable[..., ArrayKernel],
+        device: Device,
     ) -> None:
+        """`device` is where the kernels that `load` loads have their arrays."""
         self.name, self._kernels, self._rules, self._load = name, kernels, rules, load
+        self.device = device
         self._loaded: dict[str, ArrayKernel] = {}
+        self._serves_all = min(kernels, key=self._asks)
+        key = content_key(*sorted(one.digest for one in kernels.values()))
+        self.traced = Traced.of(self.source, f"{name} {key[:16]} {device}")
+        LOADED[self.traced.identity] = self
 
-    def __call__(self, a: Any, b: Any, out: Any = None, *, stream: Any = None, **named: Any) -> Any:
+    def __call__(
+        self,
+        a: Any,
+        b: Any,
+        out: Any = None,
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        stream: Any = None,
+        **operands: Any,
+    ) -> Any:
         """As `ArrayKernel.__call__`: C, or what the epilogue makes, by the kernel that the rules choose."""
-        arrays = self._arrays(a, b, out, **named)
-        return self._chosen_for(arrays)(a, b, arrays.out, stream=stream, **named)
+        known, rows, addresses, c = self._general.seen(a, b, out, alpha, beta, operands)
+        route = self._route(known, rows, addresses, (a, b, c, alpha, beta, operands))
+        route.kernel.launch(route.known, route.rows, addresses, a, stream)
+        route.kernel.wrote(known, out, operands)
+        return c
 
-    def plan(self, a: Any, b: Any, out: Any = None, **named: Any) -> Plan:
+    def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
         """As `ArrayKernel.plan`."""
-        arrays = self._arrays(a, b, out, **named)
-        return self._chosen_for(arrays).plan(a, b, arrays.out, **named)
+        require("stream" not in operands, "a plan takes its stream when it is called: plan(stream=...)")
+        kernel, c = self._chosen_for(a, b, out, alpha, beta, operands)
+        return kernel.plan(a, b, c, alpha=alpha, beta=beta, **operands)
 
-    def kernel_for(self, a: Any, b: Any, out: Any = None, **named: Any) -> ArrayKernel:
+    def kernel_for(
+        self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any
+    ) -> ArrayKernel:
         """The kernel that such a call goes to."""
-        return self._chosen_for(self._arrays(a, b, out, **named))
+        return self._chosen_for(a, b, out, alpha, beta, operands)[0]
 
     @property
     def source(self) -> KernelSource:
         """That of the kernel which serves every call."""
-        return self._general.source
+        return self._kernels[self._serves_all]
 
     @property
-    def device(self) -> Device:
-        return self._general.device
-
-    @cached_property
     def identity(self) -> str:
         """As an `ArrayKernel`'s."""
-        return f"{self.name} {content_key(*sorted(one.digest for one in self._kernels.values()))[:16]} {self.device}"
+        return self.traced.identity
 
     def close(self) -> None:
+        forget(self.identity, self)
         for kernel in self._loaded.values():
             kernel.close()
         self._loaded.clear()
 
     def __repr__(self) -> str:
-        return f"<product {self.name}: {self._general.source.problem}, by {len(self._kernels)} kernels>"
+        return f"<product {self.name}: {self.source.problem}, by {len(self._kernels)} kernels>"
 
     @cached_property
     def _general(self) -> ArrayKernel:
         """The kernel that serves every call."""
+        return self._kernel(self._serves_all)
 
-        def asks(name: str) -> tuple[int, int, int]:
-            problem = self._kernels[name].problem
-            return problem.pointer_align, problem.ld_align, -len(problem.runtime_names)
+    def _asks(self, name: str) -> tuple[int, int, int]:
+        """How much a kernel asks of a call: the one that serves every call asks least."""
+        problem = self._kernels[name].problem
+        return problem.pointer_align, problem.ld_align, -len(problem.runtime_names)
 
-        return self._kernel(min(self._kernels, key=asks))
+    def _chosen_for(self, a: Any, b: Any, *given: Any) -> tuple[ArrayKernel, Any]:
+        """(the kernel that a call goes to, C); `given` as `ArrayKernel.seen` takes it."""
+        known, rows, addresses, c = self._general.seen(a, b, *given)
+        return self._route(known, rows, addresses, (a, b, c, *given[1:])).kernel, c
 
-    def _arrays(
-        self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any
-    ) -> Arrays:
-        return self._general.arrays(a, b, out, alpha, beta, operands)
-
-    def _chosen_for(self, arrays: Arrays) -> ArrayKernel:
-        located = any(address % CHUNK for address in arrays.addresses.values())
-        forms, key = arrays.checked.forms, f"kernel, addresses of whole chunks: {not located}"
-        if key not in forms:
-            forms[key] = self._choose(arrays.case, Needs.NONE if located else kept(arrays.case))
-        found: ArrayKernel = forms[key]
+    def _route(self, known: Checked, rows: int | None, addresses: Sequence[int], call: tuple[Any, ...]) -> Route:
+        """Where a call goes of which the general kernel's check found `known`: there decisions are kept, by M."""
+        if known.empty:  # which kernels of fixed sizes refuse
+            return Route(self._general, known, rows)
+        located = reduce(or_, addresses) % CHUNK == 0
+        routes: dict[tuple[int | None, bool], Route] = known.forms.setdefault("routes", {})
+        found = routes.get((rows, located))
+        if found is None:
+            if len(routes) >= MOST_ROUTES:
+                routes.clear()
+            found = routes[rows, located] = self._routed(self._choose(known, rows, located), known, rows, call)
+        found.known.require_addresses(addresses, found.rows)
         return found
 
-    def _choose(self, case: Case, given: Needs) -> ArrayKernel:
-        sizes = case.m, case.n, case.k
-        fitting = (rule for rule in self._rules if rule.needs in given and rule.box.holds(sizes))
-        rule = next(fitting, None)
-        require(rule is not None, f"{self.name} has no rule for {case}")
-        assert rule is not None
+    def _routed(self, kernel: ArrayKernel, known: Checked, rows: int | None, call: tuple[Any, ...]) -> Route:
+        """A call's way to `kernel`, by what this one's own check finds: the same for each M if both leave M open."""
+        own: Checked | None = known.forms.get(kernel)
+        if own is not None:
+            return Route(kernel, own, rows)
+        own, own_rows, *_ = kernel.seen(*call)
+        if own.by_rows and known.by_rows:
+            known.forms[kernel] = own
+        return Route(kernel, own, own_rows)
+
+    def _choose(self, known: Checked, rows: int | None, located: bool) -> ArrayKernel:
+        """The kernel that the rules name for so many rows; `located` if CHUNK bytes divide all addresses."""
+        case = known.case
+        if "kept" not in known.forms:  # which holds for each M that `known` leaves open
+            known.forms["kept"] = kept(case)
+        given: Needs = known.forms["kept"] if located else Needs.NONE
+        sizes = case.m if rows is None else rows, case.n, case.k
+        rule = next((one for one in self._rules if one.needs in given and one.box.holds(sizes)), None)
+        if rule is None:
+            raise InvalidInput(f"{self.name} has no rule for {known.at(rows)}")
         return self._kernel([*self._kernels][rule.kernel(sizes, case.batch)])
 
     def _kernel(self, name: str) -> ArrayKernel:
@@ -160,8 +215,8 @@ def kept(case: Case) -> Needs:
     return (Needs.ALIGNED if aligned else Needs.NONE) | (Needs.DENSE if dense else Needs.NONE)
 
 
-def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel]) -> ArrayLibrary:
-    """The library in `folder` for a device of `arch` ("sm_90"), whose kernels `load` loads.
+def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel], device: Device) -> ArrayLibrary:
+    """The library in `folder` for a device of `arch` ("sm_90"), whose kernels `load` loads for arrays on `device`.
 
     Raises InvalidInput where there is none, or none for this architecture.
     """
@@ -176,7 +231,7 @@ def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel]) -> A
     with reading(records[0], "the record of a library"):
         names = list(dict.fromkeys(choice["product"] for choice in record["choices"]))
         choices = {name: _choice_for(record["choices"], name, arch) for name in names}
-        return ArrayLibrary({name: _product(name, choice, kernel, load) for name, choice in choices.items()})
+        return ArrayLibrary({name: _product(name, choice, kernel, load, device) for name, choice in choices.items()})
 
 
 def _choice_for(choices: list[Any], product: str, arch: str) -> Any:
@@ -198,10 +253,14 @@ def _number(arch: str) -> int:
 
 
 def _product(
-    name: str, choice: Any, kernel: Callable[[str], KernelSource], load: Callable[..., ArrayKernel]
+    name: str,
+    choice: Any,
+    kernel: Callable[[str], KernelSource],
+    load: Callable[..., ArrayKernel],
+    device: Device,
 ) -> ArrayProduct:
     """Without the rules of cuBLASLt, whose calls go to the kernels of later ones."""
     names = [one["name"] for one in choice["kernels"] if one["name"] != CUBLASLT]
     kernels = {one: kernel(one) for one in names}
     rules = (rule_from(document, [*kernels]) for document in choice["rules"])
-    return ArrayProduct(name, kernels, tuple(rule for rule in rules if rule.kernels), load)
+    return ArrayProduct(name, kernels, tuple(rule for rule in rules if rule.kernels), load, device)

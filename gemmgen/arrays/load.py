@@ -7,6 +7,7 @@ from typing import get_args
 
 from gemmgen.arrays.kernel import ArrayKernel, Backend
 from gemmgen.arrays.library import ArrayLibrary, read_library
+from gemmgen.arrays.view import Device
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.run.gpu import why_no_device
@@ -24,23 +25,28 @@ def load_source(source: KernelSource, device: DeviceChoice, store: Store) -> Arr
 
 def load_library(folder: Path, device: DeviceChoice, store: Store) -> ArrayLibrary:
     """The library in `folder` for arrays on `device`; see `gemmgen.api.load_library`."""
-    return read_library(folder, _arch(device), lambda source: load_source(source, device, store))
+    place: Device = "cpu" if _emulates(device) else "cuda"
+    return read_library(folder, _arch(device), lambda source: load_source(source, device, store), place)
 
 
 def _arch(device: DeviceChoice) -> str:
     """Of the first GPU; that which the emulator stands for."""
-    if device == "emulator" or why_no_device() is not None:
+    if _emulates(device):
         return DEFAULT_ARCH
     from gemmgen.arrays.card import arch_here  # as below
 
     return arch_here()
 
 
+def _emulates(device: DeviceChoice) -> bool:
+    return device == "emulator" or why_no_device() is not None
+
+
 def _backend(source: KernelSource, device: DeviceChoice, store: Store) -> Backend:
     missing = why_no_device()
     if device in ("gpu", "cuda") and missing is not None:
         raise CandidateFailed(Failure("unavailable", missing, "gpu"))
-    if device == "emulator" or missing is not None:
+    if _emulates(device):
         from gemmgen.arrays.emulated import EmulatedBackend
 
         return EmulatedBackend(source, store)

@@ -34,8 +34,8 @@ class ArrayView:
 
     @property
     def lies(self) -> tuple[object, ...]:
-        """All but the address."""
-        return self.shape, self.strides, self.dtype, self.device, self.ordinal, self.readonly
+        """All but the shape and the address."""
+        return self.strides, self.dtype, self.device, self.ordinal, self.readonly
 
     @property
     def extent(self) -> str:
@@ -48,15 +48,33 @@ class ArrayView:
         return self.device if self.ordinal is None else f"{self.device}:{self.ordinal}"
 
 
-def seen(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) -> tuple[Hashable, int]:
-    """What tells whether `array` lies as another did, and its address: of a tensor of torch in little time.
+def seen(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) -> tuple[Hashable, Any, int]:
+    """(all that is checked of `array` but its shape, the shape, the address).
 
-    `locate` completes a view by its device's number.
+    Every call comes here: of a tensor of torch it reads six attributes and makes no view. The first part has the
+    strides, and so tells the number of dimensions, and whether a tensor requires a gradient. `locate` completes a view
+    by its device's number.
     """
-    if hasattr(array, "data_ptr") and hasattr(array, "stride"):
-        return (array.dtype, array.device, array.shape, array.stride()), array.data_ptr()
-    view = locate(view_of(name, array))
-    return view.lies, view.address
+    try:
+        return (array.dtype, array.device, array.stride(), array.requires_grad), array.shape, array.data_ptr()
+    except AttributeError:  # not torch's
+        if hasattr(array, "seen_by"):
+            return array.seen_by(locate)  # type: ignore[no-any-return]
+        view = locate(view_of(name, array))
+        return view.lies, view.shape, view.address
+
+
+def address_of(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) -> int:
+    """The address alone."""
+    try:
+        return int(array.data_ptr())
+    except AttributeError:
+        return seen(name, array, locate)[2]
+
+
+def tracked(array: Any) -> bool:
+    """Whether it is a tensor that requires a gradient."""
+    return getattr(array, "requires_grad", False) is True
 
 
 def view_of(name: str, array: Any) -> ArrayView:

@@ -26,12 +26,12 @@ class LeadingDimension:
 
 @dataclass(frozen=True)
 class Stride:
-    """A stride that the launcher takes, and the matrix that it must reach over: lines of `line` elements, `ld` apart.
+    """A stride that the launcher takes, of `batch` matrices with `lines` of `line` elements, `ld` apart.
 
     Each is a name or a number.
 
     unit         elements that divide it
-    may_be_zero  all products may share the matrix
+    may_be_zero  the matrix is read alone: all products may share it, and lines of several may interleave or overlap
     """
 
     name: str
@@ -40,6 +40,20 @@ class Stride:
     line: str
     unit: int
     may_be_zero: bool
+    batch: str
+
+    def least(self, shape: str = "") -> str:
+        """The least one in C++, where sizes are members of `shape`: of what is written lines must not overlap.
+
+        It reaches over a matrix, unless the lines of all products lie between two of one.
+        """
+        if self.may_be_zero:
+            return "0"
+        at = f"{shape}." if shape else ""
+        lines, line, batch = (_of_shape(text, shape) if shape else text for text in (self.lines, self.line, self.batch))
+        stride, ld = f"{at}{self.name}", f"{at}{self.ld}" if self.ld.startswith("ld") else self.ld
+        between = f"{stride} >= {line} && {stride} <= {ld} && ({batch} - 1LL) * {stride} + {line} <= {ld}"
+        return f"{between} ? {line} : ({lines} - 1LL) * {ld} + {line}"
 
     def lines_of(self, shape: str) -> str:
         """The lines where sizes are members of `shape`."""
@@ -51,7 +65,7 @@ class Stride:
 
 
 def _of_shape(text: str, shape: str) -> str:
-    return re.sub(r"\b[MNK]\b", rf"{shape}.\g<0>", text)
+    return re.sub(r"\b(?:[MNK]|batch)\b", rf"{shape}.\g<0>", text)
 
 
 @dataclass(frozen=True)

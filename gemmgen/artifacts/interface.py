@@ -131,6 +131,7 @@ class Interface(Signature):
                 one.extent_text(one.line, self.sizes),
                 self._unit(name),
                 name != "stride_c",
+                self.batch,
             )
             for name, one in {one.stride: one for one in self.problem.matrices}.items()
             if name in self.runtime_names

@@ -92,6 +92,11 @@ class TorchOperator:
         return ("int", "int64_t") if self.out.types.scalar.is_integer else ("float", "double")
 
     @property
+    def rounds_scalars(self) -> bool:
+        """Whether they are narrower than the numbers that torch gives."""
+        return bool(self.scalars) and self.out.types.scalar is DType.F32
+
+    @property
     def schema(self) -> str:
         """Of `gemm`: without beta, since its C holds nothing before."""
         made = ", ".join(["Tensor"] * len(self.outputs))
@@ -139,7 +144,8 @@ class TorchOperator:
         if name in self.out.tensors:
             return f"static_cast<{ctype}>({name}.{'const_data_ptr' if ctype.startswith('const') else 'data_ptr'}())"
         if name in dict(self.scalars):
-            return f"static_cast<{ctype}>({name})"
+            known = {"float": "as_float", "int": "as_int"}
+            return f'{known[ctype]}("{name}", {name})' if ctype in known else name
         for matrix in self.matrices:
             if name == matrix.ld:
                 return f'as_int("{name}", place_of_{matrix.name}.ld)'

@@ -2,8 +2,7 @@
 
 options.py   options and argument types that commands share
 output.py    what goes to standard output (tables, or one JSON document) and to standard error
-console.py   the console of both, which reads no markup
-progress.py  bars for `gemmgen.search.trial.Progress`
+progress.py  what a person sees while a command works: bars of gemmgen.search.bars, or lines
 """
 
 from __future__ import annotations

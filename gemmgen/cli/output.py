@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from gemmgen.cli.printable import printable
 from gemmgen.support.errors import CandidateFailed, GemmgenError, InvalidInput
+from gemmgen.support.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console  # imported by what prints: --help and --json do without
@@ -87,7 +87,7 @@ def stderr() -> Console:
 
 
 def _console(*, stderr: bool) -> Console:
-    from gemmgen.cli.console import PlainConsole
+    from gemmgen.support.console import PlainConsole
 
     stream = sys.stderr if stderr else sys.stdout
     width = shutil.get_terminal_size().columns if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH

@@ -11,22 +11,13 @@ from types import TracebackType
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
 from gemmgen.cli.output import stderr
+from gemmgen.search.bars import STAGES, Bars, columns
 from gemmgen.search.trial import Stage, Trial
 
 LOG_SECONDS = 10.0  # between two lines that say how far it is, where there is no terminal
-
-STAGES: dict[Stage, str] = {
-    "explore": "explore the space",
-    "compile": "compile",
-    "verify": "verify",
-    "measure": "measure",
-    "compare": "compare the finalists",
-    "explain": "disassemble",
-    "bench": "bench",
-}
 
 
 class Watch(Protocol):
@@ -49,37 +40,6 @@ def watch() -> Watch:
     """Bars where standard error is a terminal, else lines."""
     console = stderr()
     return Bars(console) if console.is_terminal else Lines(console)
-
-
-class Bars:
-    """A bar a stage, which vanish at the end. A stage that comes again lengthens its bar."""
-
-    def __init__(self, console: Console) -> None:
-        self._progress = Progress(*_columns(), console=console, transient=True)
-        self._tasks: dict[Stage, TaskID] = {}
-
-    def about(self, what: str) -> None:
-        self._progress.console.print(what, markup=False, highlight=False)
-
-    def stage(self, name: Stage, total: int) -> None:
-        if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(STAGES[name], total=total)
-            return
-        task = self._tasks[name]
-        known = self._progress.tasks[self._progress.task_ids.index(task)].total or 0
-        self._progress.update(task, total=known + total)
-
-    def step(self, name: Stage, trial: Trial | None) -> None:  # a bar shows how many, not which
-        self._progress.advance(self._tasks[name])
-
-    def __enter__(self) -> Bars:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
 
 
 class Lines:
@@ -118,7 +78,7 @@ def counter(description: str, total: int) -> Iterator[Callable[[], None]]:
         with _lines(console, description, total) as advance:
             yield advance
         return
-    with Progress(*_columns(), console=console, transient=True) as progress:
+    with Progress(*columns(), console=console, transient=True) as progress:
         task = progress.add_task(description, total=total)
         yield lambda: progress.advance(task)
 
@@ -127,7 +87,7 @@ def counter(description: str, total: int) -> Iterator[Callable[[], None]]:
 def rows(total: int) -> Iterator[Callable[[str], None]]:
     """A bar for `total` rows where standard error is a terminal; yields what to call with a row's line as it ends."""
     console = stderr()
-    with Progress(*_columns(), console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns(), console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("rows", total=total)
         done = itertools.count(1)
 
@@ -160,7 +120,3 @@ def _lines(console: Console, description: str, total: int) -> Iterator[Callable[
     finally:
         over.set()
         thread.join()
-
-
-def _columns() -> tuple[ProgressColumn, ...]:
-    return TextColumn("{task.description:>22}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

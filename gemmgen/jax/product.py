@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from gemmgen.arrays.binding import require_known, require_names
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.view import ArrayView, Device, dense_strides, element_types
 from gemmgen.jax.calls import Given, handler
@@ -30,7 +31,9 @@ def gemm(kernel: ArrayKernel, a: Any, b: Any, *, alpha: float = 1.0, **operands:
     problem = kernel.source.problem
     names = [operand.name for operand in problem.epilogue.operands]
     require(not problem.epilogue.outputs, f"the epilogue {problem.epilogue} writes more than C: call the kernel itself")
-    require(set(names) == set(operands), f"operands are {', '.join(operands) or 'none'}, not {names}")
+    require_known(problem, operands, ("alpha",))
+    require_names(problem, operands, alpha, 0)
+    problem.types.require_scalar("alpha", alpha)
     dtype = next(name for name, one in element_types().items() if one is problem.types.c)
     result = jax.ShapeDtypeStruct((a.shape[0], b.shape[1] // problem.products), dtype)
     layouts = [_order(problem.layout.a), _order(problem.layout.b), *([None] * len(names))]

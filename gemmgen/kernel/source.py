@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -192,13 +193,22 @@ class Launch:
 
     def tiles(self, case: Case) -> int:
         """Tiles of C that the grid computes for `case`."""
-        return math.prod(-(-int(case.values[size]) // tile) for size, tile in self.grid)
+        return self.tiles_of_sizes(case.values)
+
+    def tiles_of_sizes(self, sizes: Mapping[str, float]) -> int:
+        """The same by M, N, K and, in a batch, the batch."""
+        return math.prod([-(-int(sizes[size]) // tile) for size, tile in self.grid])
 
     def blocks(self, case: Case) -> int:
         """Blocks of the grid for `case`, at most."""
-        if self.stream is not None:
-            return self.schedule(self.stream, case).grid
-        return self.blocks_per_tile * self.tiles(case)
+        return self.blocks_of_sizes(case.values)
+
+    def blocks_of_sizes(self, sizes: Mapping[str, float]) -> int:
+        """The same by M, N, K and, in a batch, the batch."""
+        tiles = self.tiles_of_sizes(sizes)
+        return (
+            self.blocks_per_tile * tiles if self.stream is None else Schedule(self.stream, tiles, int(sizes["K"])).grid
+        )
 
     def resident(self, blocks: int, sms: int) -> int:
         """Blocks of a persistent kernel's grid that do the work of `blocks`, where an SM has room for one.

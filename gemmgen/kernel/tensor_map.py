@@ -14,7 +14,7 @@ from typing import Any
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.matrix import Matrix
-from gemmgen.support.errors import require
+from gemmgen.support.errors import InvalidInput, require
 
 SWIZZLES = (0, 32, 64, 128)  # bytes of a pattern's lines; 0 is none
 PROMOTIONS = (0, 64, 128, 256)  # bytes that L2 fetches at once; 0 leaves it alone
@@ -162,7 +162,8 @@ class TiledTensor:
 
     def require_address(self, address: int) -> None:
         """Raises InvalidInput for one that TMA does not take."""
-        require(address % UNIT == 0, f"TMA cannot move {self.operand}: {UNIT} does not divide its address {address:#x}")
+        if address % UNIT:
+            raise InvalidInput(f"TMA cannot move {self.operand}: {UNIT} does not divide its address {address:#x}")
 
     def pack(self, address: int) -> bytes:
         """A parameter of the emulator's, as templates/device/host/tensor_map.hpp lays it out."""

@@ -49,18 +49,14 @@ class Case:
             require(0 <= different <= most, f"{name} = {different}: of {self.batch} products at most {most} can differ")
         matrices = [(sizes, self._matrix(sizes)) for sizes in self.problem.matrices]
         for sizes, matrix in matrices:
-            shared = matrix.batch is None or (matrix.stride == 0 and sizes.stride != "stride_c")
-            require(
-                shared or matrix.stride >= matrix.span,
-                f"{sizes.stride} = {matrix.stride} is shorter than a matrix of {matrix.span} elements",
-            )
+            if matrix.batch is not None:
+                sizes.require_stride(matrix)
         require(self.m >= 1 and self.n >= 1, f"M = {self.m}, N = {self.n}: a launch needs at least one element of C")
         require(self.k >= 0, f"K = {self.k} is negative")
         for name, size in (("M", self.m), ("N", self.n), ("K", self.k)):
             require(size <= SIZE_LIMIT, f"{name} = {size} exceeds {SIZE_LIMIT}")
         for name, scalar in (("alpha", self.alpha), ("beta", self.beta)):
-            whole = not self.problem.types.scalar.is_integer or float(scalar).is_integer()
-            require(whole, f"{name} = {scalar}: with C of {self.problem.types.c.label} scalars are integers")
+            self.problem.types.require_scalar(name, scalar)
         for sizes, matrix in matrices:
             line = matrix.line_length
             require(matrix.ld >= line, f"{sizes.ld} = {matrix.ld} is shorter than a line of {line} elements")

@@ -258,7 +258,7 @@ class DType(Enum):
 
     @classmethod
     def of(cls, given: object) -> DType:
-        """`given` where it is a DType, else the one of that label, or of an element type of numpy's or ml_dtypes'.
+        """`given` if it is a DType, else the one of that label, or an element type of numpy, ml_dtypes, jax or torch.
 
         Raises InvalidInput with the known names.
         """
@@ -266,9 +266,12 @@ class DType(Enum):
             return given
         if isinstance(given, str) or given is None:
             return cls.parse(str(given))
+        if type(given).__module__ == "torch":  # torch.float16, by its name: torch is not imported for it
+            name = str(given).removeprefix("torch.")
+            return next((one for one in cls if name in ELSEWHERE.get(one.label, ())), None) or cls.parse(str(given))
         try:
             theirs = np.dtype(given)  # type: ignore[call-overload]
-        except TypeError:
+        except (TypeError, ValueError):
             return cls.parse(str(given))
         return next((one for one in cls if one.numpy == theirs), None) or cls.parse(theirs.name)
 

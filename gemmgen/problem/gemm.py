@@ -17,8 +17,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue, require_integers
@@ -50,7 +48,7 @@ from gemmgen.support.words import listed
 Named = TypeVar("Named", Layout, Compute)
 
 POINTER_ALIGN, LD_ALIGN = 16, 1  # what a problem promises where nothing is said
-DTypeGiven = DType | str | type | np.dtype[Any]
+DTypeGiven = Any  # a DType, its label, or an element type of numpy, ml_dtypes, jax or torch
 NO_STRIDE = "matrices behind pointers have no stride"
 
 
@@ -68,7 +66,8 @@ class Problem:
     ld_align        elements that divide every run-time leading dimension and stride: likewise
     batch           products; 1 is a plain GEMM, None (`?`) leaves their number to run time
     stride_a, ...   elements from one matrix of the batch to the next: "dense" is lines times leading dimension, 0 (of A
-                    or B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it
+                    or B) shares one matrix, None leaves it to run time, as "dense" does where a size is left to it.
+                    Lines of several matrices may interleave, and those of A or B overlap
     pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides.
                     Those to A and B may repeat and overlap; each is divisible by `pointer_align`
     types           element types of A, B and C, and what computes with them
@@ -126,10 +125,10 @@ class Problem:
         """Fields as above. Names do for what they name: layout "rc", types "s8,s8,s32", epilogue "bias+gelu"; typical
         takes {"M": 16}, sizes numpy's integers, and "?" for None. `dtype` is one element type for A, B and C: it goes
         before `types`. `compute` says how they are multiplied, as --compute does: "tf32" goes before what types say.
-        Element types may be numpy's: np.float32, or (np.int8, np.int8, np.int32).
+        Element types may be those of numpy, ml_dtypes, jax or torch: np.float32, (np.int8, np.int8, np.int32).
 
         Raises InvalidInput for what means nothing, for sizes outside 1 .. SIZE_LIMIT, for a leading dimension shorter
-        than its line and for a stride shorter than its matrix.
+        than its line and for a stride at which matrices of C overlap.
         """
         require(pointers in (True, False), f"pointers = {pointers!r}: known are True and False")
         distances = {"lda": lda, "ldb": ldb, "ldc": ldc, "stride_a": stride_a, "stride_b": stride_b}
@@ -181,7 +180,7 @@ class Problem:
             )
 
     def _require_apart(self) -> None:
-        """Strides serve batches, and no matrix of one reaches into the next."""
+        """Strides serve batches, and no matrix of C shares an element with another."""
         require(self.batched or not self.pointers, "arrays of pointers serve a batch, and batch = 1")
         for matrix in self.matrices:
             given = getattr(self, matrix.stride)

@@ -71,12 +71,25 @@ class Matrix:
     @property
     def elements(self) -> int:
         """Elements from the first to the last one, padding between lines and matrices included."""
-        return 0 if self.span == 0 else ((self.different or self.batch or 1) - 1) * self.stride + self.span
+        return 0 if self.span == 0 else self._last * self.stride + self.span
 
     @property
     def span(self) -> int:
         """The same of one matrix."""
         return 0 if self.rows == 0 or self.cols == 0 else (self.lines - 1) * self.ld + self.line_length
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether two matrices of the batch may share an element: neither does one end before the next begins, nor do
+        the lines of all lie between two lines of the first."""
+        apart = self.stride >= self.span
+        between = self.stride >= self.line_length and (self._last * self.stride + self.line_length) <= self.ld
+        return self._last > 0 and not apart and not between
+
+    @property
+    def _last(self) -> int:
+        """The number of the last matrix, from 0."""
+        return (self.different or self.batch or 1) - 1
 
     @property
     def bytes(self) -> int:
@@ -115,7 +128,11 @@ class Matrix:
 
     def place(self, offset: int) -> str:
         """The place `offset` elements from the first one, for a person: "row 3, column 5", with the batch's matrix."""
-        matrix, within = divmod(offset, self.stride) if self.stride else (0, offset)
-        line, along = divmod(within, self.ld)
+        if self.stride < self.span:  # lines of the other matrices lie between its own, or it is the only one
+            line, beside = divmod(offset, self.ld)
+            matrix, along = divmod(beside, self.stride) if self.stride else (0, beside)
+        else:
+            matrix, within = divmod(offset, self.stride) if self.stride else (0, offset)
+            line, along = divmod(within, self.ld)
         row, column = (line, along) if self.order == "r" else (along, line)
         return f"row {row}, column {column}" + ("" if self.batch is None else f" of matrix {matrix}")

@@ -9,7 +9,7 @@ from math import gcd
 from typing import Literal
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.matrix import Order
+from gemmgen.problem.matrix import Matrix, Order
 from gemmgen.support.errors import require, whole
 from gemmgen.support.words import listed
 
@@ -91,15 +91,35 @@ class MatrixSizes:
         fits = lines is None or ld is None or (lines + TILE_REACH) * ld * self.dtype.size < 2**63
         require(fits, f"{self.name} has {lines} lines of {ld} elements, whose bytes overflow 63 bits")
 
+    @property
+    def written(self) -> bool:
+        """Whether kernels write it: C, and what lies as C does."""
+        return self.stride == "stride_c"
+
+    def require_stride(self, matrix: Matrix) -> None:
+        """Raise InvalidInput unless `matrix`, a batch of this one, lies in memory as kernels take it.
+
+        Matrices that are read may lie anywhere: their lines may interleave, as those of attention's heads do, and
+        overlap. Those that are written may interleave, too, where no line overlaps another.
+        """
+        require(matrix.stride >= 0, f"{self.stride} = {matrix.stride} is negative")
+        require(
+            not self.written or not matrix.overlaps,
+            f"{self.stride} = {matrix.stride} is shorter than a matrix of {matrix.span} elements, and "
+            f"{matrix.batch} lines of {matrix.line_length} elements so far apart do not fit between two of its own, "
+            f"which are {matrix.ld} apart: matrices of {self.name}, which is written, would overlap",
+        )
+
     def require_apart(self, given: Distance, sizes: Sizes) -> None:
-        """Raise InvalidInput unless at the stride `given` no matrix of the batch reaches into the next."""
-        if given == "dense" or given is None or (given == 0 and self.stride != "stride_c"):
+        """Raise InvalidInput unless the stride `given` is one that `require_stride` allows."""
+        if given == "dense" or given is None or (given == 0 and not self.written):
             return
         lines, ld, line = self.extent(self.lines, sizes), sizes[self.ld], self.extent(self.line, sizes)
         known = lines is not None and ld is not None and line is not None
         require(known, f"{self.stride} = {given} is fixed while its matrix has a run-time size: write ?")
-        span = (lines - 1) * ld + line if known else 0  # type: ignore[operator]
-        require(given >= span, f"{self.stride} = {given} is shorter than a matrix of {span} elements")
+        assert lines is not None and ld is not None and line is not None
+        shape = (lines, line) if self.order == "r" else (line, lines)
+        self.require_stride(Matrix(*shape, ld, self.order, sizes["batch"] or SIZE_LIMIT, given, dtype=self.dtype))
         overflows = given * (sizes["batch"] or 1) * self.dtype.size >= 2**63
         require(not overflows, f"{self.stride} = {given}: bytes overflow 63 bits")
 

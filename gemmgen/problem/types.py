@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+
+import numpy as np
 
 from gemmgen.problem.dtype import ELEMENTS, DType
 from gemmgen.problem.pieces import BF16X6, Pieces
@@ -159,6 +162,18 @@ class Types:
     def scalar(self) -> DType:
         """The type of alpha and beta, in which the sums are scaled."""
         return DType.F32 if self.accumulator == DType.S32 and self.c != DType.S32 else self.accumulator
+
+    def require_scalar(self, name: str, value: float) -> None:
+        """Raise InvalidInput unless `value` is an alpha or beta: a number in the range of `scalar`, infinity or NaN."""
+        dtype = self.scalar
+        integer = not dtype.is_integer or float(value).is_integer()
+        require(integer, f"{name} = {value}: with C of {self.c.label} scalars are integers")
+        if dtype.least <= value <= dtype.largest or not math.isfinite(value):
+            return
+        # Numbers just above the largest one are rounded to it.
+        fits = not dtype.is_integer and bool(np.isfinite(dtype.nearest(np.float64(value))))
+        least, largest = (int(one) if dtype.is_integer else one for one in (dtype.least, dtype.largest))
+        require(fits, f"{name} = {value} overflows {dtype.label}: its numbers are {least} to {largest}")
 
     @property
     def operands(self) -> tuple[DType, DType, DType]:

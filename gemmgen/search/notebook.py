@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from gemmgen.search.trial import Progress, Silent, Stage, Trial
+from gemmgen.search.trial import Stage, Trial
 from gemmgen.support.html import render_html
 
 
@@ -41,12 +40,3 @@ class NotebookBars:
             self._handle = self._display(self, display_id=True)
         else:
             self._handle.update(self)
-
-
-def progress_here() -> Progress:
-    """Bars in a notebook, else nothing. IPython is asked only where the process has it loaded already."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if shell is None or not hasattr(shell, "kernel"):  # a terminal's IPython has none
-        return Silent()
-    return NotebookBars(sys.modules["IPython"].display.display)

@@ -17,10 +17,20 @@ KernelsFor = Callable[[Any], Sequence[Kernel]]  # for a torch.nn.Linear
 
 
 @dataclass(frozen=True)
+class Given:
+    """What a kernel gets of a Linear beside x, and the `state` of weight and bias that it was made of."""
+
+    state: tuple[int, ...]
+    weight: Any
+    operands: dict[str, Any]
+
+
+@dataclass
 class Route:
     """A kernel and the rows of x that it takes: a number, or any (None).
 
     adds_bias  it adds the bias itself, in f32; else torch does so behind it
+    given      what it got in the last call
     """
 
     rows: int | None
@@ -28,15 +38,7 @@ class Route:
     name: str
     adds_bias: bool
     packs: bool
-
-
-@dataclass(frozen=True)
-class Given:
-    """What a kernel gets of a Linear, and the `state` of weight and bias that it was made of."""
-
-    state: tuple[int, ...]
-    weight: Any
-    operands: dict[str, Any]
+    given: Given | None = None
 
 
 class Linear(torch.nn.Module):
@@ -57,7 +59,6 @@ class Linear(torch.nn.Module):
         self.out_features, self.in_features = weight.shape
         routes = [_route(kernel, weight, bias) for kernel in kernels]
         self._by_rows = {route.rows: route for route in reversed(routes)}
-        self._given: dict[str, Given] = {}
 
     @classmethod
     def of(cls, linear: Any, kernels: Sequence[Kernel]) -> Linear:
@@ -65,12 +66,19 @@ class Linear(torch.nn.Module):
         return cls(linear.weight, linear.bias, kernels)
 
     def forward(self, x: Any) -> Any:
-        rows = x if x.dim() == 2 else x.reshape(-1, self.in_features)
-        route = self._by_rows.get(rows.shape[0]) or self._by_rows.get(None)
-        weight, bias = self.weight, self.bias
-        if route is None or rows.shape[0] == 0:
+        flat = x.dim() == 2
+        rows = x if flat else x.reshape(-1, self.in_features)
+        count = rows.shape[0]
+        route = self._by_rows.get(count) or self._by_rows.get(None)
+        weight, bias = self._parameters.get("weight"), self._parameters.get("bias")  # in a tenth of self.weight's time
+        if weight is None:  # a tensor, or what torch.nn.utils.parametrize makes of one
+            weight = self.weight
+        if bias is None:
+            bias = self.bias
+        if route is None or count == 0:
             return torch.nn.functional.linear(x, weight, bias)
-        learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
+        biased = route.adds_bias and bias.requires_grad
+        learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad or biased)
         if learns or torch.compiler.is_compiling():
             y = self._traced(route, rows)
         else:
@@ -78,7 +86,7 @@ class Linear(torch.nn.Module):
             y = route.kernel(rows, given.weight, **given.operands)
         if bias is not None and not route.adds_bias:
             y = y + bias
-        return y if x.dim() == 2 else y.view(*x.shape[:-1], self.out_features)
+        return y if flat else y.view(*x.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
         taken = ", ".join("any" if rows is None else str(rows) for rows in self._by_rows)
@@ -92,16 +100,16 @@ class Linear(torch.nn.Module):
 
     def _given_to(self, route: Route, weight: Any, bias: Any) -> Given:
         """What the kernel gets beside x: made anew when weight or bias was written or moved."""
-        state: tuple[int, ...] = (weight.data_ptr(), _writes(weight) if route.packs else 0)
+        state: tuple[int, ...] = (weight.data_ptr(), _writes(weight)) if route.packs else (weight.data_ptr(),)
         if route.adds_bias:
             state = (*state, bias.data_ptr(), _writes(bias))
-        held = self._given.get(route.name)
+        held = route.given
         if held is None or held.state != state:
             transposed = weight.detach().t()
             kernel = route.kernel
             packed = kernel.prepare_b(transposed) if isinstance(kernel, ArrayKernel) and route.packs else transposed
-            held = Given(state, packed, {"bias_n": bias.detach().float()} if route.adds_bias else {})
-            self._given[route.name] = held
+            operands = {"bias_n": bias.detach().float()} if route.adds_bias else {}
+            held = route.given = Given(state, packed, operands)
         return held
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from gemmgen.arrays.binding import Prepared
-from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.arrays.binding import Prepared, require_known, require_names
+from gemmgen.arrays.kernel import LOADED, ArrayKernel
 from gemmgen.arrays.library import ArrayProduct
 from gemmgen.arrays.view import element_types
 from gemmgen.problem.epilogue import Epilogue, parse_epilogue
 from gemmgen.support.errors import require
 
-SCHEMA = "(Tensor a, Tensor b, Tensor[] operands, str kernel, int n, float alpha, bool packed) -> Tensor"
+SCHEMA = "(Tensor a, Tensor b, Tensor[] operands, str kernel, SymInt n, float alpha, bool packed) -> Tensor"
 PRODUCTS = tuple(map(parse_epilogue, ("alpha * acc + beta * C", "alpha * acc", "acc")))
 SUMS = tuple(map(parse_epilogue, ("bias", "alpha * acc + bias_n", "acc + bias_n")))
 
@@ -28,17 +28,16 @@ def gemm(kernel: Kernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any)
     As `ArrayKernel.__call__`, and traceable: torch.compile records it, and gradients of a, b and bias_n are
     torch.matmul's where the epilogue is the product, or that and a bias. `operands` are the epilogue's, none written.
     """
-    problem = kernel.source.problem
-    names = [operand.name for operand in problem.epilogue.operands]
-    for operand in problem.epilogue.outputs:
-        require(False, f"the epilogue {problem.epilogue} writes {operand.name}: call the kernel itself")
-    for name in (*names, *operands):
-        require(name in names and name in operands, f"operands are {', '.join(operands) or 'none'}, not {names}")
+    traced = kernel.traced
+    named = len(operands) == len(traced.operands) and all(name in operands for name in traced.operands)
+    if not (named and traced.reads and (traced.scaled or alpha == 1)):
+        _refuse(kernel, alpha, operands)
     packed = isinstance(b, Prepared)
-    n = b.shape[-1] // problem.products
-    return OPERATOR(
-        a, b.array if packed else b, [operands[name] for name in names], registered(kernel), n, alpha, packed
-    )
+    if not torch.compiler.is_compiling():  # else `_kernel` finds it: a graph has no such effect
+        registered(kernel)
+    n = b.shape[-1] // traced.products
+    given = [operands[name] for name in traced.operands]
+    return OPERATOR(a, b.array if packed else b, given, traced.identity, n, alpha, packed)
 
 
 def registered(kernel: Kernel) -> str:
@@ -47,8 +46,26 @@ def registered(kernel: Kernel) -> str:
     return kernel.identity
 
 
+def _kernel(identity: str) -> Kernel:
+    """The kernel that is called so, which lives from now on. Raises InvalidInput where there is none."""
+    found: Kernel | None = LOADED.get(identity) or _kernels.get(identity)
+    require(found is not None, f"{identity} is not loaded in this process, or was closed: load it before the call")
+    assert found is not None
+    _kernels[identity] = found
+    return found
+
+
+def _refuse(kernel: Kernel, alpha: float, operands: dict[str, Any]) -> None:
+    """Raise InvalidInput for arguments that the operator does not take."""
+    problem = kernel.source.problem
+    for operand in problem.epilogue.outputs:
+        require(False, f"the epilogue {problem.epilogue} writes {operand.name}: call the kernel itself")
+    require_known(problem, operands, ("alpha",))
+    require_names(problem, operands, alpha, 0)
+
+
 def _run(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float, packed: bool) -> Any:
-    found = _kernels[kernel]
+    found = _kernel(kernel)
     named = dict(zip((one.name for one in found.source.problem.epilogue.operands), operands, strict=True))
     c = _empty(a, b, operands, kernel, n, alpha, packed)
     if packed:
@@ -58,9 +75,10 @@ def _run(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float,
 
 
 def _empty(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float, packed: bool) -> Any:
-    wanted = _kernels[kernel].source.problem.types.c
+    wanted = _kernel(kernel).source.problem.types.c
     dtype = next(name for name, one in element_types().items() if one is wanted)
-    return a.new_empty((*a.shape[:-1], n), dtype=getattr(torch, dtype))
+    batch = a.shape[:-2] if packed or a.dim() > b.dim() else b.shape[:-2]  # which one of them may be without
+    return a.new_empty((*batch, a.shape[-2], n), dtype=getattr(torch, dtype))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -71,11 +89,11 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     a, b = ctx.saved_tensors
-    epilogue = _kernels[ctx.kernel].source.problem.epilogue
+    epilogue = _kernel(ctx.kernel).source.problem.epilogue
     _require_gradient(epilogue, ctx.packed)
     need_a, need_b, need_operands, *_ = ctx.needs_input_grad
     scaled = grad if ctx.alpha == 1 else grad * ctx.alpha
-    of_a = (scaled @ b.mT).to(a.dtype) if need_a else None
+    of_a = _summed(scaled @ b.mT, a).to(a.dtype) if need_a else None
     of_b = _summed(a.mT @ scaled, b).to(b.dtype) if need_b else None
     rows = tuple(range(grad.dim() - 1))
     of_bias = [grad.sum(rows, dtype=dtype) for dtype in ctx.types]

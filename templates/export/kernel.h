@@ -95,7 +95,7 @@ size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
  * C         overlaps no other operand
 //% endif
 //% if out.amaxes
- * ${ out.amaxes | join(", ") } may hold anything before: each launch sets them to 0 first
+ * ${ out.amaxes | join(", ") } may hold anything before: each launch sets them to 0 first${ "; where C has no element there is none, and they stay" if out.may_be_empty }
 //% endif
 //% if out.runtime_sizes
  * ${ "%-9s" | format(out.runtime_sizes | join(", ")) } 0 to ${ out.size_limit }${ "; with no element in C nothing is launched" if out.may_be_empty }
@@ -104,7 +104,7 @@ size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
  * ${ "%-9s" | format(ld.name) } at least ${ ld.line }${ " and %d" % ld.least if ld.least and not ld.line.isdigit() }${ ", and divisible by " ~ ld.unit if ld.unit > 1 }
 //% endfor
 //% for x in out.runtime_strides
- * ${ "%-9s" | format(x.name) } ${ "0 (all products share the matrix), or " if x.may_be_zero }at least (${ x.lines } - 1) * ${ x.ld } + ${ x.line }${ ", and divisible by " ~ x.unit if x.unit > 1 }
+ * ${ "%-9s" | format(x.name) } at least ${ "0: products may share the matrix, and lines of several may interleave" if x.may_be_zero else "(%s - 1) * %s + %s, or %s where the lines of all products lie between two of one, within %s" | format(x.lines, x.ld, x.line, x.line, x.ld) }${ "; and divisible by " ~ x.unit if x.unit > 1 }
 //% endfor
 //% if out.parts
  * workspace of at least the bytes above, at an address divisible by ${ out.workspace_align }

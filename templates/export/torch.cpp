@@ -8,17 +8,25 @@
 #include "${ out.name }.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/stack.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
 #include <algorithm>
+//% if op.rounds_scalars
+#include <cfloat>
+//% endif
 #include <climits>
+//% if op.rounds_scalars
+#include <cmath>
+//% endif
 #include <cstdint>
 #include <string>
 /*% if op.written %*/
 #include <tuple>
 /*% endif %*/
+#include <vector>
 
 namespace {
 
@@ -42,9 +50,19 @@ std::string joined(const Parts&... parts)
 
 int as_int(const char* name, int64_t value)
 {
-    TORCH_CHECK(value <= INT_MAX, joined(name, " = ", to_string(value), " is more than ", to_string(INT_MAX)));
+    TORCH_CHECK(value >= INT_MIN && value <= INT_MAX, joined(name, " = ", to_string(value), " is not in ", to_string(INT_MIN), " to ", to_string(INT_MAX)));
     return static_cast<int>(value);
 }
+/*% if op.rounds_scalars %*/
+
+// Of a number that is finite: infinity and NaN stay what they are.
+float as_float(const char* name, double value)
+{
+    const float rounded = static_cast<float>(value);
+    TORCH_CHECK(std::isfinite(rounded) || !std::isfinite(value), joined(name, " = ", to_string(value), " overflows float, whose largest number is ", to_string(FLT_MAX)));
+    return rounded;
+}
+/*% endif %*/
 
 void require_like(const char* name, const Tensor& x, const Tensor& a, at::ScalarType type)
 {
@@ -117,6 +135,44 @@ void require_elements(const char* name, const Tensor& x, const Tensor& a, at::Sc
 }
 /*% endif %*/
 
+// The bytes of an operand: `count` lines of `length`, `apart` from each other, in each of `batch` matrices.
+struct Bytes {
+    const char* name;
+    bool written;
+    uintptr_t first;
+    int64_t length, count, apart, batch, stride;
+
+    bool empty() const { return length * count * batch == 0; }
+    uintptr_t end() const { return first + (batch - 1) * stride + (count - 1) * apart + length; }
+    uintptr_t line(int64_t i) const { return first + i / count * stride + i % count * apart; }
+};
+
+Bytes bytes_of(const Matrix& m, const Place& place, const Tensor& x, bool written)
+{
+    const int64_t size = x.element_size(), length = m.by_rows ? m.cols : m.rows, lines = m.by_rows ? m.rows : m.cols;
+//% if batched
+    const int64_t batch = place.stride == 0 ? std::min<int64_t>(m.batch, 1) : m.batch;
+    return {m.name, written, reinterpret_cast<uintptr_t>(x.const_data_ptr()), length * size, lines, place.ld * size, batch, place.stride * size};
+//% else
+    return {m.name, written, reinterpret_cast<uintptr_t>(x.const_data_ptr()), length * size, lines, place.ld * size, 1, 0};
+//% endif
+}
+
+// Whether `x` has a byte of `c`. Lines of `c`, which is written, do not overlap each other; views of one buffer may lie between them.
+bool meet(const Bytes& x, const Bytes& c)
+{
+    if (x.empty() || c.empty() || x.end() <= c.first || c.end() <= x.first) return false;
+    std::vector<uintptr_t> starts(c.count * c.batch);
+    for (size_t i = 0; i < starts.size(); ++i) starts[i] = c.line(i);
+    std::sort(starts.begin(), starts.end());
+    for (int64_t i = 0; i < x.count * x.batch; ++i) {
+        const uintptr_t line = x.line(i);
+        const auto behind = std::lower_bound(starts.begin(), starts.end(), line + x.length);
+        if (behind != starts.begin() && behind[-1] + c.length > line) return true;
+    }
+    return false;
+}
+
 void gemm_out(${ op.out_parameters | map("join", " ") | join(", ") })
 {
     require_matrices(A, B);
@@ -125,7 +181,8 @@ void gemm_out(${ op.out_parameters | map("join", " ") | join(", ") })
     TORCH_CHECK(${ name } == ${ op.fixed(name) }, joined("${ name } = ", to_string(${ name }), ": this kernel is built for ${ op.fixed(name) }"));
 //% endfor
 //% for m in op.matrices
-    ${ "[[maybe_unused]] " if op.fixed(m.ld) is not none }const Place place_of_${ m.name } = place_of({"${ m.name }", ${ op.type(m.name) }, ${ m.rows }, ${ op.columns(m) }, ${ (m.order == "r") | lower }, ${ -1 if op.fixed(m.ld) is none else op.fixed(m.ld) }, ${ op.units(m) }${ ", batch, %s, %s" | format(-1 if op.fixed(m.stride) is none else op.fixed(m.stride), (m.stride != "stride_c") | lower) if batched }}, ${ m.name }, A);
+    const Matrix matrix_${ m.name } = {"${ m.name }", ${ op.type(m.name) }, ${ m.rows }, ${ op.columns(m) }, ${ (m.order == "r") | lower }, ${ -1 if op.fixed(m.ld) is none else op.fixed(m.ld) }, ${ op.units(m) }${ ", batch, %s, %s" | format(-1 if op.fixed(m.stride) is none else op.fixed(m.stride), (m.stride != "stride_c") | lower) if batched }};
+    const Place place_of_${ m.name } = place_of(matrix_${ m.name }, ${ m.name }, A);
 //% endfor
 //% for m in op.matrices if m.name in op.written
     const bool ${ m.name }_fits = place_of_${ m.name }.ld == place_of_C.ld${ " && place_of_%s.stride == place_of_C.stride" | format(m.name) if batched };
@@ -133,7 +190,26 @@ void gemm_out(${ op.out_parameters | map("join", " ") | join(", ") })
 //% endfor
 //% for v in op.vectors
     require_elements("${ v.name }", ${ v.name }, A, ${ op.type(v.name) }, {${ "batch, " if batched and v.is_amax }${ v.size or "" }});
-/*% endfor %*/
+//% endfor
+    const Bytes operands[] = {
+//% for m in op.matrices
+        bytes_of(matrix_${ m.name }, place_of_${ m.name }, ${ m.name }, ${ (m.name in op.outputs) | lower }),
+//% endfor
+//% for v in op.vectors
+        {"${ v.name }", ${ v.written | lower }, reinterpret_cast<uintptr_t>(${ v.name }.const_data_ptr()), ${ v.name }.numel() * ${ v.name }.element_size(), 1, 0, 1, 0},
+//% endfor
+    };
+    for (const Bytes& c : operands)
+        for (const Bytes& x : operands)
+            TORCH_CHECK(!c.written || &x == &c || !meet(x, c), joined(c.name, " overlaps ", x.name, ": bytes ", to_string(c.first), " to ", to_string(c.end()), " and ", to_string(x.first), " to ", to_string(x.end())));
+//% if out.amaxes
+    if (C.numel() == 0) {  // there is no launch, which would set them
+//% for name in out.amaxes
+        ${ name }.zero_();
+//% endfor
+        return;
+    }
+/*% endif %*/
 
     const c10::cuda::CUDAGuard device(A.device());
 //% if out.parts
@@ -180,6 +256,18 @@ ${ made } gemm_shape(const Tensor& A, const Tensor& B${ op.parameters[2:] | map(
 
 void gemm_out_shape(${ op.out_parameters | map("first") | join(", ") }) {}
 
+// No gradient is computed here: tensors that require one are refused, so that none is lost.
+void without_gradient(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack)
+{
+    const auto& arguments = op.schema().arguments();
+    for (size_t i = 0; at::GradMode::is_enabled() && i < arguments.size(); ++i) {
+        const c10::IValue& given = torch::jit::peek(*stack, i, arguments.size());
+        TORCH_CHECK(!given.isTensor() || !given.toTensor().requires_grad(), joined(arguments[i].name(), " requires a gradient, and ${ out.name } computes none: detach it, or call this under torch.no_grad()"));
+    }
+    const at::AutoDispatchBelowAutograd below;
+    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+}
+
 }  // namespace
 
 TORCH_LIBRARY(${ out.name }, library)
@@ -192,6 +280,12 @@ TORCH_LIBRARY_IMPL(${ out.name }, CUDA, library)
 {
     library.impl("gemm", gemm);
     library.impl("gemm_out", gemm_out);
+}
+
+TORCH_LIBRARY_IMPL(${ out.name }, Autograd, library)
+{
+    library.impl("gemm", torch::CppFunction::makeFromBoxedFunction<&without_gradient>());
+    library.impl("gemm_out", torch::CppFunction::makeFromBoxedFunction<&without_gradient>());
 }
 
 TORCH_LIBRARY_IMPL(${ out.name }, Meta, library)

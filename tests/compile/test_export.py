@@ -524,6 +524,46 @@ def test_a_plan_has_the_maps_of_its_launch(mapped: ctypes.CDLL, kernel_of_maps: 
         assert made[16 * i : 16 * i + 16] == [*wanted, *[0] * (16 - len(wanted))]
 
 
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The launcher of a batch whose sizes, leading dimensions and strides are all left to run time."""
+    sizes: dict[str, Any] = dict.fromkeys(("lda", "ldb", "ldc", "batch", "stride_a", "stride_b", "stride_c"))
+    problem = Problem(None, None, None, **sizes)
+    source = render(problem, FAMILIES["naive"], FAMILIES["naive"].default(problem)).renamed("heads")
+    library = launcher_on_the_host(tmp_path_factory.mktemp("heads"), source)
+    library.heads_refusal.restype = ctypes.c_char_p
+    return library
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("strides", "reason"),
+    [
+        ({}, ""),
+        ({"stride_a": 10**9, "stride_c": 16 * 32}, ""),
+        ({"stride_a": 0, "stride_b": 5}, ""),
+        ({"stride_a": -1}, "stride_a = -1 is less than 0"),
+        ({"stride_c": 7}, "stride_c = 7 is less than 488"),
+        ({"stride_c": 9}, "stride_c = 9 is less than 488"),
+        ({"stride_c": 487}, "stride_c = 487 is less than 488"),
+        ({"ldc": 31}, "stride_c = 8 is less than 473"),
+        ({"m": 0, "stride_c": 0}, ""),
+        ({"batch": 0, "stride_c": 8}, ""),
+    ],
+)
+def test_a_batch_may_interleave_and_a_result_may_not_overlap(
+    heads: ctypes.CDLL, strides: dict[str, int], reason: str
+) -> None:
+    """Heads of 16 x 8, side by side in rows of 4 x 8 elements."""
+    given = {"m": 16, "n": 8, "k": 8, "lda": 32, "ldb": 32, "ldc": 32, "batch": 4}
+    given |= {"stride_a": 8, "stride_b": 8, "stride_c": 8} | strides
+    numbers = [(ctypes.c_longlong if name.startswith("stride") else ctypes.c_int)(one) for name, one in given.items()]
+    scalars, none = (ctypes.c_float(1), ctypes.c_float(0)), (ctypes.c_void_p(), ctypes.c_size_t())
+    addresses = map(ctypes.c_void_p, (4096, 8192, 1 << 40))
+    status = heads.heads_make_plan((ctypes.c_ulonglong * 64)(), *addresses, *numbers, *scalars, *none)
+    assert (status == 0, heads.heads_refusal().decode()[: len(reason)]) == (not reason, reason)
+
+
 @needs_gcc
 def test_a_plan_of_matrices_behind_pointers_has_maps_of_all_memory(tmp_path: Path) -> None:
     problem = Problem(None, 200, None, types="bf16", layout="rc", batch=None, pointers=True, ld_align=8)

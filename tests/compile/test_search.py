@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from gemmgen.cli.console import PlainConsole
 from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.source import KernelSource
@@ -24,6 +23,7 @@ from gemmgen.search.experience import was_searched
 from gemmgen.search.measuring import FINALISTS
 from gemmgen.search.result import TuneResult
 from gemmgen.search.tuner import tune
+from gemmgen.support.console import PlainConsole
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import Verdict
 

@@ -81,6 +81,39 @@ def test_products_of_a_batch_share_a_matrix(loaded) -> None:
     close(loaded(BATCH)(a, np.broadcast_to(b, (3, 16, 24))), wanted)
 
 
+HEADS: dict[str, Any] = dict.fromkeys(("batch", "lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c"))
+
+
+def test_matrices_of_a_batch_may_interleave_as_the_heads_of_attention_do(loaded) -> None:
+    kernel = loaded(Problem(None, None, None, pointer_align=4, **HEADS))
+    x, w, c = normal(16, 4, 8), normal(8, 4, 24), np.full((16, 6, 24), 7, np.float32)
+    a, b, out = (one.transpose(1, 0, 2) for one in (x, w, c[:, 1:5]))
+    wanted = a.astype(np.float64) @ b
+    close(kernel(a, b), wanted)
+    assert kernel(a, b, out, alpha=2.0, beta=1.0) is out
+    close(out, 2 * wanted + 7)
+    assert (c[:, [0, 5]] == 7).all(), "the heads beside them"
+    products = kernel.plan(a, b, out)
+    close(products(), wanted)
+    windows = np.lib.stride_tricks.sliding_window_view(x.reshape(64, 8), 16, axis=0).transpose(0, 2, 1)  # that overlap
+    close(kernel(windows[:5], b[:1].repeat(5, 0)), windows[:5].astype(np.float64) @ b[0])
+
+
+def test_matrices_of_a_result_that_overlap_are_refused(loaded) -> None:
+    kernel, a, b, c = (
+        loaded(Problem(None, None, None, pointer_align=4, **HEADS)),
+        normal(3, 5, 8),
+        normal(3, 8, 6),
+        normal(40),
+    )
+    for stride in (0, 5, 8):  # of lines 20 elements apart, which hold two lines of 6 and not three
+        out = np.lib.stride_tricks.as_strided(c, (3, 5, 6), (4 * stride, 4 * 20, 4), writeable=True)
+        with pytest.raises(
+            InvalidInput, match=f"stride_c = {stride} is shorter than a matrix of 86 elements, and 3 lines"
+        ):
+            kernel(a, b, out)
+
+
 def test_a_plan_reads_what_its_arrays_hold_by_then(loaded) -> None:
     a, b = normal(9, 7), normal(7, 5)
     plan = loaded(PLAIN).plan(a.T.copy().T, b)
@@ -153,6 +186,56 @@ def test_what_overflows_no_array_is_empty(loaded) -> None:
     close(loaded(PLAIN)(normal(0, 4).T, normal(0, 6)), np.zeros((4, 6)))
 
 
+@pytest.mark.parametrize(("m", "n"), [(0, 5), (4, 0), (0, 0)])
+@pytest.mark.parametrize("k", [0, 6])
+def test_an_empty_product_is_an_empty_array(loaded, m: int, n: int, k: int) -> None:
+    kernel, a, b = loaded(PLAIN), normal(k, m).T, normal(k, n)
+    assert kernel(a, b).shape == (m, n)
+    out = np.empty((m, n), np.float32)
+    assert kernel(a, b, out, alpha=2.0, beta=1.0) is out and kernel.plan(a, b, out)() is out
+    with pytest.raises(InvalidInput, match=rf"B is {k + 1} x {n} \(K x N\): the other operands have K = {k}"):
+        kernel(a, normal(k + 1, n))
+    with pytest.raises(InvalidInput, match="A is of f64"):
+        kernel(a.astype("f8"), b)
+
+
+def test_a_batch_of_no_product_is_an_empty_array(loaded) -> None:
+    for a, b in ((normal(0, 20, 16), normal(16, 24)), (normal(0, 20, 16), normal(0, 16, 24))):
+        assert loaded(BATCH)(a, b).shape == (0, 20, 24)
+
+
+def test_a_fixed_size_is_none_of_an_empty_product(loaded) -> None:
+    with pytest.raises(InvalidInput, match=r"A is 3 x 0 x 16 .*: this kernel is built for M = 20"):
+        loaded(BATCH)(normal(3, 0, 16), normal(16, 24))
+
+
+def test_operands_of_the_epilogue_are_as_empty_as_c(loaded) -> None:
+    w, bias, residual = normal(24, 16), normal(24), normal(0, 24)
+    assert loaded(ANY)(normal(0, 16), w.T, bias_n=bias, residual=residual).shape == (0, 24)
+    with pytest.raises(InvalidInput, match="bias_n is 23: this launch takes 24"):
+        loaded(ANY)(normal(0, 16), w.T, bias_n=bias[:23], residual=residual)
+    with pytest.raises(InvalidInput, match=r"residual is 1 x 24 .* the other operands have M = 0"):
+        loaded(ANY)(normal(0, 16), w.T, bias_n=bias, residual=normal(1, 24))
+
+
+def test_the_largest_magnitude_of_no_element_is_zero(loaded) -> None:
+    kernel = loaded(Problem(None, None, 16, batch=None, epilogue="row_amax(column_amax(alpha * acc))"))
+    rows, columns = np.full((2, 9), 7, np.float32), np.full((2, 0), 7, np.float32)
+    assert kernel(normal(2, 9, 16), normal(2, 16, 0), row_amax=rows, column_amax=columns).shape == (2, 9, 0)
+    assert not rows.any()
+    rows, columns = np.full((2, 0), 7, np.float32), np.full((2, 5), 7, np.float32)
+    assert kernel(normal(2, 0, 16), normal(2, 16, 5), row_amax=rows, column_amax=columns).shape == (2, 0, 5)
+    assert not columns.any()
+
+
+def test_an_empty_operand_is_prepared(program: Callable[..., KernelSource], shared_store) -> None:
+    a, b = (normal(*shape).astype(ml_dtypes.bfloat16) for shape in ((9, 21), (21, 0)))
+    with load_source(program("rr", "bf16,bf16,f32", pointer_align=2), "emulator", shared_store) as kernel:
+        assert kernel(a, kernel.prepare_b(b)).shape == (9, 0)
+        assert kernel(kernel.prepare_a(a[:0]), kernel.prepare_b(b)).shape == (0, 0)
+        close(kernel(kernel.prepare_a(a[:, :0]), kernel.prepare_b(normal(0, 4).astype(b.dtype))), np.zeros((9, 4)))
+
+
 A, W = normal(9, 16), normal(24, 16)
 GIVEN = {"bias_n": normal(24), "residual": normal(9, 24)}
 MISFITS: dict[str, tuple[Problem, Callable[[], tuple[Any, ...]], dict[str, Any], str]] = {
@@ -163,7 +246,19 @@ MISFITS: dict[str, tuple[Problem, Callable[[], tuple[Any, ...]], dict[str, Any],
     "type": (ANY, lambda: (A.astype("f8"), W.T), GIVEN, "A is of f64: this kernel ("),
     "vector": (ANY, lambda: (A, W.T), {**GIVEN, "bias_n": normal(9)}, "bias_n is 9: this launch takes 24"),
     "apart": (ANY, lambda: (A, W.T), {**GIVEN, "bias_n": normal(48)[::2]}, "bias_n of 24 has strides (2,)"),
-    "unknown": (ANY, lambda: (A, W.T), {**GIVEN, "scale_a": A}, "takes no scale_a: it takes bias_n, residual"),
+    "unknown": (
+        ANY,
+        lambda: (A, W.T),
+        {**GIVEN, "scale_a": A},
+        "called scale_a: known are out, alpha, beta, stream, bias_n,",
+    ),
+    "misspelt": (
+        PLAIN,
+        lambda: (A.T.copy().T, W.T.copy()),
+        {"alfa": 2},
+        "called alfa: known are out, alpha, beta, stream",
+    ),
+    "hidden": (PLAIN, lambda: (A.T.copy().T, W.T.copy()), {"A": A}, "called A: known are out, alpha, beta, stream"),
     "missing": (ANY, lambda: (A, W.T), {"bias_n": GIVEN["bias_n"]}, "reads residual: give residual="),
     "no old C": (PLAIN, lambda: (A.T.copy().T, W.T.copy()), {"beta": 1.0}, "beta = 1.0 reads C: give it as out="),
     "no array": (ANY, lambda: (A, 1.5), GIVEN, "B is no array, of type float: one has"),
@@ -173,6 +268,41 @@ MISFITS: dict[str, tuple[Problem, Callable[[], tuple[Any, ...]], dict[str, Any],
     "stride": (BATCH, lambda: (normal(2, 20, 16), normal(2, 16, 24)), {}, "stride_b = 384, but this kernel is built"),
 }
 S = normal(16, 16)
+
+
+def test_a_result_may_lie_between_the_lines_of_an_operand_and_not_on_them(loaded) -> None:
+    """Two views of one buffer, all ways to place a result of 5 x 8 beside an operand of 5 x 8."""
+    kernel, buffer, b = (
+        loaded(Problem(None, None, None, lda=None, ldc=None, pointer_align=4)),
+        normal(12, 24),
+        normal(8, 8),
+    )
+    a, old = buffer[3:8, 7:15], buffer.copy()
+    wanted, refused = old[3:8, 7:15].astype(np.float64) @ b, 0
+    for row in range(8):
+        for column in range(17):
+            out = buffer[row : row + 5, column : column + 8]
+            if np.shares_memory(out, a):
+                same = (row, column) == (3, 7)
+                with pytest.raises(InvalidInput, match="out is A's array" if same else r"out overlaps A: .* from 0x"):
+                    kernel(a, b, out)
+                refused += 1
+            elif (row + column) % 5 == 0:  # some: the emulator takes its time
+                close(kernel(a, b, out), wanted)
+                buffer[...] = old
+    assert refused == 8 * 15, "rows 0 to 7, columns 0 to 14"
+    assert np.array_equal(buffer, old)
+
+
+def test_what_an_epilogue_writes_overlaps_nothing_either(loaded) -> None:
+    kernel = loaded(Problem(None, 24, 16, epilogue="aux(alpha * acc) + residual"))
+    a, b, both = normal(9, 16), normal(16, 24), normal(18, 24)
+    for first, aux in ((0, 8), (8, 0)):
+        with pytest.raises(InvalidInput, match="aux overlaps residual: it has addresses from"):
+            kernel(a, b, aux=both[aux : aux + 9], residual=both[first : first + 9])
+    with pytest.raises(InvalidInput, match="out is aux's array"):
+        kernel(a, b, both[:9], aux=both[:9], residual=both[9:])
+    kernel(a, b, both[:9], aux=normal(9, 24), residual=both[9:])
 
 
 def frozen() -> np.ndarray[Any, Any]:
@@ -248,8 +378,14 @@ def test_a_librarys_rules_choose_among_its_kernels(library: Path) -> None:
         out = np.empty((9, 24), np.float32)
         assert dense.plan(a, w.T, out, alpha=3.0)() is out
         close(out, 3 * a.astype(np.float64) @ w.T)
+        assert dense(a[:0], w.T).shape == (0, 24) and dense.plan(a, w[:0].T)().shape == (9, 0)
+        close(dense(a[:, :0], w[:, :0].T), np.zeros((9, 24)))
         with pytest.raises(InvalidInput, match="B is 24 x 15"):
             dense(a, w[:, 1:])
+        with pytest.raises(InvalidInput, match="a plan takes its stream when it is called"):
+            dense.plan(a, w.T, stream=3)
+        with pytest.raises(InvalidInput, match="no argument is called alfa"):
+            dense(a, w.T, alfa=2)
     with pytest.raises(InvalidInput, match="holds 0 libraries' records"):
         gemmgen.load_library(library.parent, device="emulator")
 

@@ -22,3 +22,11 @@ def test_a_transformer_by_kernels_has_the_logits_of_torch(libraries: bool, share
     assert done.returncode == 0, done.stderr
     assert "15 linear layers replaced" in done.stdout
     assert done.stdout.count(" kernels, made in ") == (2 if libraries else 0)
+
+
+@pytest.mark.usefixtures("torch")
+def test_host_times_need_a_gpu() -> None:
+    command = (sys.executable, str(ROOT / "examples" / "host_time.py"))
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no GPU: torch.cuda.is_available() is False\n")

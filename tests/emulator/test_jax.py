@@ -55,8 +55,21 @@ def test_a_compiled_function_has_the_product_in_it(jax, gemm, draw, load, layout
 def test_operands_of_an_epilogue_are_arguments(jax, gemm, draw, load) -> None:
     kernel, a, b, bias = load(epilogue="bias"), draw(5, 9), draw(9, 7), draw(7)
     close(jax.jit(lambda *given: gemm(kernel, *given[:2], bias_n=given[2]))(a, b, bias), a @ b + bias)
-    with pytest.raises(InvalidInput, match="operands are none, not"):
+    with pytest.raises(InvalidInput, match="reads bias_n: give bias_n="):
         gemm(kernel, a, b)
+    with pytest.raises(InvalidInput, match="no argument is called alfa: known are alpha, bias_n, of the epilogue"):
+        gemm(kernel, a, b, alfa=2, bias_n=bias)
+    with pytest.raises(InvalidInput, match=r"alpha = 1e\+39 overflows f32"):
+        gemm(kernel, a, b, alpha=1e39, bias_n=bias)
+
+
+def test_an_empty_product_is_an_empty_array(jax, gemm, draw, load) -> None:
+    plain, batches = load(), load(batch=None, stride_b=None)
+    for m, n in ((0, 7), (5, 0)):
+        assert jax.jit(lambda a, b: gemm(plain, a, b))(draw(m, 9), draw(9, n)).shape == (m, n)
+    close(gemm(plain, draw(5, 0), draw(0, 7)), np.zeros((5, 7)))
+    assert jax.vmap(lambda a, b: gemm(batches, a, b, alpha=3.0))(draw(0, 5, 9), draw(0, 9, 7)).shape == (0, 5, 7)
+    assert jax.vmap(lambda a, b: gemm(batches, a, b, alpha=3.0))(draw(2, 0, 9), draw(2, 9, 7)).shape == (2, 0, 7)
 
 
 def test_mapped_products_are_launches_of_a_plain_kernel(jax, gemm, draw, load) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import gemmgen
 from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.arrays.library import ArrayLibrary
 from gemmgen.arrays.load import load_source
 from gemmgen.artifacts.library.spec import spec_from
 from gemmgen.kernel.families import NAIVE, SIMT
@@ -19,13 +20,15 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
 
+if importlib.util.find_spec("torch"):
+    import torch
+
+    from gemmgen.torch import Linear, gemm, operator, replace_linear
+    from gemmgen.torch.operator import OPERATOR, registered
+
+pytestmark = pytest.mark.usefixtures("torch")  # which skips all of them where it is missing
+
 N, K = 12, 20
-
-
-@pytest.fixture(scope="module", autouse=True)
-def imported(torch: Any) -> None:
-    """`gemmgen.torch`, which imports torch."""
-    importlib.import_module("gemmgen.torch")
 
 
 @pytest.fixture(scope="module")
@@ -52,93 +55,224 @@ def biased(load) -> ArrayKernel:
     return load(None, N, K, epilogue="bias")
 
 
-def draw(torch: Any, *shape: int, **options: Any) -> Any:
+def draw(*shape: int, **options: Any) -> Any:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), **options)
 
 
-def test_the_operator_keeps_torchs_rules(torch, biased) -> None:
+def test_the_operator_keeps_torchs_rules(biased) -> None:
     """Its schema, its fake implementation beside the real one, its gradients, and all that under aot_autograd."""
-    x, b, bias = (one.detach().requires_grad_() for one in (draw(torch, 5, K), draw(torch, N, K).t(), draw(torch, N)))
-    from gemmgen.torch.operator import OPERATOR, registered
-
+    x, b, bias = (one.detach().requires_grad_() for one in (draw(5, K), draw(N, K).t(), draw(N)))
     torch.library.opcheck(OPERATOR, (x, b, [bias], registered(biased), N, 1.0, False))
 
 
-def test_gradients_are_those_of_torch(torch, biased) -> None:
-    given = [draw(torch, 5, K), draw(torch, N, K), draw(torch, N)]
+def test_gradients_are_those_of_torch(biased) -> None:
+    given = [draw(5, K), draw(N, K), draw(N)]
     ours, theirs = ([one.clone().requires_grad_() for one in given] for _ in range(2))
-    (gemmgen.torch.gemm(biased, ours[0], ours[1].t(), alpha=1.5, bias_n=ours[2]) ** 2).sum().backward()
+    (gemm(biased, ours[0], ours[1].t(), alpha=1.5, bias_n=ours[2]) ** 2).sum().backward()
     ((1.5 * theirs[0] @ theirs[1].t() + theirs[2]) ** 2).sum().backward()
     for found, wanted in zip(ours, theirs, strict=True):
         torch.testing.assert_close(found.grad, wanted.grad, rtol=1e-4, atol=1e-4)
 
 
-def test_an_epilogue_with_no_gradient_says_so(torch, load) -> None:
+def asking(*names: str) -> dict[str, Any]:
+    """Operands of `biased`, of which some require a gradient."""
+    made = {"a": draw(5, K), "w": draw(N, K), "out": torch.empty(5, N), "bias_n": draw(N)}
+    return {name: one.requires_grad_(name in names) for name, one in made.items()}
+
+
+@pytest.mark.parametrize(
+    ("names", "words"), [("a", "A requires"), ("w", "B requires"), ("out", "C requires"), ("bias_n", "bias_n requires")]
+)
+def test_a_launch_drops_no_gradient(biased, names: str, words: str) -> None:
+    given = asking(names)
+    a, b = given.pop("a"), given.pop("w").t()
+    message = f"{words} a gradient, and a launch records none: call gemmgen.torch.gemm, .* under torch.no_grad"
+    for call in (biased, biased.plan):
+        with pytest.raises(InvalidInput, match=message):
+            call(a, b, **given)
+    with torch.no_grad():
+        biased(a, b, **given)
+    with pytest.raises(InvalidInput, match=message):  # a form that is known by now
+        biased(a, b, **given)
+    detached = {name: one.detach() for name, one in given.items()}
+    torch.testing.assert_close(biased(a.detach(), b.detach(), **detached), given["out"].detach())
+
+
+def test_a_launch_of_a_librarys_product_drops_no_gradient(products) -> None:
+    product = products["dense"]
+    a, w = draw(5, K).requires_grad_(), draw(N, K).requires_grad_()
+    for call in (product, product.plan, product.kernel_for):
+        with pytest.raises(InvalidInput, match="A and B require a gradient, and a launch records none"):
+            call(a, w.t())
+    torch.testing.assert_close(product(a.detach(), w.detach().t()), (a @ w.t()).detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_autograd_hears_of_what_a_launch_writes(plain) -> None:
+    a, w, out = draw(5, K), draw(N, K), draw(5, N)
+    for write in (lambda: plain(a, w.t(), out), plain.plan(a, w.t(), out)):
+        x = draw(5, N).requires_grad_()
+        product = x * out  # whose gradient needs the old `out`
+        write()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.sum().backward()
+    with torch.inference_mode():
+        plain(a, w.t(), torch.empty(5, N))  # whose writes nobody counts
+
+
+def test_the_gradient_of_a_bias_alone_is_not_lost(biased) -> None:
+    linear = torch.nn.Linear(K, N).requires_grad_(requires_grad=False)
+    linear.bias.requires_grad_()
+    Linear.of(linear, [biased])(draw(5, K)).sum().backward()
+    torch.testing.assert_close(linear.bias.grad, torch.full((N,), 5.0))
+
+
+@pytest.mark.parametrize("shared", ["", "a", "b"])
+def test_products_of_a_batch_share_an_operand_and_interleave(load, shared: str) -> None:
+    sizes = dict.fromkeys(("batch", "lda", "ldb", "stride_a", "stride_b"))
+    kernel = load(None, None, None, **sizes)
+    heads = [draw(5, 3, K), draw(N, 3, K)]
+    ours, theirs = ([one.clone().requires_grad_() for one in heads] for _ in range(2))
+    found, wanted = (
+        (a[:, 0] if shared == "a" else a.transpose(0, 1), (w[:, 0] if shared == "b" else w.transpose(0, 1)).mT)
+        for a, w in (ours, theirs)
+    )
+    c = gemm(kernel, *found)
+    torch.testing.assert_close(c, wanted[0] @ wanted[1], rtol=1e-4, atol=1e-4)
+    (c**2).sum().backward()
+    ((wanted[0] @ wanted[1]) ** 2).sum().backward()
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_an_epilogue_with_no_gradient_says_so(load) -> None:
     kernel = load(None, N, K, epilogue="gelu")
-    y = gemmgen.torch.gemm(kernel, draw(torch, 3, K, requires_grad=True), draw(torch, N, K).t())
+    y = gemm(kernel, draw(3, K, requires_grad=True), draw(N, K).t())
     with pytest.raises(InvalidInput, match=r"gelu.* has no gradient here"):
         y.sum().backward()
-    with pytest.raises(InvalidInput, match="operands are bias_n, not"):
-        gemmgen.torch.gemm(kernel, draw(torch, 3, K), draw(torch, N, K).t(), bias_n=draw(torch, N))
+    with pytest.raises(InvalidInput, match="no argument is called bias_n: known are alpha, of the epilogue"):
+        gemm(kernel, draw(3, K), draw(N, K).t(), bias_n=draw(N))
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_a_compiled_model_is_the_same(torch, plain, biased, fused: bool) -> None:
+def test_a_compiled_model_is_the_same(plain, biased, fused: bool) -> None:
     linear = torch.nn.Linear(K, N)
-    model = torch.nn.Sequential(gemmgen.torch.Linear.of(linear, [biased if fused else plain]), torch.nn.ReLU())
+    model = torch.nn.Sequential(Linear.of(linear, [biased if fused else plain]), torch.nn.ReLU())
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
-    x = draw(torch, 2, 3, K)
-    for given in (x, draw(torch, 2, 3, K, requires_grad=True)):
+    x = draw(2, 3, K)
+    for given in (x, draw(2, 3, K, requires_grad=True)):
         torch.testing.assert_close(compiled(given), torch.relu(linear(given)), rtol=1e-4, atol=1e-4)
     with torch.no_grad():
         torch.testing.assert_close(compiled(x), torch.relu(linear(x)), rtol=1e-4, atol=1e-4)
 
 
-def test_rows_choose_the_kernel_and_torch_takes_what_none_does(torch, load, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("m", "rows"), [(0, ()), (0, (2,)), (2, (0,))])
+def test_an_empty_product_is_an_empty_tensor_and_has_gradients(biased, plain, m: int, rows: tuple[int, ...]) -> None:
+    linear, x = torch.nn.Linear(K, N), draw(*rows, m, K)
+    for kernel in (plain, biased):
+        module = Linear.of(linear, [kernel])
+        assert module(x).shape == linear(x).shape == (*rows, m, N)
+        with torch.no_grad():
+            assert module(x).shape == (*rows, m, N)
+    a, w, bias = draw(0, K).requires_grad_(), draw(N, K).requires_grad_(), draw(N).requires_grad_()
+    gemm(biased, a, w.t(), bias_n=bias).sum().backward()
+    assert a.grad.shape == (0, K) and w.grad.eq(0).all() and bias.grad.eq(0).all()
+
+
+def test_rows_choose_the_kernel_and_torch_takes_what_none_does(load, monkeypatch: pytest.MonkeyPatch) -> None:
     two = load(2, N, K)
     linear = torch.nn.Linear(K, N)
-    module, called = gemmgen.torch.Linear.of(linear, [two]), []
-    monkeypatch.setattr(two, "arrays", lambda *given: called.append(given[0].shape) or ArrayKernel.arrays(two, *given))
+    module, called = Linear.of(linear, [two]), []
+    run = two._backend.run
+    monkeypatch.setattr(two._backend, "run", lambda *given: called.append(given[3].shape) or run(*given))
     with torch.no_grad():
         for rows in (1, 2, 3, 2):
-            x = draw(torch, rows, K)
+            x = draw(rows, K)
             torch.testing.assert_close(module(x), linear(x), rtol=1e-4, atol=1e-4)
     assert called == [(2, K)] * 2
     assert "rows=2" in repr(module)
 
 
-def test_a_weight_is_packed_again_once_it_was_written(torch, program, shared_store) -> None:
+def test_a_weight_is_packed_again_once_it_was_written(program, shared_store) -> None:
     with load_source(program("rc", "bf16", pointer_align=2), "emulator", shared_store) as kernel:
         linear = torch.nn.Linear(K, N, bias=False, dtype=torch.bfloat16)
-        module, prepared = gemmgen.torch.Linear.of(linear, [kernel]), []
+        module, prepared = Linear.of(linear, [kernel]), []
         prepare = kernel.prepare_b
         kernel.prepare_b = lambda b: prepared.append(b) or prepare(b)  # type: ignore[method-assign]
-        x = draw(torch, 7, K).bfloat16()
+        x = draw(7, K).bfloat16()
         with torch.no_grad():
             for scale in (1, 1, -2):
                 linear.weight.mul_(scale) if scale != 1 else None
                 torch.testing.assert_close(module(x), linear(x), rtol=1e-2, atol=1e-2)
-        assert len(prepared) == 2
-        packed = kernel.prepare_b(linear.weight.t())
-        torch.testing.assert_close(gemmgen.torch.gemm(kernel, x, packed), linear(x).detach(), rtol=1e-2, atol=1e-2)
+            assert len(prepared) == 2
+            left, right = draw(N, K).bfloat16(), draw(K, K).bfloat16()
+            kernel(left, right.t(), linear.weight)  # by a launch
+            torch.testing.assert_close(module(x), linear(x), rtol=1e-2, atol=5e-2)
+        assert len(prepared) == 3
+        with pytest.raises(InvalidInput, match="B requires a gradient, and a launch records none"):
+            kernel.prepare_b(linear.weight.t())
+        packed = kernel.prepare_b(linear.weight.detach().t())
+        torch.testing.assert_close(gemm(kernel, x, packed), linear(x).detach(), rtol=1e-2, atol=1e-2)
 
 
-def test_a_product_of_a_library_serves_a_linear(torch, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def products(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ArrayLibrary]:
+    """A library of one product, f32 and rc, of any sizes."""
+    tmp_path = tmp_path_factory.mktemp("library")
     problem = Problem(None, None, None, layout="rc", lda=None, ldb=None, ldc=None, pointer_align=4)
     source = render(problem, NAIVE, NAIVE.default(problem))
     (tmp_path / "any.cu").write_text(source.text)
     product = {"name": "dense", "types": "f32", "layout": "rc", "M": "?", "N": "?", "K": "?", "kernels": ["any.cu"]}
     spec = spec_from({"name": "small", "architectures": ["sm_90"], "product": [product]}, "sm_90", tmp_path)
     gemmgen.library(spec, to=tmp_path / "out", device="emulator", examples=0, points=8)
-    linear, x = torch.nn.Linear(K, N), draw(torch, 2, 3, K)
-    with gemmgen.load_library(tmp_path / "out", device="emulator") as products:
-        module = gemmgen.torch.Linear.of(linear, [products["dense"]])
+    with gemmgen.load_library(tmp_path / "out", device="emulator") as library:
+        yield library
+
+
+def test_a_product_of_a_library_serves_a_linear(products) -> None:
+    linear, x = torch.nn.Linear(K, N), draw(2, 3, K)
+    module = Linear.of(linear, [products["dense"]])
+    torch.testing.assert_close(module(x), linear(x), rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
         torch.testing.assert_close(module(x), linear(x), rtol=1e-4, atol=1e-4)
-        with torch.no_grad():
-            torch.testing.assert_close(module(x), linear(x), rtol=1e-4, atol=1e-4)
 
 
-def test_a_models_linear_layers_are_replaced_by_name(torch, plain) -> None:
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("which", ["kernel", "with a bias", "product of a library"])
+def test_a_call_is_compiled_without_a_break(load, products, which: str, dynamic: bool) -> None:
+    """Nothing has called the kernel before: it is loaded, and no more."""
+    depth = K + 1 + dynamic  # that no other test has
+    fused = which == "with a bias"
+    library = which == "product of a library"
+    kernel = products["dense"] if library else load(None, N, depth, epilogue="bias" if fused else "alpha * acc")
+    operator._kernels.pop(kernel.identity, None)
+    torch._dynamo.reset()
+
+    def product(x: Any, w: Any, bias: Any) -> Any:
+        return gemm(kernel, x * 2, w.t(), alpha=0.5, **({"bias_n": bias} if fused else {})) - 1
+
+    compiled = torch.compile(product, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    w, bias = draw(N, depth), draw(N)
+    for rows in (5, 7):
+        x = draw(rows, depth).requires_grad_()
+        both = compiled(x, w, bias), x @ w.t() + (bias if fused else 0) - 1
+        torch.testing.assert_close(*both, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(*(torch.autograd.grad((y**2).sum(), x) for y in both), rtol=1e-4, atol=1e-4)
+
+
+def test_a_closed_kernel_leaves_the_calls_of_another_of_the_same_text_alone(load) -> None:
+    first, second = (load(None, N, K, epilogue="acc") for _ in range(2))
+    x, w = draw(5, K), draw(N, K)
+    second.close()
+    torch.testing.assert_close(gemm(first, x, w.t()), x @ w.t(), rtol=1e-4, atol=1e-4)
+
+
+def test_a_compiled_call_names_what_it_does_not_take(plain) -> None:
+    compiled = torch.compile(lambda x, w: gemm(plain, x, w.t(), alfa=2), backend="aot_eager")
+    with pytest.raises(InvalidInput, match="no argument is called alfa: known are alpha, of the epilogue"):
+        compiled(draw(5, K), draw(N, K))
+
+
+def test_a_models_linear_layers_are_replaced_by_name(plain) -> None:
     class Block(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -148,9 +282,9 @@ def test_a_models_linear_layers_are_replaced_by_name(torch, plain) -> None:
             return self.other(self.up(x))
 
     model = torch.nn.Sequential(Block(), torch.nn.ReLU())
-    x = draw(torch, 4, K)
+    x = draw(4, K)
     wanted, state = model(x), {name: one.clone() for name, one in model.state_dict().items()}
-    assert gemmgen.torch.replace_linear(model, lambda linear: [plain] if linear.out_features == N else []) == ["0.up"]
+    assert replace_linear(model, lambda linear: [plain] if linear.out_features == N else []) == ["0.up"]
     torch.testing.assert_close(model(x), wanted, rtol=1e-4, atol=1e-4)
     assert model.state_dict().keys() == state.keys()
 
@@ -165,8 +299,9 @@ def test_a_models_linear_layers_are_replaced_by_name(torch, plain) -> None:
         ({"n": N + 1}, f"is built for N = {N + 1}, and the weight has {N}"),
     ],
 )
-def test_a_kernel_of_another_problem_is_refused(torch, fields: dict[str, Any], message: str) -> None:
+def test_a_kernel_of_another_problem_is_refused(fields: dict[str, Any], message: str) -> None:
     problem = Problem(None, fields.pop("n", N), K, **{"layout": "rc", **fields})
-    kernel = ArrayKernel(render(problem, SIMT, SIMT.default(problem)), None)  # type: ignore[arg-type]
+    nowhere: Any = SimpleNamespace(device="cpu")
+    kernel = ArrayKernel(render(problem, SIMT, SIMT.default(problem)), nowhere)
     with pytest.raises(InvalidInput, match=message):
-        gemmgen.torch.Linear.of(torch.nn.Linear(K, N, bias=False), [kernel])
+        Linear.of(torch.nn.Linear(K, N, bias=False), [kernel])

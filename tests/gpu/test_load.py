@@ -55,6 +55,37 @@ def test_strided_views_of_torch(torch: Any) -> None:
         kernel(a.cpu(), w.t())
 
 
+HEADS: dict[str, Any] = dict.fromkeys(("batch", "lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c"))
+
+
+@pytest.mark.parametrize("family", ["simt", "mma", "wgmma"])
+def test_matrices_of_a_batch_interleave_as_the_heads_of_attention_do(torch: Any, family: str) -> None:
+    hopper(torch)
+    dtype = "float32" if family == "simt" else "bfloat16"
+    types = "f32" if family == "simt" else "bf16"
+    kernel = load(gemmgen.Problem(None, None, None, types, layout="rc", ld_align=8, **HEADS), family)
+    x, w = draw(torch, 300, 6, 64, dtype=dtype), draw(torch, 200, 4, 64, dtype=dtype)
+    c = torch.full((300, 6, 200), 7.0, device="cuda").to(x.dtype)
+    a, b, out = x[:, 1:5].transpose(0, 1), w.permute(1, 2, 0), c[:, 1:5].transpose(0, 1)
+    wanted = a.double() @ b.double()
+    assert kernel(a, b, out) is out
+    near(out, wanted, 20 if family == "simt" else 7)
+    near(kernel(a, b), wanted, 20 if family == "simt" else 7)
+    assert (c[:, [0, 5]] == 7).all(), "the heads beside them"
+
+
+def test_empty_products_and_partial_overlap(torch: Any) -> None:
+    kernel, w = load(gemmgen.Problem(None, None, None, layout="rc", pointer_align=4)), draw(torch, 50, 72)
+    assert kernel(draw(torch, 0, 72), w.t()).shape == (0, 50) and kernel(draw(torch, 5, 72), w[:0].t()).shape == (5, 0)
+    assert kernel(draw(torch, 5, 0), w[:, :0].t()).eq(0).all()
+    buffer, square = draw(torch, 32, 128), draw(torch, 64, 64)
+    a = buffer[:, :64]
+    wanted = a.double() @ square.double().t()
+    with pytest.raises(InvalidInput, match="out overlaps A"):
+        kernel(a, square.t(), buffer[:, 63:127])
+    near(kernel(a, square.t(), buffer[:, 64:]), wanted)
+
+
 @pytest.mark.parametrize("layout", ["rc", "rr"])
 def test_tensor_maps_of_bf16_and_a_bias(torch: Any, layout: str) -> None:
     hopper(torch)
@@ -95,6 +126,38 @@ def test_a_weight_is_prepared_once_with_the_sums_of_its_columns(torch: Any) -> N
         assert (kernel(a, weight, zero_a=zero_a, zero_n=zero_n) == wanted).all()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what torch's own compiler imports
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_torch_compiles_a_call_without_a_break(torch: Any, dynamic: bool) -> None:
+    import gemmgen.torch
+
+    hopper(torch)
+    kernel = load(gemmgen.Problem(None, 256, 512 + 64 * dynamic, "bf16", layout="rc", epilogue="bias"), "wgmma")
+    depth = kernel.source.problem.k
+    torch._dynamo.reset()
+
+    def layer(x: Any, w: Any, bias: Any) -> Any:
+        return gemmgen.torch.gemm(kernel, x, w.t(), bias_n=bias).float() * 2
+
+    compiled = torch.compile(layer, fullgraph=True, dynamic=dynamic)
+    w, bias = draw(torch, 256, depth, dtype="bfloat16"), draw(torch, 256)
+    for rows in (64, 300):
+        x = draw(torch, rows, depth, dtype="bfloat16").requires_grad_()
+        found, wanted = compiled(x, w, bias), 2 * (x.double() @ w.double().t() + bias)
+        near(found.detach(), wanted.detach(), 7)
+        near(torch.autograd.grad(found.sum(), x)[0], torch.autograd.grad(wanted.sum(), x)[0].double(), 5)
+
+
+def test_a_launch_drops_no_gradient(torch: Any) -> None:
+    kernel = load(gemmgen.Problem(None, None, None, layout="rc", pointer_align=4))
+    a, w = draw(torch, 5, 72).requires_grad_(), draw(torch, 50, 72)
+    for call in (kernel, kernel.plan):
+        with pytest.raises(InvalidInput, match="A requires a gradient, and a launch records none"):
+            call(a, w.t())
+    with torch.no_grad():
+        near(kernel(a, w.t()), a.double() @ w.double().t())
+
+
 def test_a_call_is_on_the_current_stream_and_a_graph_records_it(torch: Any) -> None:
     kernel = load(gemmgen.Problem(None, 64, 4096, layout="rc"), SPLIT=4)
     a, w = draw(torch, 64, 4096), draw(torch, 64, 4096)
@@ -127,6 +190,31 @@ def test_split_k_launches_of_two_streams_do_not_meet(torch: Any) -> None:
     torch.cuda.synchronize()
     for place, found in enumerate(results):
         near(found, inputs[place % 2].double() @ w.double().t(), 16)
+
+
+def test_a_workspace_that_grows_is_nobody_elses_while_a_stream_still_uses_it(torch: Any) -> None:
+    """Split-K launches on a stream that is not current: the first one runs after the workspace has grown."""
+    kernel = load(gemmgen.Problem(None, 64, 4096, layout="rc"), SPLIT=4)
+    w, side = draw(torch, 64, 4096), torch.cuda.Stream()
+    inputs = [draw(torch, m, 4096) for m in (64, 64 * 64)]
+    outs = [torch.zeros(len(a), 64, device="cuda") for a in inputs]
+    for a, out in zip(inputs, outs, strict=True):  # compiles it
+        kernel(a, w.t(), out)
+        out.zero_()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(1_000_000_000)  # cycles: more than half a second
+    for a, out in zip(inputs, outs, strict=True):
+        kernel(a, w.t(), out, stream=side)
+    # What the second call has freed, if it is this stream's, is filled before the first launch begins.
+    sizes = (1 << 7, 1 << 10, 1 << 13, 1 << 16)
+    filled = [torch.full((size,), 3, dtype=torch.int32, device="cuda") for size in sizes for _ in range(256)]
+    torch.cuda.current_stream().synchronize()
+    assert not side.query(), "the stream was to sleep for longer"
+    torch.cuda.synchronize()
+    assert filled
+    for a, out in zip(inputs, outs, strict=True):
+        near(out, a.double() @ w.double().t(), 16)
 
 
 def test_largest_magnitudes_begin_at_zero_each_time(torch: Any) -> None:

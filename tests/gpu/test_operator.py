@@ -81,6 +81,57 @@ def test_an_operator_says_what_does_not_fit(torch: Any, change: dict[str, Any], 
         torch.ops.gemm_strided.gemm(operands["a"], operands["b"])
 
 
+def test_an_operator_drops_no_gradient(torch: Any) -> None:
+    op, a, w = torch.ops.gemm_strided, draw(torch, 57, 72).requires_grad_(), draw(torch, 50, 72)
+    words = "A requires a gradient, and gemm_strided computes none"
+    with pytest.raises(RuntimeError, match=words):
+        op.gemm(a, w.t())
+    with pytest.raises(RuntimeError, match="C requires a gradient"):
+        op.gemm_out(a.detach(), w.t(), torch.empty(57, 50, device="cuda", requires_grad=True))
+    with torch.no_grad():
+        near(op.gemm(a, w.t()), a.double() @ w.double().t())
+    compiled = torch.compile(lambda a, w: op.gemm(a, w.t()) * 2, backend="aot_eager", fullgraph=True)
+    with pytest.raises(Exception, match=words):
+        compiled(a, w)
+    near(compiled(a.detach(), w), 2 * (a.detach().double() @ w.double().t()))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [((0, 16), (1, 65)), ((0, 16), (63, 127)), ((7, 23), (0, 64))])
+def test_an_operator_refuses_a_result_that_overlaps_an_operand_in_part(
+    torch: Any, rows: tuple[int, int], columns: tuple[int, int]
+) -> None:
+    buffer, w = draw(torch, 32, 128), draw(torch, 64, 64)
+    a = buffer[:16, :64]
+    with pytest.raises(RuntimeError, match=r"C overlaps A: bytes \d+ to \d+ and \d+ to \d+"):
+        torch.ops.gemm_strided.gemm_out(a, w.t(), buffer[slice(*rows), slice(*columns)])
+
+
+def test_an_operator_takes_a_result_that_lies_between_the_lines_of_an_operand(torch: Any) -> None:
+    buffer, w = draw(torch, 32, 128), draw(torch, 64, 64)
+    a = buffer[:16, :64]
+    wanted = a.double() @ w.double().t()
+    for out in (buffer[:16, 64:], buffer[16:, :64]):
+        torch.ops.gemm_strided.gemm_out(a, w.t(), out)
+        near(out, wanted)
+
+
+def test_an_operator_refuses_a_scalar_that_overflows_and_takes_infinity(torch: Any) -> None:
+    op, a, w = torch.ops.gemm_strided, draw(torch, 4, 8).abs(), draw(torch, 4, 8).abs()
+    with pytest.raises(RuntimeError, match=r"alpha = 9+\d*\.0+ overflows float"):
+        op.gemm(a, w.t(), alpha=1e39)
+    assert op.gemm(a, w.t(), alpha=float("inf")).isinf().all()
+
+
+@pytest.mark.parametrize("sizes", [(0, 40, 72), (5, 0, 72), (5, 40, 0)])
+def test_an_operator_makes_empty_products(torch: Any, sizes: tuple[int, int, int]) -> None:
+    batch, m, n = sizes
+    a, b = draw(torch, batch, m, 96, dtype="bfloat16"), draw(torch, 96, n, dtype="bfloat16")
+    given = {"bias_n": draw(torch, n), "residual": draw(torch, batch, m, n)}
+    c, aux, amax = torch.ops.gemm_fused.gemm(a, b, **given)
+    assert c.shape == aux.shape == (batch, m, n) and amax.shape == (batch, m)
+    assert amax.eq(0).all(), "the largest magnitude of no element"
+
+
 def test_an_operator_takes_its_workspace_of_torch_on_the_current_stream(torch: Any) -> None:
     a, b = draw(torch, 128, 1000), draw(torch, 1000, 256)
     stream = torch.cuda.Stream()

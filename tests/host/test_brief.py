@@ -9,7 +9,6 @@ import pytest
 
 import gemmgen
 from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.cli.console import PlainConsole
 from gemmgen.cli.reports.tune import apart, failures, show_tuning, winner
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.model import predict
@@ -22,6 +21,7 @@ from gemmgen.search.result import TuneResult
 from gemmgen.search.space import explore
 from gemmgen.search.trial import Trial
 from gemmgen.support.brief import LONGEST
+from gemmgen.support.console import PlainConsole
 from gemmgen.support.errors import Failure
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import Verdict

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from cuda.bindings import driver as cuda
@@ -30,7 +32,7 @@ class Array:
     """On device 0, at an address that nobody reads."""
 
     def __init__(self, shape: tuple[int, ...], dtype: str = "float32", address: int = 0, strides: Any = None) -> None:
-        self.shape, self.dtype, self.address = shape, dtype, address or Array.free(1 << 20)
+        self.shape, self.dtype, self.address = shape, dtype, address or Array.free(1 << 27)
         self._strides = strides
 
     _next = 1 << 32
@@ -54,19 +56,25 @@ Array.__module__ = "played"
 
 
 class Library:
-    name, asynchronous = "played", True
+    name, asynchronous, ordered = "played", True, True
     current, recording = 11, False
+    zeroed: ClassVar[list[int]] = []  # streams on which workspaces were made
+    written: ClassVar[list[Any]] = []
 
     def empty(self, shape: tuple[int, ...], dtype: Any, like: Any) -> Array:
         return Array(shape, str(dtype.numpy))
 
-    def zeros(self, count: int, like: Any) -> Array:
+    def zeros(self, count: int, like: Any, stream: int) -> Array:
+        self.zeroed.append(stream)
         return Array((count,), "uint8")
+
+    def wrote(self, array: Any) -> None:
+        self.written.append(array)
 
     def stream(self, ordinal: int) -> int:
         return self.current
 
-    def capturing(self) -> bool:
+    def capturing(self, stream: int, ordinal: int) -> bool:
         return self.recording
 
 
@@ -78,6 +86,7 @@ class Driver:
         self.contexts = [0]
         self.status, self.major = OK, 9
         self.sizes: dict[str, list[int]] = {}
+        self.functions = ["none"]  # by their handles
 
     def __getattr__(self, name: str) -> Any:  # types and constants
         return getattr(cuda, name)
@@ -116,22 +125,29 @@ class Driver:
         return OK, "module"
 
     def cuModuleGetFunction(self, module: str, name: bytes) -> Any:
-        return OK, name.decode()
+        self.functions.append(name.decode())
+        return OK, len(self.functions) - 1
 
     def cuFuncSetAttribute(self, *given: Any) -> Any:
         return (OK,)
 
-    def cuTensorMapEncodeTiled(self, *given: Any) -> Any:
-        address, sizes = int(given[2]), [int(size) for size in given[3]]
-        assert address, "no map is of address 0"
-        return OK, SimpleNamespace(opaque=[address, *sizes, *[0] * (15 - len(sizes))])
+    def entry(self, name: str) -> Any:
+        """As `bindings.entry`: what is called by ctypes."""
+        return getattr(self, f"_{name}")
 
-    def cuLaunchKernelEx(self, config: Any, function: str, parameters: int, extra: int) -> Any:
-        sizes = self.sizes[function]
-        at = (ctypes.c_void_p * len(sizes)).from_address(parameters)
+    def _cuTensorMapEncodeTiled(self, to: Any, dtype: Any, rank: Any, address: Any, sizes: Any, *others: Any) -> int:
+        assert address.value, "no map is of address 0"
+        assert to.value % 64 == 0 and rank.value == len(sizes)
+        (ctypes.c_uint64 * (1 + len(sizes))).from_address(to.value)[:] = [address.value, *sizes]
+        return int(OK)
+
+    def _cuLaunchKernelEx(self, config: Any, function: Any, parameters: Any, extra: Any) -> int:
+        name, taken = self.functions[function.value], bindings.Moving.from_address(config.value)
+        sizes = self.sizes[name]
+        at = (ctypes.c_void_p * len(sizes)).from_address(parameters.value)
         values = [ctypes.string_at(address, size) for address, size in zip(at, sizes, strict=True)]
-        self.log.append((function, int(config.hStream), config.gridDimX, values))
-        return (self.status,)
+        self.log.append((name, taken.stream, taken.blocks, values))
+        return int(self.status)
 
     def cuMemsetD32Async(self, address: int, value: int, words: int, stream: Any) -> Any:
         self.log.append(("memset", address, value, words, int(stream)))
@@ -151,11 +167,15 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     played = Driver()
     for module in (card, bindings):
         monkeypatch.setattr(module, "driver", played)
+    monkeypatch.setattr(bindings, "entry", played.entry)
     monkeypatch.setattr(card, "compile_kernel", lambda *given: SimpleNamespace(cubin=b""))
     monkeypatch.setitem(libraries.KINDS, "played", Library)
     monkeypatch.setitem(sys.modules, "played", ModuleType("played"))
     monkeypatch.setattr(Library, "current", 11)
     monkeypatch.setattr(Library, "recording", False)
+    monkeypatch.setattr(Library, "ordered", True)
+    monkeypatch.setattr(Library, "zeroed", [])
+    monkeypatch.setattr(Library, "written", [])
     caches = (card.primary, card.context_of, bindings.encoded)
     for cached in caches:
         cached.cache_clear()
@@ -205,6 +225,16 @@ def test_a_call_passes_addresses_and_sizes_on_the_current_stream(driver, loaded)
     assert driver.contexts == [0], "as it was"
 
 
+def test_nothing_is_launched_for_an_empty_result(driver, loaded) -> None:
+    kernel, w = loaded(simt(None, 64, 32, layout="rc")), Array((64, 32))
+    out = kernel(Array((0, 32), address=None), w.T)
+    assert out.shape == (0, 64) and kernel.plan(Array((0, 32)), w.T)().shape == (0, 64)
+    assert driver.launches == []
+    most = Array((64,))
+    loaded(simt(None, 64, 64, epilogue="column_amax(alpha * acc)"))(Array((0, 64)), Array((64, 64)), column_amax=most)
+    assert driver.log[-1] == ("memset", most.address, 0, 64, 11) and driver.launches == []
+
+
 def test_a_context_that_is_current_is_the_callers(driver, loaded) -> None:
     kernel = loaded(simt(64, 64, 64))
     driver.contexts = [5]
@@ -236,13 +266,52 @@ def test_streams_have_workspaces_of_their_own_and_grow_them(driver, loaded) -> N
     assert semaphores(64, 1) == first != semaphores(64, 2)
     grown = semaphores(64 * 64, 1)
     assert grown != first and semaphores(64, 1) == grown
-    assert driver.log.count(("wait", 11)) == 6, "what is set to zero is so before another stream reads it"
+    assert Library.zeroed == [1, 1, 2, 2, 1, 1], "it is the stream's, which sets it to zero itself"
+    assert not any(entry[0] == "wait" for entry in driver.log)
     a, b = Array((64, 4096)), Array((64, 4096)).T
     plans = [kernel.plan(a, b) for _ in range(2)]
+    assert Library.zeroed[6:] == [11] * 4 and driver.log.count(("wait", 11)) == 2, "any stream may run a plan"
     seen = {address((plan(), driver.launches[-1])[1][3][place]) for plan in plans}
     assert len(seen | {grown}) == 3, "so has a plan"
     Library.recording = True
     assert semaphores(64, 1) not in {*seen, grown}, "and a graph"
+
+
+def test_a_workspace_that_grows_waits_for_its_stream_where_the_library_orders_no_memory(driver, loaded) -> None:
+    Library.ordered = False
+    kernel = loaded(simt(None, 64, 4096, layout="rc", split=4))
+    w = Array((64, 4096)).T
+    for m in (64, 64, 64 * 64):
+        kernel(Array((m, 4096)), w, stream=5)
+    kinds = [entry[:2] if entry[0] == "wait" else "launch" for entry in driver.log if entry[0] != "module"]
+    zeroed, grown = [("wait", 0)] * 2, [("wait", 5), ("wait", 0)] * 2
+    assert kinds == [*zeroed, "launch", "launch", *grown, "launch"]
+
+
+def test_calls_of_threads_that_share_a_stream_do_not_share_a_workspace_at_once(driver, loaded) -> None:
+    """The launch of a small product comes before the workspace grows under it, or after."""
+    kernel, w = loaded(simt(None, 64, 4096, layout="rc", split=4)), Array((64, 4096)).T
+    places = [one.name for one in kernel.source.parameters]
+    inside, order = threading.Event(), []
+    zeros = Library.zeros
+
+    def slow(library: Library, count: int, like: Any, stream: int) -> Array:
+        inside.set()
+        time.sleep(0.05)
+        order.append(count)
+        return zeros(library, count, like, stream)
+
+    kernel(Array((64, 4096)), w, stream=5)
+    known = address(driver.launches[-1][3][places.index("semaphores")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Library, "zeros", slow)
+        growing = threading.Thread(target=lambda: kernel(Array((64 * 64, 4096)), w, stream=5))
+        growing.start()
+        inside.wait(10)
+        kernel(Array((64, 4096)), w, stream=5)
+        growing.join()
+    large, small = (address(entry[3][places.index("semaphores")]) for entry in driver.launches[-2:])
+    assert len(order) == 2 and large == small != known, "the second call waits, and gets the memory that has grown"
 
 
 def test_maxima_are_zero_before_each_launch(driver, loaded) -> None:
@@ -251,6 +320,7 @@ def test_maxima_are_zero_before_each_launch(driver, loaded) -> None:
     plan = kernel.plan(Array((64, 64)), Array((64, 64)), row_amax=most)
     for _ in range(2):
         plan()
+    assert Library.written == [most] * 2, "what was there before"
     kinds = [entry[0] if entry[0] == "memset" else "launch" for entry in driver.log if entry[0] != "module"]
     assert kinds == ["memset", "launch"] * 2
     assert ("memset", most.address, 0, 64, 11) in driver.log
@@ -312,3 +382,75 @@ def test_a_kernel_of_one_architecture_is_refused_on_another(driver, loaded) -> N
     kernel = loaded(render(problem, WGMMA, WGMMA.default(problem)))
     with pytest.raises(InvalidInput, match="is for sm_90a alone, and device 0 is of sm_100"):
         kernel(Array((128, 64), "bfloat16"), Array((128, 64), "bfloat16").T)
+
+
+def wgmma(layout: str = "rc", types: str = "bf16", **fields: Any) -> KernelSource:
+    problem = Problem(None, 64, 64, layout=layout, types=types, **fields)
+    return render(problem, WGMMA, WGMMA.default(problem))
+
+
+OPEN: dict[str, KernelSource] = {
+    "plain": simt(None, 64, 64, layout="rc"),
+    "split": simt(None, 64, 4096, layout="rc", split=4),
+    "maxima": simt(None, 64, 64, layout="rc", epilogue="row_amax(alpha * acc)"),
+    "maps": wgmma(),
+    "a map of a matrix": wgmma(epilogue="bias_m+residual"),
+    "copy of B": wgmma("rr", "s8,s8,s32"),
+    "copies": wgmma("rr", pointer_align=2),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_launches_with_another_m_are_those_of_a_kernel_that_saw_no_other(
+    driver, loaded, monkeypatch, name: str
+) -> None:
+    source, parts, zeros = OPEN[name], [], Library.zeros
+    monkeypatch.setattr(Library, "zeros", lambda *given: parts.append(zeros(*given)) or parts[-1])
+    problem, kernel = source.problem, loaded(source)
+    n, k, dtype, of_c = 64, problem.k, str(problem.types.a.numpy), str(problem.types.c.numpy)
+
+    def placed(value: bytes) -> bytes:
+        """An argument, of a part of the workspace whatever its address is."""
+        inside = any(0 <= address(value) - one.address < one.shape[0] for one in parts)
+        return b"a part" + value[8:] if inside else value
+
+    def launched(kernel: ArrayKernel, arrays: dict[str, Array]) -> list[Any]:
+        driver.log.clear()
+        kernel(**arrays)
+        entries = [entry for entry in driver.log if entry[0] not in ("module", "wait")]
+        return [(*entry[:3], [*map(placed, entry[3])]) if len(entry) == 4 else entry for entry in entries]
+
+    for m in (64, 300, 2, 64, 1, 129, 300, 4000):
+        b = Array((n, k), dtype).T if problem.layout.b == "c" else Array((k, n), dtype)
+        arrays = {"a": Array((m, k), dtype), "b": b, "out": Array((m, n), of_c)}
+        kinds = {"bias_m": (m,), "residual": (m, n), "row_amax": (m,)}
+        arrays |= {one.name: Array(kinds[one.name]) for one in problem.epilogue.operands}
+        assert launched(kernel, arrays) == launched(loaded(source), arrays)
+
+
+def test_a_map_is_encoded_once_for_each_place_and_number_of_rows(driver, loaded, monkeypatch) -> None:
+    encoded: list[tuple[int, int]] = []
+    encode = driver._cuTensorMapEncodeTiled
+    monkeypatch.setattr(
+        driver,
+        "_cuTensorMapEncodeTiled",
+        lambda to, dtype, rank, address, sizes, *others: (
+            encoded.append((address.value, sizes[1])) or encode(to, dtype, rank, address, sizes, *others)
+        ),
+    )
+    kernel = loaded(wgmma())
+    a, w, out = Array((300, 64), "bfloat16"), Array((64, 64), "bfloat16"), Array((300, 64), "bfloat16")
+    for rows in (300, 20, 300, 20):
+        kernel(*(Array((rows, 64), "bfloat16", one.address) if one is not w else w.T for one in (a, w, out)))
+    mapped = [{"A": a, "B": w, "C": out}[one.operand].address for one in kernel.source.launch.maps]
+    wanted = [(address, 64 if address == w.address else rows) for rows in (300, 20) for address in mapped]
+    assert sorted(encoded) == sorted(set(wanted))
+
+
+def test_what_changes_from_launch_to_launch_lies_where_cuda_reads_it() -> None:
+    config = cuda.CUlaunchConfig()
+    config.gridDimX, config.sharedMemBytes, config.hStream = 5, 6, cuda.CUstream(1 << 40)
+    moving = bindings.Moving.from_address(config.getPtr())
+    assert (moving.blocks, moving.stream) == (5, 1 << 40)
+    moving.blocks, moving.stream = 7, 8
+    assert (config.gridDimX, config.sharedMemBytes, int(config.hStream)) == (7, 6, 8)

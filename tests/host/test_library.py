@@ -440,7 +440,7 @@ def test_cublaslt_serves_what_it_is_faster_at_and_nothing_else(tmp_path: Path) -
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "mylib.record.json").write_text(json_text({"choices": [choice_document(choice)]}))
-    library = read_library(tmp_path, "sm_90", _unloaded)
+    library = read_library(tmp_path, "sm_90", _unloaded, "cuda")
     assert [*library] == ["linear"]  # Python takes the kernels alone
     with pytest.raises(InvalidInput, match=r"^the library has no product 'x': known are linear$"):
         library["x"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -16,9 +17,11 @@ from gemmgen.kernel.families import config_of
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.plan import Plan
 from gemmgen.problem.device import DEVICES
-from gemmgen.search.notebook import NotebookBars, progress_here
+from gemmgen.search.bars import Bars
+from gemmgen.search.notebook import NotebookBars
 from gemmgen.search.pick import Pick
-from gemmgen.search.trial import Silent
+from gemmgen.search.shown import shown as shown_here
+from gemmgen.search.trial import Progress, Silent
 from gemmgen.verification.replay import Replayed
 
 PROBLEM = gemmgen.Problem(64, 96, 32)
@@ -111,10 +114,74 @@ def test_bars_of_a_notebook_are_renewed_in_their_place() -> None:
     assert len(page.shows) < 120
 
 
-def test_bars_are_for_notebooks_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_a_notebook(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> io.StringIO:
+    """Standard error, which is a terminal or is not, of a process that has no IPython."""
+    written = io.StringIO()
+    written.isatty = lambda: terminal  # type: ignore[method-assign]
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
-    assert isinstance(progress_here(), Silent)
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setenv("TERM", "xterm")
+    return written
+
+
+def steps(progress: Progress) -> None:
+    progress.stage("compile", 2)
+    for _ in range(2):
+        progress.step("compile", None)
+
+
+def vanishes(written: io.StringIO) -> bool:
+    """Whether a bar was full, and its line is taken away after that."""
+    _, full, behind = written.getvalue().rpartition("2/2")
+    return bool(full) and "\x1b[2K" in behind
+
+
+def test_a_notebook_shows_bars_and_a_terminals_ipython_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = without_a_notebook(monkeypatch, terminal=False)
     for shell, kind in ((SimpleNamespace(), Silent), (SimpleNamespace(kernel=1), NotebookBars)):
         fake = SimpleNamespace(get_ipython=lambda shell=shell: shell, display=SimpleNamespace(display=Page()))
         monkeypatch.setitem(sys.modules, "IPython", fake)  # type: ignore[arg-type]
-        assert isinstance(progress_here(), kind)
+        with shown_here(None) as progress:
+            assert isinstance(progress, kind)
+    assert written.getvalue() == ""
+
+
+def test_a_script_in_a_terminal_shows_bars_that_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = without_a_notebook(monkeypatch, terminal=True)
+    with shown_here(None) as progress:
+        assert isinstance(progress, Bars)
+        steps(progress)
+    assert "compile" in written.getvalue() and vanishes(written)
+
+
+def test_bars_vanish_where_the_work_fails_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = without_a_notebook(monkeypatch, terminal=True)
+    monkeypatch.setattr("gemmgen.api.kernels.search", failing_search)
+    with pytest.raises(gemmgen.GemmgenError, match="failed after 2 steps"):
+        gemmgen.tune(PROBLEM, device="emulator")
+    assert "compile" in written.getvalue() and vanishes(written)
+
+
+def failing_search(*given: Any, progress: Progress, **named: Any) -> None:
+    steps(progress)
+    raise gemmgen.GemmgenError("failed after 2 steps")
+
+
+def test_nothing_is_shown_where_standard_error_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for forced in (False, True):
+        if forced:
+            monkeypatch.setenv("FORCE_COLOR", "1")
+        written = without_a_notebook(monkeypatch, terminal=False)
+        with shown_here(None) as progress:
+            steps(progress)
+        assert isinstance(progress, Silent) and written.getvalue() == ""
+    monkeypatch.setattr(sys, "stderr", None)  # of a program without a console
+    with shown_here(None) as progress:
+        assert isinstance(progress, Silent)
+
+
+def test_a_progress_that_is_given_hears_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    written, given = without_a_notebook(monkeypatch, terminal=True), Silent()
+    with shown_here(given) as progress:
+        steps(progress)
+    assert progress is given and written.getvalue() == ""

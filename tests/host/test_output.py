@@ -8,9 +8,9 @@ import pytest
 from rich.text import Text
 
 from gemmgen.cli import progress
-from gemmgen.cli.console import PlainConsole
 from gemmgen.cli.output import report_error, show_warning
 from gemmgen.cli.reports.words import bold, table
+from gemmgen.support.console import PlainConsole
 from gemmgen.support.errors import InvalidInput
 
 ODD = ["x[/b]y", "x[bold]y", "pip install 'gemmgen[plot]'", "a:bomb:b", "[red]", "[@click=x]y"]

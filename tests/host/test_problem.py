@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -42,7 +44,9 @@ ANY = Problem(None, None, None, ld_align=4)
         ({"batch": 0}, "batch = 0: a size is 1 to"),
         ({"stride_a": 0}, "stride_a = 0 serves a batch, and batch = 1"),
         ({"batch": 9, "stride_c": 0}, "stride_c = 0 is shorter than a matrix of 512 elements"),
-        ({"batch": 9, "lda": 70, "stride_a": 1100}, "stride_a = 1100 is shorter than a matrix of 1114 elements"),
+        ({"batch": 9, "stride_a": -8}, "stride_a = -8 is negative"),
+        ({"batch": 3, "ldc": 127, "stride_c": 48}, "and 3 lines of 32 elements so far apart do not fit between two of"),
+        ({"batch": 3, "ldc": 128, "stride_c": 31}, "stride_c = 31 is shorter than a matrix of 1952 elements"),
         ({"batch": None, "m": None, "stride_a": 4096}, "stride_a = 4096 is fixed while its matrix has a run-time size"),
         ({"batch": 2**30, "stride_b": 2**40}, "overflow 63 bits"),
         ({"pointers": True}, "arrays of pointers serve a batch, and batch = 1"),
@@ -112,6 +116,40 @@ def test_element_types_may_be_numpys_and_types_a_tuple() -> None:
     assert Problem(8, 8, 8, types=["s8", "s8", np.dtype("int32")]) == whole
 
 
+class Played:
+    """An element type of torch as far as its name goes."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+Played.__module__ = "torch"
+
+
+def test_element_types_may_be_torchs_where_torch_is_missing() -> None:
+    named = {one: Played(f"torch.{one.numpy}") for one in ELEMENTS}
+    assert {one: Problem(8, 8, 8, given).dtype for one, given in named.items()} == {one: one for one in ELEMENTS}
+    s8, s32 = named[DType.S8], Played("torch.int32")
+    assert Problem(8, 8, 8, types=(s8, s8, s32)) == Problem(8, 8, 8, types="s8,s8,s32")
+    with pytest.raises(InvalidInput, match=r"unknown dtype 'torch\.complex64': known are f32"):
+        Problem(8, 8, 8, Played("torch.complex64"))
+
+
+def test_element_types_may_be_those_of_torch_and_jax(torch, jax) -> None:
+    types = {torch.float16: "f16", torch.bfloat16: "bf16", torch.float64: "f64", torch.float8_e4m3fn: "e4m3"}
+    assert [str(Problem(8, 8, 8, given).types) for given in types] == [*types.values()]
+    assert str(Problem(8, 8, 8, types=(torch.int8, torch.int8, torch.int32)).types) == "s8,s8,s32"
+    assert Problem(8, 8, 8, jax.numpy.bfloat16) == Problem(8, 8, 8, ml_dtypes.bfloat16) == Problem(8, 8, 8, "bf16")
+
+
+def test_what_is_no_element_type_is_named() -> None:
+    with pytest.raises(InvalidInput, match=r"unknown dtype .*SimpleNamespace"):
+        Problem(8, 8, 8, SimpleNamespace(dtype=SimpleNamespace))
+
+
 def test_compute_is_said_as_on_the_command_line() -> None:
     tf32 = Problem(8, 8, 8, types=Types.parse("f32", Compute.TF32))
     assert Problem(8, 8, 8, compute="tf32") == Problem(8, 8, 8, "f32", compute=Compute.TF32) == tf32
@@ -153,7 +191,8 @@ def test_a_layout_of_unknown_orders_is_refused() -> None:
         (Problem(8, 8, 8, batch=3), {"batch": 2}, "batch = 2, but this kernel is built for batch = 3"),
         (Problem(8, 8, 8, batch=None), {}, "batch is a run-time size of this kernel: give it a value"),
         (Problem(8, 8, 8, batch=None), {"batch": 0}, "batch = 0: a launch needs at least one product"),
-        (Problem(8, 8, 8, batch=3, stride_b=None), {"stride_b": 63}, "stride_b = 63 is shorter than a matrix of 64"),
+        (Problem(8, 8, 8, batch=3, stride_c=None), {"stride_c": 63}, "stride_c = 63 is shorter than a matrix of 64"),
+        (Problem(8, 8, 8, batch=3, stride_b=None), {"stride_b": -1}, "stride_b = -1 is negative"),
         (Problem(8, 8, 8, batch=3, pointers=True), {"stride_b": 64}, "stride_b = 64: matrices behind pointers have no"),
         (Problem(8, 8, 8), {"m": 9}, "M = 9, but this kernel is built for M = 8"),
         (Problem(8, 8, 8, lda=12), {"lda": 8}, "lda = 8, but this kernel is built for lda = 12"),
@@ -163,6 +202,20 @@ def test_invalid_cases(problem: Problem, given_values: dict[str, Any], message: 
     with pytest.raises(InvalidInput) as caught:
         problem.case(**given_values)
     assert message in str(caught.value)
+
+
+def test_matrices_of_a_batch_may_interleave_and_those_that_are_read_overlap() -> None:
+    """Heads side by side in rows of 4 x 8 elements; C's must not overlap."""
+    apart = Problem(16, 8, 8, batch=4, lda=32, stride_a=8, ldb=32, stride_b=1, ldc=32, stride_c=8)
+    case = apart.case()
+    assert not case.c.overlaps and case.c.elements == 16 * 32
+    flat = np.arange(16 * 32).reshape(16, 4, 8)
+    assert np.array_equal(case.a.view(flat.ravel()), flat.transpose(1, 0, 2))
+    assert case.c.place(5 * 32 + 2 * 8 + 3) == "row 5, column 3 of matrix 2"
+    loose = Problem(
+        None, None, None, batch=None, **dict.fromkeys(("lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c"))
+    )
+    assert loose.case(16, 8, 8, lda=32, ldc=32, batch=4, stride_a=8, stride_b=0, stride_c=8).c.stride == 8
 
 
 @pytest.mark.parametrize("text", ["", "512", "512x512", "1x2x3x4", "axbxc", "1.5x2x3", "1 x 2 x 3", "512x512x512\n"])

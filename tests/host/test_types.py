@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -179,6 +180,38 @@ def test_unread_integers_are_garbage_of_the_seed() -> None:
 def test_scalars_of_integer_products_are_integers() -> None:
     with pytest.raises(InvalidInput, match=r"alpha = 0\.5: with C of s32 scalars are integers"):
         Problem(4, 4, 4, types=Types.parse("s8,s8,s32")).case(alpha=0.5)
+
+
+@pytest.mark.parametrize(
+    ("types", "value", "largest"),
+    [
+        ("f32", 1e39, 3.4028234663852886e38),
+        ("f16", -1e39, 3.4028234663852886e38),
+        ("s8,s8,f32", 1e39, 3.4028234663852886e38),
+        ("s8,s8,s32", 2.0**31, 2**31 - 1),
+        ("s8,s8,s32", -(2.0**31) - 1, 2**31 - 1),
+    ],
+)
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+def test_a_scalar_that_its_type_does_not_hold_is_refused(types: str, value: float, largest: float, name: str) -> None:
+    problem = Problem(8, 8, 8, types=types)
+    label = problem.types.scalar.label
+    words = f"{name} = {value} overflows {label}: its numbers are "
+    with pytest.raises(InvalidInput, match=re.escape(words)) as caught:
+        problem.case(**{name: value})
+    assert str(caught.value).endswith(f" to {largest}")
+
+
+def test_scalars_at_the_ends_of_their_range_infinity_and_nan_are_taken() -> None:
+    single, whole = Problem(8, 8, 8, "f16"), Problem(8, 8, 8, types="s8,s8,s32")
+    most = float(np.finfo(np.float32).max)
+    for value in (most, -most, most * (1 + 2.0**-26), math.inf, -math.inf, math.nan):
+        assert single.case(alpha=value, beta=value).alpha is value
+    assert Problem(8, 8, 8, "f64").case(alpha=1e39).alpha == 1e39
+    assert whole.case(alpha=2.0**31 - 1, beta=-(2.0**31)).beta == -(2.0**31)
+    for value in (math.inf, math.nan):
+        with pytest.raises(InvalidInput, match="with C of s32 scalars are integers"):
+            whole.case(alpha=value)
 
 
 def test_a_kernel_has_the_conversions_that_it_needs() -> None:

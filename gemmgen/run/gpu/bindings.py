@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import struct
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from cuda.bindings import driver
 
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, Launch
-from gemmgen.kernel.tensor_map import TiledTensor
-from gemmgen.problem.case import Case
+from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TiledTensor
 from gemmgen.problem.device import STATIC_SHARED_BYTES
 from gemmgen.run.arguments import Argument
+from gemmgen.run.gpu import DRIVER
 
 PORTABLE_CLUSTER_BLOCKS = 8  # that a cluster may have everywhere
 
@@ -31,45 +30,52 @@ def checked(result: tuple[Any, ...]) -> Any:
     return values[0] if values else None
 
 
-def blocks_on(launch: Launch, case: Case, sms: int) -> int:
-    """Blocks of the grid for `case` on a card of so many SMs: see `Launch.resident`."""
-    count = launch.blocks(case)
+@cache
+def entry(name: str) -> Any:
+    """The driver's function of this name as ctypes calls it: in half the time of cuda.bindings' function."""
+    return getattr(ctypes.CDLL(DRIVER), name)
+
+
+def blocks_on(launch: Launch, sizes: Mapping[str, float], sms: int) -> int:
+    """Blocks of the grid for these sizes on a card of so many SMs: see `Launch.resident`."""
+    count = launch.blocks_of_sizes(sizes)
     return launch.resident(count, sms) if launch.persistent else count
 
 
+class Moving(ctypes.Structure):
+    """The head of CUlaunchConfig (cuda.h), with the fields that change from launch to launch."""
+
+    _fields_ = (("blocks", ctypes.c_uint), ("_others", ctypes.c_uint * 6), ("stream", ctypes.c_uint64))
+
+
 class PlannedLaunch:
-    """A launch whose grid and arguments are set. Raises DriverError."""
+    """A launch whose grid and arguments are set. Raises DriverError.
+
+    config      its fields that may be set anew
+    parameters  the host's addresses of the arguments, likewise: whoever sets one keeps the memory
+    """
 
     def __init__(self, function: Any, launch: Launch, arguments: Sequence[Argument], blocks: int) -> None:
-        self._function = function
-        self._config = config = driver.CUlaunchConfig()
+        self._whole = config = driver.CUlaunchConfig()
         config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
         config.blockDimX, config.blockDimY, config.blockDimZ = launch.threads, 1, 1
         config.sharedMemBytes = launch.shared_bytes
         config.attrs = _attributes(launch)
         config.numAttrs = len(config.attrs)
+        self.config = Moving.from_address(config.getPtr())
         # One address each, which CUDA reads before it returns: only the driver knows where in its buffer of parameters
         # the first one lies that is aligned to more than 16 bytes.
         self._values = [ctypes.create_string_buffer(one.data, len(one.data)) for one in arguments]
-        self._addresses = (ctypes.c_void_p * len(self._values))(*map(ctypes.addressof, self._values))
-        self._parameters = ctypes.addressof(self._addresses)
-        self._stream = 0  # as a new config says
-
-    def pass_map(self, place: int, data: bytes) -> None:
-        """Set the bytes of the argument of that place anew."""
-        ctypes.memmove(self._values[place], data, len(data))
-
-    def pointer(self, place: int) -> ctypes.c_uint64:
-        """The argument of that place, whose `value` may be set anew."""
-        return ctypes.c_uint64.from_buffer(self._values[place])
+        self.parameters = (ctypes.c_uint64 * len(self._values))(*map(ctypes.addressof, self._values))
+        given = config.getPtr(), int(function), ctypes.addressof(self.parameters), 0
+        self._launch = partial(entry("cuLaunchKernelEx"), *map(ctypes.c_void_p, given))
 
     def __call__(self, stream: int) -> None:
         """Enqueue it on the stream of this handle."""
-        if stream != self._stream:
-            self._config.hStream, self._stream = driver.CUstream(stream), stream
-        (status,) = driver.cuLaunchKernelEx(self._config, self._function, self._parameters, 0)
+        self.config.stream = stream
+        status = self._launch()
         if status:
-            raise DriverError(status.name)
+            raise DriverError(driver.CUresult(status).name)
 
 
 class DriverFunction:
@@ -112,28 +118,61 @@ def _attributes(launch: Launch) -> list[Any]:
     return attributes
 
 
-# Encoding takes about a microsecond, and a launch is often repeated with the same operands.
+class EncodedMap:
+    """Memory of the host that holds a tensor map at an address as the driver writes and reads it."""
+
+    def __init__(self) -> None:
+        self._room = (ctypes.c_char * (MAP_BYTES + MAP_ALIGNMENT))()
+        start = ctypes.addressof(self._room)
+        self.address = start + -start % MAP_ALIGNMENT
+
+
+class MapEncoder:
+    """Encodes maps of `tensor` at any device address, with any number of lines, as TMA reads them."""
+
+    def __init__(self, tensor: TiledTensor) -> None:
+        self._tensor, rank = tensor, len(tensor.sizes)
+        kinds, swizzles, promotions = (
+            driver.CUtensorMapDataType,
+            driver.CUtensorMapSwizzle,
+            driver.CUtensorMapL2promotion,
+        )
+        dtype = "TFLOAT32" if tensor.tf32 else f"UINT{8 * tensor.element_bytes}"
+        swizzle = f"{tensor.swizzle}B" if tensor.swizzle else "NONE"
+        promotion = f"L2_{tensor.promotion}B" if tensor.promotion else "NONE"
+        self._to, self._address = ctypes.c_void_p(), ctypes.c_void_p()
+        self._sizes = (ctypes.c_uint64 * rank)(*tensor.sizes)
+        self._encode = partial(
+            entry("cuTensorMapEncodeTiled"),
+            self._to,
+            ctypes.c_int(getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{dtype}")),
+            ctypes.c_uint(rank),
+            self._address,
+            self._sizes,
+            (ctypes.c_uint64 * (rank - 1))(*tensor.strides),
+            (ctypes.c_uint32 * rank)(*tensor.box),
+            (ctypes.c_uint32 * rank)(*[1] * rank),  # every element
+            ctypes.c_int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
+            ctypes.c_int(getattr(swizzles, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}")),
+            ctypes.c_int(getattr(promotions, f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}")),
+            ctypes.c_int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),  # zeros
+        )
+
+    def __call__(self, address: int, lines: int | None = None) -> EncodedMap:
+        """Raises DriverError, or InvalidInput for the address. One thread at a time."""
+        self._tensor.require_address(address)
+        made = EncodedMap()
+        self._to.value, self._address.value = made.address, address
+        if lines is not None:
+            self._sizes[1] = lines
+        status = self._encode()
+        if status:
+            raise DriverError(driver.CUresult(status).name)
+        return made
+
+
+# A launch is often repeated with the same operands.
 @lru_cache(maxsize=1024)
 def encoded(tensor: TiledTensor, address: int) -> bytes:
     """The map of `tensor` at a device address, as TMA reads it. Raises DriverError, or InvalidInput for the address."""
-    tensor.require_address(address)
-    kinds = driver.CUtensorMapDataType
-    types = {1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"}
-    swizzles = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
-    promotions = {0: "NONE", 64: "L2_64B", 128: "L2_128B", 256: "L2_256B"}
-    made = checked(
-        driver.cuTensorMapEncodeTiled(
-            getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{'TFLOAT32' if tensor.tf32 else types[tensor.element_bytes]}"),
-            len(tensor.sizes),
-            address,
-            [driver.cuuint64_t(size) for size in tensor.sizes],
-            [driver.cuuint64_t(stride) for stride in tensor.strides],
-            [driver.cuuint32_t(length) for length in tensor.box],
-            [driver.cuuint32_t(1)] * len(tensor.box),  # every element
-            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzles[tensor.swizzle]}"),
-            getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_{promotions[tensor.promotion]}"),
-            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,  # zeros
-        )
-    )
-    return struct.pack("<16Q", *(int(word) for word in made.opaque))
+    return ctypes.string_at(MapEncoder(tensor)(address).address, MAP_BYTES)

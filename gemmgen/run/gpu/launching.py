@@ -58,7 +58,7 @@ def _launch_step(
     function: Any, source: KernelSource, case: Case, pointers: Pointers, stream: Any, blocks: int | None
 ) -> None:
     sms = cuda.Context.get_device().multiprocessor_count if source.launch.persistent else 0
-    count = blocks_on(source.launch, case, sms)
+    count = blocks_on(source.launch, case.values, sms)
     count = count if blocks is None else min(count, blocks)
     if count == 0:  # K = 0, and a launch that prepares an operand without an element
         return

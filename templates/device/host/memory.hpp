@@ -59,16 +59,27 @@ struct Geometry {
   // Whether an access that stays inside the operand stays on elements, too.
   bool holds(std::size_t offset, std::size_t bytes) const {
     if (ld == line && stride <= span) return true;
+    if (interleaves()) {  // some matrix has to hold it
+      std::size_t first = offset < span ? 0 : (offset - span) / stride * stride + stride;  // of matrices that reach so far
+      for (; first <= offset; first += stride)
+        if ((offset - first) % ld + bytes <= line) return true;
+      return false;
+    }
     if (stride != 0) offset %= stride;
     if (stride > span && offset + bytes > span) return false;
     return ld == line || offset % ld + bytes <= line;
   }
 
+  // Whether lines of other matrices lie between the lines of one.
+  bool interleaves() const { return stride != 0 && stride < span; }
+
   std::string place(std::size_t offset) const {
-    const std::size_t within = stride == 0 ? offset : offset % stride;
+    const bool lines_first = interleaves() && stride < ld;
+    const std::size_t inside = lines_first ? offset % ld : offset;  // where matrices lie side by side
+    const std::size_t matrix = stride == 0 ? 0 : inside / stride, within = offset - matrix * stride;
     const std::string across = std::to_string(within / ld), along = std::to_string(within % ld / element);
     const std::string at = "row " + (by_rows ? across : along) + ", column " + (by_rows ? along : across);
-    return stride == 0 ? at : at + " of matrix " + std::to_string(offset / stride);
+    return stride == 0 ? at : at + " of matrix " + std::to_string(matrix);
   }
 
   std::string words(const std::string& name) const {

@@ -32,7 +32,7 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
         {"${ ld.name }", ${ ld.name }, ${ ld.line if ld.line.isdigit() or not ld.least else "std::max(%d, %s)" | format(ld.least, ld.line) }, ${ ld.unit }},
 //% endfor
 //% for x in out.runtime_strides
-        {"${ x.name }", ${ x.name }, ${ x.name ~ " == 0 ? 0 : " if x.may_be_zero }(${ x.lines } - 1LL) * ${ x.ld } + ${ x.line }, ${ x.unit }},
+        {"${ x.name }", ${ x.name }, ${ x.least() }, ${ x.unit }},
 //% endfor
     };
     for (const auto& [name, value, least, unit] : distances) {

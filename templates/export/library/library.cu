@@ -192,8 +192,8 @@ cudaError_t complete_${ p.name }(Args& a)
     if (a.${ ld.name } < ${ ld.line_of("a") }) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is less than %d", a.${ ld.name }, ${ ld.line_of("a") });
 //% endfor
 //% for x in p.out.runtime_strides
-    const long long least_${ x.name } = (${ x.lines_of("a") } - 1LL) * a.${ x.ld } + ${ x.line_of("a") };
-    if (${ "a." ~ x.name ~ " != 0 && " if x.may_be_zero }a.${ x.name } < least_${ x.name }) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is less than %lld", static_cast<long long>(a.${ x.name }), least_${ x.name });
+    const long long least_${ x.name } = ${ x.least("a") };
+    if (a.${ x.name } < least_${ x.name }) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is less than %lld", static_cast<long long>(a.${ x.name }), least_${ x.name });
 //% endfor
     if (${ p.out.may_be_empty | map("replace", "", "a.", 1) | join(" == 0 || ") } == 0) return cudaSuccess;  // C has no elements
 //% for name in p.addresses

@@ -6,15 +6,19 @@
 #include "gemm.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/stack.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cfloat>
 #include <climits>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace {
 
@@ -38,8 +42,16 @@ std::string joined(const Parts&... parts)
 
 int as_int(const char* name, int64_t value)
 {
-    TORCH_CHECK(value <= INT_MAX, joined(name, " = ", to_string(value), " is more than ", to_string(INT_MAX)));
+    TORCH_CHECK(value >= INT_MIN && value <= INT_MAX, joined(name, " = ", to_string(value), " is not in ", to_string(INT_MIN), " to ", to_string(INT_MAX)));
     return static_cast<int>(value);
+}
+
+// Of a number that is finite: infinity and NaN stay what they are.
+float as_float(const char* name, double value)
+{
+    const float rounded = static_cast<float>(value);
+    TORCH_CHECK(std::isfinite(rounded) || !std::isfinite(value), joined(name, " = ", to_string(value), " overflows float, whose largest number is ", to_string(FLT_MAX)));
+    return rounded;
 }
 
 void require_like(const char* name, const Tensor& x, const Tensor& a, at::ScalarType type)
@@ -89,19 +101,69 @@ void require_elements(const char* name, const Tensor& x, const Tensor& a, at::Sc
     TORCH_CHECK(x.is_contiguous(), joined(name, " has strides ", text(x.strides()), ": its elements have to follow each other"));
 }
 
+// The bytes of an operand: `count` lines of `length`, `apart` from each other, in each of `batch` matrices.
+struct Bytes {
+    const char* name;
+    bool written;
+    uintptr_t first;
+    int64_t length, count, apart, batch, stride;
+
+    bool empty() const { return length * count * batch == 0; }
+    uintptr_t end() const { return first + (batch - 1) * stride + (count - 1) * apart + length; }
+    uintptr_t line(int64_t i) const { return first + i / count * stride + i % count * apart; }
+};
+
+Bytes bytes_of(const Matrix& m, const Place& place, const Tensor& x, bool written)
+{
+    const int64_t size = x.element_size(), length = m.by_rows ? m.cols : m.rows, lines = m.by_rows ? m.rows : m.cols;
+    return {m.name, written, reinterpret_cast<uintptr_t>(x.const_data_ptr()), length * size, lines, place.ld * size, 1, 0};
+}
+
+// Whether `x` has a byte of `c`. Lines of `c`, which is written, do not overlap each other; views of one buffer may lie between them.
+bool meet(const Bytes& x, const Bytes& c)
+{
+    if (x.empty() || c.empty() || x.end() <= c.first || c.end() <= x.first) return false;
+    std::vector<uintptr_t> starts(c.count * c.batch);
+    for (size_t i = 0; i < starts.size(); ++i) starts[i] = c.line(i);
+    std::sort(starts.begin(), starts.end());
+    for (int64_t i = 0; i < x.count * x.batch; ++i) {
+        const uintptr_t line = x.line(i);
+        const auto behind = std::lower_bound(starts.begin(), starts.end(), line + x.length);
+        if (behind != starts.begin() && behind[-1] + c.length > line) return true;
+    }
+    return false;
+}
+
 void gemm_out(const Tensor& A, const Tensor& B, Tensor& C, const Tensor& scale_n, const Tensor& zero_a, const Tensor& residual, Tensor& aux, double alpha, double beta)
 {
     require_matrices(A, B);
     const int64_t M = A.size(-2), N = B.size(-1), K = A.size(-1);
-    const Place place_of_A = place_of({"A", at::kByte, M, K, true, -1, 1}, A, A);
-    const Place place_of_B = place_of({"B", at::kChar, K, N, true, -1, 1}, B, A);
-    const Place place_of_C = place_of({"C", at::kBFloat16, M, N, true, -1, 1}, C, A);
-    const Place place_of_residual = place_of({"residual", at::kFloat, M, N, true, -1, 1}, residual, A);
-    const Place place_of_aux = place_of({"aux", at::kFloat, M, N, true, -1, 1}, aux, A);
+    const Matrix matrix_A = {"A", at::kByte, M, K, true, -1, 1};
+    const Place place_of_A = place_of(matrix_A, A, A);
+    const Matrix matrix_B = {"B", at::kChar, K, N, true, -1, 1};
+    const Place place_of_B = place_of(matrix_B, B, A);
+    const Matrix matrix_C = {"C", at::kBFloat16, M, N, true, -1, 1};
+    const Place place_of_C = place_of(matrix_C, C, A);
+    const Matrix matrix_residual = {"residual", at::kFloat, M, N, true, -1, 1};
+    const Place place_of_residual = place_of(matrix_residual, residual, A);
+    const Matrix matrix_aux = {"aux", at::kFloat, M, N, true, -1, 1};
+    const Place place_of_aux = place_of(matrix_aux, aux, A);
     const bool aux_fits = place_of_aux.ld == place_of_C.ld;
     TORCH_CHECK(aux_fits, joined("aux has strides ", text(aux.strides()), ", and C ", text(C.strides()), ": they lie alike"));
     require_elements("scale_n", scale_n, A, at::kFloat, {N});
     require_elements("zero_a", zero_a, A, at::kInt, {});
+    const Bytes operands[] = {
+        bytes_of(matrix_A, place_of_A, A, false),
+        bytes_of(matrix_B, place_of_B, B, false),
+        bytes_of(matrix_C, place_of_C, C, true),
+        bytes_of(matrix_residual, place_of_residual, residual, false),
+        bytes_of(matrix_aux, place_of_aux, aux, true),
+        {"scale_n", false, reinterpret_cast<uintptr_t>(scale_n.const_data_ptr()), scale_n.numel() * scale_n.element_size(), 1, 0, 1, 0},
+        {"zero_a", false, reinterpret_cast<uintptr_t>(zero_a.const_data_ptr()), zero_a.numel() * zero_a.element_size(), 1, 0, 1, 0},
+    };
+    for (const Bytes& c : operands)
+        for (const Bytes& x : operands)
+            TORCH_CHECK(!c.written || &x == &c || !meet(x, c), joined(c.name, " overlaps ", x.name, ": bytes ", to_string(c.first), " to ", to_string(c.end()), " and ", to_string(x.first), " to ", to_string(x.end())));
 
     const c10::cuda::CUDAGuard device(A.device());
     const cudaError_t status = gemm_launch(
@@ -119,8 +181,8 @@ void gemm_out(const Tensor& A, const Tensor& B, Tensor& C, const Tensor& scale_n
         as_int("ldb", place_of_B.ld),
         as_int("ldc", place_of_C.ld),
         as_int("ld_residual", place_of_residual.ld),
-        static_cast<float>(alpha),
-        static_cast<float>(beta),
+        as_float("alpha", alpha),
+        as_float("beta", beta),
         nullptr, 0, c10::cuda::getCurrentCUDAStream());
     const char* const refusal = gemm_refusal();
     TORCH_CHECK(status == cudaSuccess, joined("gemm: ", *refusal != '\0' ? refusal : cudaGetErrorString(status)));
@@ -148,6 +210,18 @@ std::tuple<Tensor, Tensor> gemm_shape(const Tensor& A, const Tensor& B, const Te
 
 void gemm_out_shape(const Tensor&, const Tensor&, Tensor&, const Tensor&, const Tensor&, const Tensor&, Tensor&, double, double) {}
 
+// No gradient is computed here: tensors that require one are refused, so that none is lost.
+void without_gradient(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack)
+{
+    const auto& arguments = op.schema().arguments();
+    for (size_t i = 0; at::GradMode::is_enabled() && i < arguments.size(); ++i) {
+        const c10::IValue& given = torch::jit::peek(*stack, i, arguments.size());
+        TORCH_CHECK(!given.isTensor() || !given.toTensor().requires_grad(), joined(arguments[i].name(), " requires a gradient, and gemm computes none: detach it, or call this under torch.no_grad()"));
+    }
+    const at::AutoDispatchBelowAutograd below;
+    op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+}
+
 }  // namespace
 
 TORCH_LIBRARY(gemm, library)
@@ -160,6 +234,12 @@ TORCH_LIBRARY_IMPL(gemm, CUDA, library)
 {
     library.impl("gemm", gemm);
     library.impl("gemm_out", gemm_out);
+}
+
+TORCH_LIBRARY_IMPL(gemm, Autograd, library)
+{
+    library.impl("gemm", torch::CppFunction::makeFromBoxedFunction<&without_gradient>());
+    library.impl("gemm_out", torch::CppFunction::makeFromBoxedFunction<&without_gradient>());
 }
 
 TORCH_LIBRARY_IMPL(gemm, Meta, library)
