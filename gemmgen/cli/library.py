@@ -30,7 +30,8 @@ from gemmgen.support.errors import require
 @click.option(
     "--budget",
     type=Whole(1),
-    help="Candidates of each search.  [default: as `tune`; without a GPU 1, 2 where that fails]",
+    help="Candidates of each search; of one search for many sizes, those per size in its first round.  "
+    "[default: as `tune`, and 2 per size; without a GPU 1, 2 where that fails]",
 )
 @click.option(
     "--examples",

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from gemmgen.artifacts.library.estimates import Estimates, Numbers, estimated
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
-from gemmgen.artifacts.library.sizes import LARGE, SizeRange, spread
+from gemmgen.artifacts.library.sizes import EIGHT, LARGE, SizeRange, spread
 from gemmgen.artifacts.library.spec import Product
 from gemmgen.artifacts.library.steps import Division, Steps, steps_of
 from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of, without_idle
@@ -28,7 +28,8 @@ from gemmgen.search.order import HOPELESS
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
-FINEST = 1.15  # of the ratios from a size of the grid to the next
+FINEST = 1.2  # of the ratios from a size of the grid to the next
+EVENLY = 4  # one of so many sizes of a grid lies evenly over the range; others by ratio, or where tiles or waves end
 CLOSER = 1.005  # edges of tiles and waves that are closer to each other than such a ratio, or a power of it, are one
 # Of the mean of log(time): a kernel without which choices lose less is left out. Predictions err by a fifth.
 PAYS = {"measured": 0.003, "predicted": 0.02}
@@ -402,9 +403,11 @@ def _along(
 ) -> list[int]:
     """Sizes along the range of `axis`: see `grid_of`."""
     sizes, ratio = ranges[AXES.index(axis)], FINEST
-    while len(sizes.points(ratio)) > most:
+    wide = replace(sizes, least=min(sizes.most, max(sizes.least, EIGHT)))  # no tile is smaller
+    while len(wide.points(ratio)) > most / 2:
         ratio *= FINEST
-    plain, gap = set(sizes.points(ratio)), 1.0
+    even = np.linspace(sizes.least, sizes.most, most // EVENLY).round().astype(int)  # calls of large sizes differ, too
+    plain, gap = {sizes.least, *wide.points(ratio), *even.tolist()}, 1.0
     divisions = (division(one, axis, ranges, device, batch) for one in members) if axis != "K" else ()
     edges = sorted({edge for one in divisions for edge in one.edges(sizes.most)})
     while True:
