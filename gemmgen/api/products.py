@@ -106,7 +106,8 @@ def library(
     device    where kernels are verified and timed, as for `tune`; of other architectures than the GPU's they are
               verified in the emulator, and their times are predicted
     arch      what to compile for where the spec names no architectures; "auto" is the GPU's, else sm_90
-    budget    candidates of each search (None: as for `tune`; without a GPU 1, or 2 where that one fails)
+    budget    candidates of each search, and of one for many sizes those per size in its first round (None: 24 and 2;
+              without a GPU 1, or 2 where that one fails)
     examples  situations to verify each kernel in (None: as for `export`, and in the emulator a sixth of that, where one
               launch runs 3 times)
     seed      of all that is drawn

@@ -31,7 +31,7 @@ from gemmgen.support.errors import require
     "--budget",
     type=Whole(1),
     help="Candidates of each search; of one search for many sizes, those per size in its first round.  "
-    "[default: as `tune`, and 2 per size; without a GPU 1, 2 where that fails]",
+    "[default: 24, and 2 per size; without a GPU 1, 2 where that fails]",
 )
 @click.option(
     "--examples",

@@ -32,7 +32,7 @@ from gemmgen.artifacts.library.record import choice_document, choices_from, rule
 from gemmgen.artifacts.library.regret import cross_validated
 from gemmgen.artifacts.library.rules import Choice, Timed, choose, grid_of
 from gemmgen.artifacts.library.sizes import SizeRange
-from gemmgen.artifacts.library.spec import Product, Spec, read_spec, spec_from
+from gemmgen.artifacts.library.spec import Product, Search, Spec, read_spec, spec_from
 from gemmgen.artifacts.library.table import FEATURES, Box, Sizes, between, chosen, paying, regions, regret_of
 from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.cli import main
@@ -143,12 +143,14 @@ def test_errors_of_a_file_begin_with_its_path(tmp_path: Path) -> None:
 
 
 def test_the_general_kernel_is_tuned_first_and_fixed_weights_have_kernels_of_their_own() -> None:
-    (general,), *others = product_of(N=[4096], K=[4096, 11008]).searches(132)
+    first, *others = product_of(N=[4096], K=[4096, 11008]).searches(132)
+    (general,) = first.problems
     assert (general.shape, general.pointer_align, general.ld_align) == ("?x?x?", 2, 1)
-    assert [search[0].shape for search in others] == ["?x4096x4096", "?x4096x11008", "?x?x?"]
+    assert [search.problems[0].shape for search in others] == ["?x4096x4096", "?x4096x11008", "?x?x?"]
+    assert [search.counts for search in (first, *others)] == [False, True, True, False]
     for search in others:
-        assert len({replace(problem, typical=()) for problem in search}) == 1  # one text serves all
-        assert search[0].ld_align == 8 and "lda" in search[0].runtime_names
+        assert len({replace(problem, typical=()) for problem in search.problems}) == 1  # one text serves all
+        assert search.problems[0].ld_align == 8 and "lda" in search.problems[0].runtime_names
 
 
 def test_kernels_are_tuned_on_both_sides_of_sizes_at_which_tiles_and_waves_begin() -> None:
@@ -528,7 +530,7 @@ def test_the_record_has_every_time_and_says_where_it_comes_from(tmp_path: Path) 
 
 def test_no_kernel_of_a_library_wants_more_of_matrices_behind_pointers_than_their_elements_do() -> None:
     product = product_of(batch=8, pointers=True)
-    assert {problem.pointer_align for search in product.searches(132) for problem in search} == {2}
+    assert {problem.pointer_align for search in product.searches(132) for problem in search.problems} == {2}
     aligned = Problem(None, None, None, types="bf16", layout="rc", batch=None, pointers=True)
     with pytest.raises(InvalidInput, match="wants matrices behind pointers at 16 bytes"):
         member(product, aligned)
@@ -609,7 +611,7 @@ def test_without_a_gpu_a_search_tries_another_kernel_where_the_first_fails(
     monkeypatch.setattr(building, "tune", tune)
     maker = building._Maker(cast(Target, SimpleNamespace(gpu=None)), cast(Store, None), options, Silent())
     with pytest.raises(GemmgenError, match="no config survives"):
-        maker._search(product_of().general)
+        maker._search(Search((product_of().general,)))
     assert asked == budgets
 
 

@@ -26,7 +26,7 @@ from gemmgen.artifacts.library.known import Remembered, certificate_key, found_b
 from gemmgen.artifacts.library.members import Member
 from gemmgen.artifacts.library.record import RECORD, choice_document
 from gemmgen.artifacts.library.rules import Choice, Clock, choose
-from gemmgen.artifacts.library.spec import Product, Spec, own_name
+from gemmgen.artifacts.library.spec import Product, Search, Spec, own_name
 from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.artifacts.records import Document, Origin, provenance
 from gemmgen.artifacts.together import write_together
@@ -55,6 +55,7 @@ from gemmgen.verification.lanes import emulate_many, verify_many
 from gemmgen.verification.verifier import Verdict
 
 PREDICTED_BUDGETS = (1, 2)  # candidates of a search whose order no time changes: another where the first one fails
+GENERAL_BUDGET = 24  # candidates for a kernel that serves calls which no other does
 # Where the emulator verifies: one of so many situations, which take it seconds, and runs of one launch.
 EMULATED_SHARE, EMULATED_RUNS = 6, 3
 RUN_SECONDS = 30.0  # for one run on a GPU, which several processes share
@@ -192,12 +193,11 @@ class _Maker:
         asked = self.options.budget, self.options.seed, product.most
         members: dict[str, Member] = {}
         searches = list(product.searches(self.target.spec.sms))
-        for number, problems in enumerate(searches, 1):
+        for number, wanted in enumerate(searches, 1):
+            problems = wanted.problems
             at = f"at {case_text(problems[0])}" if len(problems) == 1 else f"at {len(problems)} sizes"
             self.progress.about(f"{product.name}: search {number} of {len(searches)}, {problems[0].shape} {at}")
-            search = (
-                partial(self._search_many, product, problems) if problems[1:] else partial(self._search, problems[0])
-            )
+            search = partial(self._search_many, product, problems) if problems[1:] else partial(self._search, wanted)
             for found in found_before(problems, self.target, self.store, asked, search):
                 members.setdefault(found.source.body, self._member(product, found))
         return list(members.values())
@@ -221,12 +221,14 @@ class _Maker:
     def _origin(self) -> Origin:
         return Origin.of(self.target, self.options.command)
 
-    def _search(self, problem: Problem) -> list[KernelFile]:
+    def _search(self, wanted: Search) -> list[KernelFile]:
         """The fastest kernel of a search that a launcher can be written for.
 
         Without a GPU it is not verified here: what rules choose will be, and more closely.
         """
-        few = PREDICTED_BUDGETS if self.options.budget is None and self.target.gpu is None else (self.options.budget,)
+        (problem,) = wanted.problems
+        usual = PREDICTED_BUDGETS if self.target.gpu is None else (None if wanted.counts else GENERAL_BUDGET,)
+        few = usual if self.options.budget is None else (self.options.budget,)
         for budget in few[:-1]:
             with suppress(GemmgenError):  # its kernel spills registers, or has no launcher
                 return [self._searched(problem, budget)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gemmgen.artifacts.library.fallback import Contestant
@@ -16,9 +16,11 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.run.gpu.timing import FIRST, GRID, InterleavedTimings, Timing
+from gemmgen.run.gpu.timing import FIRST, GRID, InterleavedTimings, Protocol, Timing
 from gemmgen.search.order import HOPELESS
 from gemmgen.support.errors import CandidateFailed, require
+
+LONG_US, LONG_SAMPLES = 150.0, 3  # from so many microseconds on a kernel's time differs little from sample to sample
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ class Measured:
         predicted = {one.name: one.predicted_us(sizes, self._spec) for one in members if isinstance(one, Member)}
         hopeful = {name for name, us in predicted.items() if us < HOPELESS * min(predicted.values())}
         kernels = [self._kernel(one) for one in members if isinstance(one, Member) and one.name in hopeful]
-        found = self._measured(kernels, case_of(members[0].product, sizes, given))
+        protocol = GRID if min(predicted.values()) < LONG_US else replace(GRID, samples=LONG_SAMPLES)
+        found = self._measured(kernels, case_of(members[0].product, sizes, given), protocol)
         ours = iter(timing.median_us if isinstance(timing, Timing) else math.inf for timing in found.timings)
         theirs = None if found.baseline is None else found.baseline.timing.median_us
         us = []
@@ -71,13 +74,13 @@ class Measured:
             self._kernel(member)
         return 1e3 * (time.perf_counter() - started)
 
-    def _measured(self, kernels: Sequence[GpuKernel], case: Case) -> InterleavedTimings:
+    def _measured(self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol) -> InterleavedTimings:
         if self._library:
             try:
-                return self._gpu.measure_many(kernels, case, GRID, beside=FIRST)
+                return self._gpu.measure_many(kernels, case, protocol, beside=FIRST)
             except CandidateFailed:
                 self._library = False
-        return self._gpu.measure_many(kernels, case, GRID)
+        return self._gpu.measure_many(kernels, case, protocol)
 
     def _kernel(self, member: Member) -> GpuKernel:
         if member.name not in self._kernels:

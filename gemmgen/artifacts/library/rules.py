@@ -18,7 +18,7 @@ import numpy.typing as npt
 from gemmgen.artifacts.library.estimates import Estimates, Numbers, estimated
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
-from gemmgen.artifacts.library.sizes import EIGHT, LARGE, SizeRange, spread
+from gemmgen.artifacts.library.sizes import EIGHT, FEW, LARGE, SizeRange, spread
 from gemmgen.artifacts.library.spec import Product
 from gemmgen.artifacts.library.steps import Division, Steps, steps_of
 from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of, without_idle
@@ -331,8 +331,7 @@ def _estimates_rule(
 ) -> Rule:
     """One rule for all sizes: the kernel with the least estimate."""
     few = [one for one in sets if len(one.kernels) <= COMPARED][-1].kernels
-    batch, measured = product.batch or 1, times[:, list(few)]
-    measured = without_gaps(measured)
+    batch, measured = product.batch or 1, without_gaps(times[:, list(few)])
     tilings = [members[place].tiling(clock.spec) for place in few]
     made = estimated(ranges, tilings, grid, measured, clock.spec.sms, batch)
     found = np.array([made.times_us(sizes, batch) for sizes in grid], np.float64)
@@ -403,11 +402,12 @@ def _along(
 ) -> list[int]:
     """Sizes along the range of `axis`: see `grid_of`."""
     sizes, ratio = ranges[AXES.index(axis)], FINEST
-    wide = replace(sizes, least=min(sizes.most, max(sizes.least, EIGHT)))  # no tile is smaller
-    while len(wide.points(ratio)) > most / 2:
+    large = replace(sizes, least=min(sizes.most, max(sizes.least, FEW)))
+    while len(large.points(ratio)) > most / 2:
         ratio *= FINEST
+    few = {size for size in range(EIGHT, FEW, EIGHT) if sizes.least <= size <= sizes.most}  # no tile is smaller
     even = np.linspace(sizes.least, sizes.most, most // EVENLY).round().astype(int)  # calls of large sizes differ, too
-    plain, gap = {sizes.least, *wide.points(ratio), *even.tolist()}, 1.0
+    plain, gap = {sizes.least, *few, *large.points(ratio), *even.tolist()}, 1.0
     divisions = (division(one, axis, ranges, device, batch) for one in members) if axis != "K" else ()
     edges = sorted({edge for one in divisions for edge in one.edges(sizes.most)})
     while True:

@@ -50,6 +50,18 @@ IDENTIFIER = r"[a-z][a-z0-9_]*"
 
 
 @dataclass(frozen=True)
+class Search:
+    """What to tune kernels for in one search.
+
+    problems  that differ in typical sizes alone, so that each kernel serves all of them
+    counts    whether these are sizes that count; else the kernel is for calls that no other serves
+    """
+
+    problems: tuple[Problem, ...]
+    counts: bool = True
+
+
+@dataclass(frozen=True)
 class Product:
     """One product of a library; raises InvalidInput where no kernel computes such a one.
 
@@ -128,23 +140,21 @@ class Product:
     def ranges(self) -> tuple[SizeRange, SizeRange, SizeRange]:
         return self.m, self.n, self.k
 
-    def searches(self, sms: int) -> Iterator[tuple[Problem, ...]]:
-        """What to tune kernels for on a card of so many SMs, the kernel for every call first.
-
-        Problems of one search differ in typical sizes alone, so that each kernel of it serves all of them.
-        """
+    def searches(self, sms: int) -> Iterator[Search]:
+        """What to tune kernels for on a card of so many SMs, the kernel for every call first."""
         middle = m, n, k = tuple(one.nearest(LARGE) for one in self.ranges)
         batch = {} if self.batch is None else {"batch": self.batch}
-        yield (self._problem(pointer_align=self.element_bytes, typical={"M": m, "N": n, "K": k, **batch}),)
+        general = self._problem(pointer_align=self.element_bytes, typical={"M": m, "N": n, "K": k, **batch})
+        yield Search((general,), counts=False)
         sizes = self.tune or self._tuned(sms)
         weights = dict.fromkeys((n, k) for _, n, k in sizes if n in self.n.listed and k in self.k.listed)
         for n, k in weights:
-            yield tuple(self.fixed(*size) for size in sizes if size[1:] == (n, k))
+            yield Search(tuple(self.fixed(*size) for size in sizes if size[1:] == (n, k)))
         others = tuple(self.aligned(*size) for size in sizes if size[1:] not in weights)
         if others:
-            yield others
+            yield Search(others)
         if self.n.listed and self.k.listed:
-            yield (self.aligned(*middle),)
+            yield Search((self.aligned(*middle),), counts=False)
 
     def _tuned(self, sms: int) -> tuple[tuple[int, int, int], ...]:
         """Sizes for which kernels are tuned: along the range if there is one, spread over them if there are more."""
