@@ -104,7 +104,8 @@ def compare(name: str, seed: int, count: int) -> tuple[Regret, Regret]:
     times = np.array(truth).T
     noisy = times[: len(grid)] * np.exp(generator.normal(0, NOISE, (len(grid), len(kernels))))
     boxes = regions(grid, noisy.tolist())
-    made = estimated(product.ranges, [kernel.tiling(CARD) for kernel in kernels], grid, noisy, CARD.sms, batch)
+    tilings = [kernel.tiling(CARD) for kernel in kernels]
+    made = estimated(product.ranges, tilings, grid, noisy, CARD.sms, [batch] * len(grid))
     by_boxes = [row[chosen(boxes, one) or 0] / row.min() for one, row in zip(sizes, times[len(grid) :], strict=True)]
     by_estimates = [row[made.best(one, batch)] / row.min() for one, row in zip(sizes, times[len(grid) :], strict=True)]
     return regret_of(by_boxes), regret_of(by_estimates)

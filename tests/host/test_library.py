@@ -32,7 +32,7 @@ from gemmgen.artifacts.library.record import choice_document, choices_from, rule
 from gemmgen.artifacts.library.regret import cross_validated
 from gemmgen.artifacts.library.rules import Choice, Timed, choose, grid_of
 from gemmgen.artifacts.library.sizes import SizeRange
-from gemmgen.artifacts.library.spec import Product, Search, Spec, read_spec, spec_from
+from gemmgen.artifacts.library.spec import BATCHES, OTHER_BATCHES, Product, Search, Spec, read_spec, spec_from
 from gemmgen.artifacts.library.table import FEATURES, Box, Sizes, between, chosen, paying, regions, regret_of
 from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.cli import main
@@ -321,7 +321,7 @@ def test_estimates_give_back_times_that_are_made_of_what_they_count() -> None:
         counts = [terms(tiling, 132, sizes, 3) for tiling in tilings]
         return [sum(a * b for a, b in zip(one, count, strict=True)) for one, count in zip(costs, counts, strict=True)]
 
-    made = estimated(ranges, tilings, points, [times(sizes) for sizes in points], 132, 3)
+    made = estimated(ranges, tilings, points, [times(sizes) for sizes in points], 132, [3] * len(points))
     for sizes in [(100, 3000, 512), (1111, 2222, 512), (4000, 17, 512)]:
         assert made.times_us(sizes, 3) == pytest.approx(times(sizes), rel=0.02)
     assert estimates_from(json.loads(json_text(asdict(made)))) == made
@@ -758,3 +758,43 @@ def test_the_command_prints_regret_and_refuses_what_it_does_not_take(
     assert "--regret makes nothing: leave out --budget" in capsys.readouterr().err
     assert main([*words, "--sizes", "3"]) == 2
     assert "--sizes 3 is of --regret" in capsys.readouterr().err
+
+
+def test_where_the_number_of_products_varies_the_least_estimate_decides() -> None:
+    product, members = batched_products()
+    assert product.varies and {problem.typical for search in product.searches(108) for problem in search.problems}
+    batches = {dict(problem.typical)["batch"] for search in product.searches(108) for problem in search.problems}
+    assert batches == {*BATCHES}
+    choice = choose(product, "sm_80", members, Played())
+    (rule,) = (rule for rule in choice.rules if rule.estimates is not None)
+    assert {point.batch for point in choice.times} == {*BATCHES}
+    assert {drawn.batch for drawn in choice.drawn} == {*OTHER_BATCHES}
+    assert choice.regret.mean < 0.02, choice.regret
+    few, many = (choice.members[choice.chosen((64, 512, 512), Needs.ALIGNED, batch)] for batch in (1, 512))
+    assert few.tile("M") * few.tile("N") < many.tile("M") * many.tile("N")  # small tiles fill the card
+    assert rule.needs in Needs.ALIGNED
+    test = LibraryText(Spec("mylib", ("sm_80",), (product,)), (choice,)).products[0].test
+    for reach in test.reaches:  # the self-test's calls
+        case = reach.case
+        given = Needs.ALIGNED if case.lda % 8 == 0 else Needs.NONE
+        assert choice.chosen((case.m, case.n, case.k), given, case.batch) == reach.number
+
+
+def test_a_batch_of_large_matrices_is_timed_as_far_as_memory_reaches() -> None:
+    product, _ = batched_products()
+    assert product.at(2, (64, 512, 512)).batch == BATCHES[2]
+    large = product.at(2, (8192, 8192, 8192)).batch
+    assert large is not None and 1 <= large < BATCHES[0]
+    assert product_of(batch=64).at(2, (64, 512, 512)).batch == 64
+
+
+def batched_products() -> tuple[Product, list[Contestant]]:
+    """A product of a batch of any number, and kernels of several tiles."""
+    product = product_of(M="16..512", N=512, K=512, batch="?")
+    problem, family = product.fixed(64, 512, 512), FAMILIES["mma"]
+    configs = [
+        family.default(problem).with_values(BM=rows, BN=columns, WM=16, WN=32)
+        for rows, columns in ((32, 32), (64, 64), (128, 128))
+    ]
+    made = [Member(product, render(problem, family, config, "sm_80"), "sm_80") for config in configs]
+    return product, [member(product, product.general), *made]

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from gemmgen.artifacts.library.sizes import ANY_MOST, EIGHT, FEW
 from gemmgen.artifacts.library.spec import (
+    BATCHES,
     KEYS,
     LIBRARY_KEYS,
     LONGEST_NAME,
@@ -106,7 +107,8 @@ def test_defaults_and_limits_are_those_of_the_code() -> None:
     assert f"`{product.layout}`" in said["layout"] and f"`{product.epilogue}`" in said["epilogue"]
     assert (product.batch, product.pointers, product.kernels, product.tune) == (None, False, (), ())
     batch = spec_with("product", 'batch = "?"').products[0].batch
-    assert batch == TYPICAL_BATCH and f"chosen for {batch} products" in PAGE
+    first, *others = BATCHES
+    assert batch == TYPICAL_BATCH and f"chosen for {first}, {' and '.join(map(str, others))} products" in PAGE
     assert f"at most {LONGEST_NAME} characters" in PAGE and f"Sizes are 1 to {SIZE_LIMIT}" in PAGE
     assert f"1 to {ANY_MOST}" in PAGE and f"takes {SPREAD} sizes spread" in said["tune"]
     assert f"multiples of {EIGHT} up to {FEW}" in said["tune"] and said["kernels"].startswith(f"`{MOST_KERNELS}`")

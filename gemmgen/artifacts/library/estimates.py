@@ -150,12 +150,12 @@ def estimated(
     points: Sequence[Sizes],
     times: Sequence[Sequence[float]] | Numbers,
     sms: int,
-    batch: int = 1,
+    batches: Sequence[int],
 ) -> Estimates:
-    """Estimates of kernels, fitted to their `times` at `points`: finite ones, in microseconds."""
+    """Estimates of kernels, fitted to their `times` at `points` of these `batches`: finite ones, in microseconds."""
     nodes = NODES[max(1, sum(not one.listed for one in ranges))]
     m, n, k = (Axis.of(one, nodes) for one in ranges)
-    return fitted((m, n, k), tilings, points, times, sms, batch)
+    return fitted((m, n, k), tilings, points, times, sms, batches)
 
 
 def fitted(
@@ -164,15 +164,15 @@ def fitted(
     points: Sequence[Sizes],
     times: Sequence[Sequence[float]] | Numbers,
     sms: int,
-    batch: int = 1,
+    batches: Sequence[int],
 ) -> Estimates:
     """The same with factors along these `axes`."""
     measured = np.array(times, np.float64)
     weights = np.exp(-RIVALS * (measured / measured.min(axis=1, keepdims=True) - 1)) + LEAST_WEIGHT
     near = _nearness(axes, points)
-    columns = zip(tilings, measured.T, weights.T, strict=True)
+    columns, calls = zip(tilings, measured.T, weights.T, strict=True), list(zip(points, batches, strict=True))
     kernels = (
-        _fitted(tiling, np.array([terms(tiling, sms, point, batch) for point in points], np.float64), near, *column)
+        _fitted(tiling, np.array([terms(tiling, sms, *call) for call in calls], np.float64), near, *column)
         for tiling, *column in columns
     )
     return Estimates(sms, axes, tuple(kernels))

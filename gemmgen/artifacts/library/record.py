@@ -25,7 +25,8 @@ from gemmgen.search.kernel_set import KernelSet
 from gemmgen.support.errors import require
 
 RECORD = ".record.json"  # behind a library's name
-BESIDE = ("best us", "cuBLASLt us")  # columns: of all candidates, and of its first heuristic where it was timed
+# Columns: the time of the fastest candidate, of cuBLASLt's first heuristic where it was timed, the number of products.
+BESIDE = ("best us", "cuBLASLt us", "batch")
 
 
 def choice_document(choice: Choice) -> Document:
@@ -50,6 +51,7 @@ def choice_document(choice: Choice) -> Document:
                     *(_rounded(point.times_us.get(one)) for one in range(len(names))),
                     _rounded(point.best_us),
                     _rounded(point.library_us),
+                    point.batch,
                 ]
                 for point in choice.times
             ],
@@ -61,7 +63,7 @@ def choice_document(choice: Choice) -> Document:
             **asdict(choice.regret),
             "columns": ["keeps", *AXES, "us", *BESIDE],
             "drawn": [
-                [one.given.text, *one.sizes, *map(_rounded, (one.us, one.best_us, one.library_us))]
+                [one.given.text, *one.sizes, *map(_rounded, (one.us, one.best_us, one.library_us)), one.batch]
                 for one in choice.drawn
             ],
         },
@@ -183,11 +185,11 @@ def needs_from(text: str) -> Needs:
 
 
 def _points(rows: Sequence[Sequence[Any]]) -> Iterator[Point]:
-    for keeps, m, n, k, *times, best, library in rows:
+    for keeps, m, n, k, *times, best, library, batch in rows:
         known = {number: math.nan if time is None else float(time) for number, time in enumerate(times)}
-        yield Point(needs_from(keeps), (m, n, k), known, best, library)
+        yield Point(needs_from(keeps), (m, n, k), known, best, library, batch)
 
 
 def _drawn(rows: Sequence[Sequence[Any]]) -> Iterator[Drawn]:
-    for keeps, m, n, k, us, best, library in rows:
-        yield Drawn(needs_from(keeps), (m, n, k), math.inf if us is None else us, best, library)
+    for keeps, m, n, k, us, best, library, batch in rows:
+        yield Drawn(needs_from(keeps), (m, n, k), math.inf if us is None else us, best, library, batch)

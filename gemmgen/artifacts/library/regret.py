@@ -143,9 +143,9 @@ def _decided(choice: Choice, rules: Sequence[Rule], known: Sequence[Point], aske
     if compared is not None and compared.estimates is not None:
         tilings = [one.tiling for one in compared.estimates.kernels]
         ours = [[point.times_us[one] for one in compared.kernels] for point in known]
-        batch, sms = choice.product.batch or 1, compared.estimates.sms
-        made = fitted(compared.estimates.axes, tilings, sizes, without_gaps(np.array(ours)), sms, batch)
-        picked = [compared.kernels[made.best(point.sizes, batch)] for point in asked]
+        batches, sms = [point.batch for point in known], compared.estimates.sms
+        made = fitted(compared.estimates.axes, tilings, sizes, without_gaps(np.array(ours)), sms, batches)
+        picked = [compared.kernels[made.best(point.sizes, point.batch)] for point in asked]
     elif stepped is not None and stepped.steps is not None:
         axis = stepped.steps.axis
         ours = [[point.times_us[one] for one in stepped.kernels] for point in known]
@@ -156,4 +156,4 @@ def _decided(choice: Choice, rules: Sequence[Rule], known: Sequence[Point], aske
         found = regions(sizes, times.tolist())
         picked = [kernels[chosen(found, point.sizes) or 0] for point in asked]
     for point, kernel in zip(asked, picked, strict=True):
-        yield Drawn(point.given, point.sizes, point.times_us[kernel], point.best_us, point.library_us)
+        yield Drawn(point.given, point.sizes, point.times_us[kernel], point.best_us, point.library_us, point.batch)

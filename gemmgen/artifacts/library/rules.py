@@ -19,7 +19,7 @@ from gemmgen.artifacts.library.estimates import Estimates, Numbers, estimated
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.sizes import EIGHT, FEW, LARGE, SizeRange, spread
-from gemmgen.artifacts.library.spec import Product
+from gemmgen.artifacts.library.spec import OTHER_BATCHES, Product
 from gemmgen.artifacts.library.steps import Division, Steps, steps_of
 from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of, without_idle
 from gemmgen.problem.device import DeviceSpec
@@ -80,6 +80,7 @@ class Rule:
     """Calls that keep what it `needs` and whose sizes are in the box go to one of `kernels`, by their numbers.
 
     examples   for each kernel the sizes of a call that goes to it, which no earlier rule takes
+    batches    of these calls, where the number of products varies
     estimates  of each kernel's time, of which the least decides, where several sizes are ranges
     steps      along the size that is a range, where only one is
     """
@@ -90,6 +91,7 @@ class Rule:
     examples: tuple[Sizes, ...]
     estimates: Estimates | None = None
     steps: Steps | None = None
+    batches: tuple[int, ...] = ()
 
     def kernel(self, sizes: Sizes, batch: int = 1) -> int:
         """The number of the one that serves a call of these sizes."""
@@ -104,6 +106,7 @@ class Point:
 
     best_us     of all candidates, those that the library does not hold included
     library_us  of cuBLASLt's first heuristic; None where it was not timed
+    batch       the number of products
     """
 
     given: Needs
@@ -111,6 +114,7 @@ class Point:
     times_us: dict[int, float]
     best_us: float
     library_us: float | None = None
+    batch: int = 1
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ class Drawn:
 
     best_us     of the fastest of all candidates, those that the library does not hold included
     library_us  of cuBLASLt's first heuristic; None where it was not timed
+    batch       the number of products
     """
 
     given: Needs
@@ -126,6 +131,7 @@ class Drawn:
     us: float
     best_us: float
     library_us: float | None = None
+    batch: int = 1
 
 
 @brief
@@ -172,10 +178,10 @@ class Choice:
         """Without cuBLASLt."""
         return tuple(one for one in self.members if isinstance(one, Member))
 
-    def chosen(self, sizes: Sizes, given: Needs) -> int:
-        """The number of the kernel that a call goes to."""
+    def chosen(self, sizes: Sizes, given: Needs, batch: int | None = None) -> int:
+        """The number of the kernel that a call goes to; of so many products, where not those of `product`."""
         rule = next(rule for rule in self.rules if rule.needs in given and rule.box.holds(sizes))
-        return rule.kernel(sizes, self.product.batch or 1)
+        return rule.kernel(sizes, batch or self.product.batch or 1)
 
 
 def beside_library(drawn: Sequence[Drawn]) -> tuple[float, float] | None:
@@ -245,23 +251,26 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
     grid = grid_of(ranges, taken, clock.spec, clock.most, product.batch or 1)
     if len(taken) == 1:
         return _Part((Rule(section.needs, box, (numbers[0],), (grid[len(grid) // 2],)),))
-    timed = zip(grid, clock.times(taken, grid, section.needs), strict=True)
-    rows = {sizes: row for sizes, row in timed if any(map(math.isfinite, row.us))}
+    products = [product.at(place, sizes) for place, sizes in enumerate(grid)]
+    timed = zip(grid, products, _times_of(products, taken, grid, section.needs, clock), strict=True)
+    rows = [(sizes, one.batch or 1, row) for sizes, one, row in timed if any(map(math.isfinite, row.us))]
     require(bool(rows), f"no kernel of {product.name} could be timed")
-    grid = list(rows)
-    times = np.array([row.us for row in rows.values()], np.float64)
+    grid, batches = [sizes for sizes, _, _ in rows], [batch for _, batch, _ in rows]
+    times = np.array([row.us for _, _, row in rows], np.float64)
     failed = np.isinf(times).any(axis=0)
     times[:, failed] = math.inf  # a kernel that failed at a size is trusted with none beside
     require(not failed.all(), f"no kernel of {product.name} could be timed at all {len(grid)} sizes")
     sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most)
     varying = [axis for axis, one in zip(AXES, ranges, strict=True) if not one.listed]
-    if len(varying) == 1 and len(grid) == len({sizes[AXES.index(varying[0])] for sizes in grid}):
+    alone = len(varying) == 1 and len(grid) == len({sizes[AXES.index(varying[0])] for sizes in grid})
+    if alone and not product.varies:
         divisions = [
             division(taken[one], varying[0], ranges, clock.spec, product.batch or 1) for one in sets[-1].kernels
         ]
         made = [_steps_rule(varying[0], taken, grid, times, sets[-1].kernels, divisions)]
-    elif varying:
-        made = [_estimates_rule(product, ranges, taken, grid, times, sets, clock)]
+    elif varying or product.varies:
+        rule = _estimates_rule(ranges, taken, grid, batches, times, sets, clock)
+        made = [rule if product.varies else replace(rule, batches=())]
     else:
         made = _box_rules(taken, grid, np.nan_to_num(times, nan=math.inf), sets[-1].kernels, box, clock)
     if not any(_section_of(taken[one]) == section for rule in made for one in rule.kernels):
@@ -271,10 +280,22 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
         for rule in made
     )
     points = tuple(
-        Point(section.needs, sizes, dict(zip(numbers, row.us, strict=True)), row.best_us, row.library_us)
-        for sizes, row in rows.items()
+        Point(section.needs, sizes, dict(zip(numbers, row.us, strict=True)), row.best_us, row.library_us, batch)
+        for sizes, batch, row in rows
     )
     return _Part(rules, points, sets)
+
+
+def _times_of(
+    products: Sequence[Product], members: Sequence[Contestant], points: Sequence[Sizes], given: Needs, clock: Clock
+) -> list[Timed]:
+    """Times at each of the points, as calls of the product that stands beside it: these differ in their batch."""
+    found: dict[int, Timed] = {}
+    for one in dict.fromkeys(products):
+        places = [place for place, other in enumerate(products) if other == one]
+        own = members if one == members[0].product else [replace(member, product=one) for member in members]
+        found |= zip(places, clock.times(own, [points[place] for place in places], given), strict=True)
+    return [found[place] for place in range(len(points))]
 
 
 def _steps_rule(
@@ -321,20 +342,21 @@ def _box_rules(
 
 
 def _estimates_rule(
-    product: Product,
     ranges: Sequence[SizeRange],
     members: Sequence[Contestant],
     grid: Sequence[Sizes],
+    batches: Sequence[int],
     times: Numbers,
     sets: Sequence[KernelSet],
     clock: Clock,
 ) -> Rule:
     """One rule for all sizes: the kernel with the least estimate."""
     few = [one for one in sets if len(one.kernels) <= COMPARED][-1].kernels
-    batch, measured = product.batch or 1, without_gaps(times[:, list(few)])
+    measured = without_gaps(times[:, list(few)])
     tilings = [members[place].tiling(clock.spec) for place in few]
-    made = estimated(ranges, tilings, grid, measured, clock.spec.sms, batch)
-    found = np.array([made.times_us(sizes, batch) for sizes in grid], np.float64)
+    made = estimated(ranges, tilings, grid, measured, clock.spec.sms, batches)
+    calls = list(zip(grid, batches, strict=True))
+    found = np.array([made.times_us(sizes, batch) for sizes, batch in calls], np.float64)
 
     def taken(some: tuple[int, ...]) -> float:
         return float(np.log(np.take_along_axis(measured, _chosen(found, some)[:, None], axis=1)).mean())
@@ -342,11 +364,17 @@ def _estimates_rule(
     worth = without_idle(len(few), taken, PAYS[clock.kind])
     chosen = _chosen(found, worth).tolist()
     used = [one for one in worth if one in chosen]
-    examples = tuple(min((s for s, one in zip(grid, chosen, strict=True) if one == use), key=math.prod) for use in used)
+    least = [min((c for c, one in zip(calls, chosen, strict=True) if one == use), key=_products) for use in used]
+    examples, counts = zip(*least, strict=True)
     several = made.of(used) if len(used) > 1 else None
     kernels = tuple(few[one] for one in used)
     library = next((members[one] for one in kernels if isinstance(members[one], CublasLt)), members[kernels[0]])
-    return Rule(Needs.NONE, _some_depth(Box(), library), kernels, examples, several)
+    return Rule(Needs.NONE, _some_depth(Box(), library), kernels, examples, several, batches=counts)
+
+
+def _products(call: tuple[Sizes, int]) -> int:
+    sizes, batch = call
+    return math.prod(sizes) * batch
 
 
 def without_gaps(times: Numbers) -> Numbers:
@@ -466,8 +494,9 @@ def _timed(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs) 
         able = (number for number, member in enumerate(candidates) if member.serves(sizes, given))
         served.setdefault(tuple(able), []).append(sizes)
     for numbers, some in served.items():
-        rows = clock.times([candidates[one] for one in numbers], some, given)
-        for sizes, row in zip(some, rows, strict=True):
-            taken = row.us[numbers.index(choice.chosen(sizes, given))]
+        products = [choice.product.at(place, sizes, OTHER_BATCHES) for place, sizes in enumerate(some)]
+        rows = _times_of(products, [candidates[one] for one in numbers], some, given, clock)
+        for sizes, one, row in zip(some, products, rows, strict=True):
+            taken = row.us[numbers.index(choice.chosen(sizes, given, one.batch))]
             if math.isfinite(taken):  # else it could not be timed
-                yield Drawn(given, sizes, taken, row.best_us, row.library_us)
+                yield Drawn(given, sizes, taken, row.best_us, row.library_us, one.batch or 1)

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from itertools import product as combinations
@@ -45,6 +45,8 @@ LONGEST_NAME = 40  # characters, so that what is made of it stays readable
 MOST_KERNELS = 20  # that a table chooses from, unless the file says how many
 SPREAD = 48  # sizes for which kernels are tuned where more than one of M, N and K is a range
 TYPICAL_BATCH = 64  # products, where their number is "?"
+BATCHES, OTHER_BATCHES = (8, 64, 512), (3, 24, 200)  # for which kernels are then chosen, and those of regret
+BATCH_BYTES = 2**30  # of the operands of a batch that is timed, where its number is "?"
 # C++'s keywords that a C identifier of users could be, and macros of its headers, are for the compiler to refuse.
 IDENTIFIER = r"[a-z][a-z0-9_]*"
 
@@ -68,6 +70,7 @@ class Product:
     name     of its function, after the library's
     m, n, k  sizes for which kernels are chosen; it serves all others
     batch    of a batch the number of products for which they are chosen, else None
+    varies   whether the number of products is "?": kernels are chosen for any, and `batch` is a typical one
     kernels  `.cu` files to choose from; where there are none, kernels are tuned
     most     kernels that a table may choose from, at most
     tune     sizes (M, N, K) to tune kernels for; where there are none, some of m, n and k
@@ -81,6 +84,7 @@ class Product:
     k: SizeRange
     epilogue: Epilogue = LINEAR
     batch: int | None = None
+    varies: bool = False
     pointers: bool = False
     kernels: tuple[Path, ...] = ()
     most: int = MOST_KERNELS
@@ -140,6 +144,13 @@ class Product:
     def ranges(self) -> tuple[SizeRange, SizeRange, SizeRange]:
         return self.m, self.n, self.k
 
+    def at(self, place: int, sizes: tuple[int, int, int], batches: Sequence[int] = BATCHES) -> Product:
+        """The product with the batch of the point of this number: `batches` in turns, if their number is "?"."""
+        if not self.varies:
+            return self
+        one = self._problem(typical={}).case(m=sizes[0], n=sizes[1], k=sizes[2], batch=1)
+        return replace(self, batch=max(1, min(batches[place % len(batches)], BATCH_BYTES // one.bytes_moved)))
+
     def searches(self, sms: int) -> Iterator[Search]:
         """What to tune kernels for on a card of so many SMs, the kernel for every call first."""
         middle = m, n, k = tuple(one.nearest(LARGE) for one in self.ranges)
@@ -149,8 +160,10 @@ class Product:
         sizes = self.tune or self._tuned(sms)
         weights = dict.fromkeys((n, k) for _, n, k in sizes if n in self.n.listed and k in self.k.listed)
         for n, k in weights:
-            yield Search(tuple(self.fixed(*size) for size in sizes if size[1:] == (n, k)))
-        others = tuple(self.aligned(*size) for size in sizes if size[1:] not in weights)
+            some = [size for size in sizes if size[1:] == (n, k)]
+            yield Search(tuple(self.at(place, size).fixed(*size) for place, size in enumerate(some)))
+        left = [size for size in sizes if size[1:] not in weights]
+        others = tuple(self.at(place, size).aligned(*size) for place, size in enumerate(left))
         if others:
             yield Search(others)
         if self.n.listed and self.k.listed:
@@ -275,6 +288,7 @@ def _product_of(fields: Mapping[str, Any], folder: Path) -> Product:
         k,
         epilogue=parse_epilogue(_text("epilogue", fields.get("epilogue", str(LINEAR)))),
         batch=_batch(fields.get("batch", 1), pointers),
+        varies=fields.get("batch") == RUNTIME,
         pointers=pointers,
         **_kernels(fields.get("kernels", []), folder),
         tune=tuple(_shape(one) for one in _list("tune", fields, "64x4096x4096")),

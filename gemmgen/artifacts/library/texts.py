@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gemmgen.artifacts.arguments import Argument
@@ -68,10 +68,15 @@ class ProductTest(SelfTest):
     @cached_property
     def reaches(self) -> tuple[Reach, ...]:
         return tuple(
-            Reach(choice, kernel, case_of(choice.product, example, rule.needs))
+            Reach(choice, kernel, case_of(replace(choice.product, batch=batch), example, rule.needs))
             for choice in self.choices
             for rule in choice.rules
-            for kernel, example in zip(rule.kernels, rule.examples, strict=True)
+            for kernel, example, batch in zip(
+                rule.kernels,
+                rule.examples,
+                rule.batches or [choice.product.batch] * len(rule.kernels),
+                strict=True,
+            )
         )
 
     def place(self, reach: Reach) -> int:
