@@ -521,16 +521,23 @@ def test_kernels_are_timed_without_a_baseline_that_the_library_lacks(worker, mon
 PARAMETERS = "QQQiiiiiiff"  # of SOURCE, as `struct` has them
 
 
-def played_launches(monkeypatch, driver: Driver) -> list[SimpleNamespace]:
+def played_launches(monkeypatch, driver: Driver, status: int = 0) -> list[SimpleNamespace]:
     """Play the parts of cuda.bindings that pycuda lacks; returns what is launched."""
     from cuda.bindings import driver as bindings
 
     launches: list[SimpleNamespace] = []
-    loaded: dict[str, list[tuple[object, int]]] = {}
-    done = bindings.CUresult.CUDA_SUCCESS
+    loaded: dict[int, list[tuple[object, int]]] = {}
+    configs: list[object] = []
+    done, new_config = bindings.CUresult.CUDA_SUCCESS, bindings.CUlaunchConfig
 
-    def launch_kernel(config, function, parameters, extra):
+    def kept_config():
+        configs.append(new_config())
+        return configs[-1]
+
+    def launch_kernel(*given):
+        at, function, parameters, extra = (one.value or 0 for one in given)
         assert extra == 0
+        config = next(one for one in configs if one.getPtr() == at)
         places = (ctypes.c_void_p * len(PARAMETERS)).from_address(parameters)
         data = [
             struct.unpack(code, ctypes.string_at(at, struct.calcsize(code)))
@@ -539,11 +546,11 @@ def played_launches(monkeypatch, driver: Driver) -> list[SimpleNamespace]:
         attributes = {attribute.id.name: attribute.value for attribute in config.attrs}
         launches.append(SimpleNamespace(config=config, function=function, data=data, attributes=attributes))
         launches[-1].settings = loaded[function]
-        return (done,)
+        return status
 
     def get_function(module, name):
-        loaded[name.decode()] = []
-        return done, name.decode()
+        loaded[len(loaded) + 1] = []
+        return done, len(loaded)
 
     def set_attribute(function, attribute, value):
         loaded[function].append((attribute.name, value))
@@ -552,7 +559,8 @@ def played_launches(monkeypatch, driver: Driver) -> list[SimpleNamespace]:
     monkeypatch.setattr(bindings, "cuModuleLoadData", lambda cubin: (done, "module"))
     monkeypatch.setattr(bindings, "cuModuleGetFunction", get_function)
     monkeypatch.setattr(bindings, "cuFuncSetAttribute", set_attribute)
-    monkeypatch.setattr(bindings, "cuLaunchKernelEx", launch_kernel)
+    monkeypatch.setattr(bindings, "CUlaunchConfig", kept_config)
+    monkeypatch.setattr("gemmgen.run.gpu.bindings.entry", {"cuLaunchKernelEx": launch_kernel}.__getitem__)
     return launches
 
 
@@ -585,10 +593,8 @@ def test_what_pycuda_lacks_is_launched_through_cuda_bindings(worker, driver, mon
 def test_what_the_driver_refuses_is_a_launch_failure(worker, driver, monkeypatch):
     from cuda.bindings import driver as bindings
 
-    played_launches(monkeypatch, driver)
+    played_launches(monkeypatch, driver, int(bindings.CUresult.CUDA_ERROR_INVALID_CLUSTER_SIZE))
     monkeypatch.setattr(worker._stream, "handle", 0, raising=False)
-    refusal = bindings.CUresult.CUDA_ERROR_INVALID_CLUSTER_SIZE
-    monkeypatch.setattr(bindings, "cuLaunchKernelEx", lambda *_: (refusal,))
     driver.LogicError = type("LogicError", (driver.Error,), {})
     clustered = replace(SOURCE, launch=replace(SOURCE.launch, cluster=2))
     with pytest.raises(CandidateFailed, match="CUDA_ERROR_INVALID_CLUSTER_SIZE") as caught:
