@@ -36,25 +36,41 @@ class KernelSet:
         return self.close >= SHARE
 
 
-def smallest_set(times: Sequence[Sequence[float]] | Times, most: int) -> tuple[KernelSet, ...]:
+def smallest_set(
+    times: Sequence[Sequence[float]] | Times, most: int, weights: Sequence[float] | Times | None = None
+) -> tuple[KernelSet, ...]:
     """The best set found of one kernel, of two, and so on, until one suffices or has `most` kernels; the last counts.
 
+    weights  of the sizes; None: they count alike
+
     Each set is the one before and the kernel that gains most; then kernels are exchanged as long as that gains. A set
-    that gains nothing over a smaller one is left out. Sizes count alike: their choice is the caller's.
+    that gains nothing over a smaller one is left out.
     """
-    costs = _costs(np.array(times, np.float64))
-    found = [_measured(costs, _exchanged(costs, (int(costs.mean(axis=0).argmin()),)))]
-    while len(found[-1].kernels) < min(most, costs.shape[1]) and not found[-1].suffices:
-        larger = _exchanged(costs, (*found[-1].kernels, _best_addition(costs, found[-1].kernels)))
-        if _lost(costs, larger) >= _lost(costs, found[-1].kernels):
+    values = np.array(times, np.float64)
+    served = np.isfinite(values.min(axis=1))  # a size that no kernel serves tells nothing
+    shares = (np.ones(len(values)) if weights is None else np.array(weights, np.float64))[served]
+    table = _Table(_costs(values[served]), shares / shares.sum())
+    found = [table.measured(table.exchanged((table.best_addition(()),)))]
+    while len(found[-1].kernels) < min(most, values.shape[1]) and not found[-1].suffices:
+        larger = table.exchanged((*found[-1].kernels, table.best_addition(found[-1].kernels)))
+        if table.lost(larger) >= table.lost(found[-1].kernels):
             break
-        found.append(_measured(costs, larger))
+        found.append(table.measured(larger))
     return tuple(found)
+
+
+def weights_of(sizes: Sequence[int]) -> Times:
+    """Weights of ascending sizes along a range: half as calls' sizes were spread by ratio, half as evenly."""
+    if len(sizes) < 2:
+        return np.ones(len(sizes))
+    even, ratio = (np.gradient(values) for values in (np.array(sizes, np.float64), np.log(sizes)))
+    weights: Times = even / even.sum() + ratio / ratio.sum()
+    return weights
 
 
 def near_best(times: Times, within: float, most: int) -> tuple[int, ...]:
     """Kernels that take at most `within` longer than the fastest at some size: at most `most`, those of most use."""
-    costs = _costs(times)
+    costs = _costs(times[np.isfinite(times.min(axis=1))])
     close = costs <= math.log1p(within)
     counts = (close / np.maximum(1, close.sum(axis=1, keepdims=True))).sum(axis=0)  # a size's rivals share it
     best = {int(one) for one in costs.argmin(axis=1)}
@@ -63,38 +79,47 @@ def near_best(times: Times, within: float, most: int) -> tuple[int, ...]:
 
 
 def _costs(times: Times) -> Times:
-    """log(time / fastest) of each size and kernel. Sizes that no kernel serves tell nothing and are left out."""
-    fastest = times.min(axis=1, keepdims=True)
-    served = np.isfinite(fastest[:, 0])
-    costs: Times = np.minimum(np.log(times[served] / fastest[served]), HOPELESS_LOG)
+    """log(time / fastest) of each size and kernel."""
+    costs: Times = np.minimum(np.log(times / times.min(axis=1, keepdims=True)), HOPELESS_LOG)
     return costs
 
 
-def _lost(costs: Times, kernels: Sequence[int]) -> float:
-    """The mean of log(time of the best of `kernels` / time of the fastest)."""
-    return float(costs[:, list(kernels)].min(axis=1).mean())
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Costs of each size and kernel, and the share of calls that each size stands for."""
 
+    costs: Times
+    shares: Times
 
-def _best_addition(costs: Times, kernels: Sequence[int]) -> int:
-    held = costs[:, list(kernels)].min(axis=1, keepdims=True)
-    return int(np.minimum(costs, held).mean(axis=0).argmin())
+    def held(self, kernels: Sequence[int]) -> Times:
+        """What the best of `kernels` costs at each size."""
+        if not kernels:
+            return np.full(len(self.costs), math.inf)
+        held: Times = self.costs[:, list(kernels)].min(axis=1)
+        return held
 
+    def lost(self, kernels: Sequence[int]) -> float:
+        return float(self.held(kernels) @ self.shares)
 
-def _exchanged(costs: Times, kernels: tuple[int, ...]) -> tuple[int, ...]:
-    """The set after one kernel at a time was exchanged for a better one, until no exchange gains."""
-    while True:
-        best = kernels
-        for one in kernels:
-            others = tuple(other for other in kernels if other != one)
-            tried = (*others, _best_addition(costs, others)) if others else (int(costs.mean(axis=0).argmin()),)
-            if _lost(costs, tried) < _lost(costs, best) - 1e-12:
-                best = tried
-        if best == kernels:
-            return tuple(sorted(kernels))
-        kernels = best
+    def best_addition(self, kernels: Sequence[int]) -> int:
+        return int((self.shares @ np.minimum(self.costs, self.held(kernels)[:, None])).argmin())
 
+    def exchanged(self, kernels: tuple[int, ...]) -> tuple[int, ...]:
+        """The set after one kernel at a time was exchanged for a better one, until no exchange gains."""
+        while True:
+            best = kernels
+            for one in kernels:
+                others = tuple(other for other in kernels if other != one)
+                tried = (*others, self.best_addition(others))
+                if self.lost(tried) < self.lost(best) - 1e-12:
+                    best = tried
+            if best == kernels:
+                return tuple(sorted(kernels))
+            kernels = best
 
-def _measured(costs: Times, kernels: tuple[int, ...]) -> KernelSet:
-    held = costs[:, list(kernels)].min(axis=1)
-    slowdown, p95 = (math.expm1(value) for value in (float(held.mean()), float(np.quantile(held, 0.95))))
-    return KernelSet(kernels, slowdown, p95, float((held <= math.log1p(CLOSE)).mean()))
+    def measured(self, kernels: tuple[int, ...]) -> KernelSet:
+        held = self.held(kernels)
+        order = held.argsort()
+        place = min(int(np.searchsorted(self.shares[order].cumsum(), 0.95)), len(held) - 1)
+        slowdown, p95 = math.expm1(float(held @ self.shares)), math.expm1(float(held[order][place]))
+        return KernelSet(kernels, slowdown, p95, float(self.shares[held <= math.log1p(CLOSE)].sum()))

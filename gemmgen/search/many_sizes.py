@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import COARSE, FIRST, InterleavedTimings, Timing
 from gemmgen.run.target import Target
 from gemmgen.search.explorer import PROCESS, Named
-from gemmgen.search.kernel_set import Times, near_best, smallest_set
+from gemmgen.search.kernel_set import Times, near_best, smallest_set, weights_of
 from gemmgen.search.order import Ranked
 from gemmgen.search.trial import Progress, Silent, Trial
 from gemmgen.support.child import Child, crew
@@ -103,6 +104,15 @@ class _ManySizes:
     def __post_init__(self) -> None:
         self._library = np.full(len(self.problems), math.inf)
 
+    @cached_property
+    def _weights(self) -> Times | None:
+        """Of the problems, if one size alone varies among them."""
+        cases = [representative(problem) for problem in self.problems]
+        axes = [[getattr(case, axis) for case in cases] for axis in ("m", "n", "k")]
+        varying = [sizes for sizes in axes if len(set(sizes)) > 1]
+        alone = len(varying) == 1 and sorted(set(varying[0])) == varying[0]
+        return weights_of(varying[0]) if alone else None
+
     def measured(self, each: int) -> Finalists:
         gpu = self.target.gpu
         assert gpu is not None
@@ -113,7 +123,7 @@ class _ManySizes:
             if not np.isfinite(times).any():
                 raise self._nothing()
             places = self._wanting(times)
-        wanted = smallest_set(times, self.most)[-1].kernels
+        wanted = smallest_set(times, self.most, self._weights)[-1].kernels
         close = near_best(times, NEAR, MOST_FINALISTS)
         more = [one for one in close if one not in wanted][: max(0, MOST_FINALISTS - len(wanted))]
         return self._finalists(times, sorted([*wanted, *more]))
@@ -122,14 +132,14 @@ class _ManySizes:
         """Where to try more: for each kernel of the best set a size that it serves, and where cuBLASLt is ahead."""
         best = times.min(axis=1)
         behind = [place for place in np.argsort(self._library / best) if self._library[place] < best[place]]
-        chosen = _stands_for(times, smallest_set(times, self.most)[-1].kernels)
+        chosen = _stands_for(times, smallest_set(times, self.most, self._weights)[-1].kernels)
         return list(dict.fromkeys([*chosen, *map(int, behind[:BEHIND])]))
 
     def predicted(self, each: int) -> Finalists:
         trials = self._rendered(self._explored(range(len(self.problems)), each, np.empty((len(self.problems), 0))))
         while trials:
             times = np.array([self._predicted(one) for one in trials]).T
-            wanted = [trials[one] for one in smallest_set(times, self.most)[-1].kernels]
+            wanted = [trials[one] for one in smallest_set(times, self.most, self._weights)[-1].kernels]
             fresh = self._compiled([one for one in wanted if one.compiled is None])
             if len(fresh) == len(wanted):
                 return self._finalists(times[:, [trials.index(one) for one in wanted]], range(len(fresh)))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
 from gemmgen.artifacts.library.steps import MOST_STEPS, Division, Steps, interpolated, steps_from, steps_of
-from gemmgen.search.kernel_set import SHARE, near_best, smallest_set
+from gemmgen.search.kernel_set import SHARE, near_best, smallest_set, weights_of
 
 TIMES = arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 6)), elements=st.floats(1.0, 100.0))
 
@@ -106,3 +106,14 @@ def test_steps_without_a_kernel_leave_its_sizes_to_the_next() -> None:
     assert steps.of([0, 2]) == Steps("M", (16,), (0, 1), (a, c))
     assert steps.of([1, 2]) == Steps("M", (64, 256), (0, 1, 0), (b, c))
     assert Steps("M", (16,), (2, 0), (a, b, c)).used() == ((0, 2), Steps("M", (16,), (1, 0), (a, c)))
+
+
+def test_sizes_count_by_their_weights() -> None:
+    times = np.array([[1.0, 2.0]] + [[1.05, 1.0]] * 9)
+    assert smallest_set(times, 1)[0].kernels == (0,)
+    assert smallest_set(times, 1, [1] + [100] * 9)[0].kernels == (1,)
+    assert smallest_set(times, 1, [1000] + [1] * 9)[0].kernels == (0,)
+    sizes = [1, 8, 64, 65, 66, 67, 68, 69, 70, 8192]
+    shares = weights_of(sizes) / weights_of(sizes).sum()
+    assert shares[0] > 0.05 and shares[-1] > 0.3  # neither small sizes nor large ones are outvoted,
+    assert shares[3:8].sum() < 0.1  # least of all by many beside each other

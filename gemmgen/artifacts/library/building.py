@@ -59,7 +59,7 @@ GENERAL_BUDGET = 24  # candidates for a kernel that serves calls which no other 
 # Where the emulator verifies: one of so many situations, which take it seconds, and runs of one launch.
 EMULATED_SHARE, EMULATED_RUNS = 6, 3
 RUN_SECONDS = 30.0  # for one run on a GPU, which several processes share
-PREDICTED_SIZES, PREDICTED_KERNELS = 10, 6  # of a search without a GPU: the model tells no finer
+PREDICTED_SIZES, PREDICTED_KERNELS = 8, 6  # of a search without a GPU: the model tells no finer
 
 
 @dataclass(frozen=True)

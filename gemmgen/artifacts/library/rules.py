@@ -23,7 +23,7 @@ from gemmgen.artifacts.library.spec import OTHER_BATCHES, Product
 from gemmgen.artifacts.library.steps import Division, Steps, steps_of
 from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of, without_idle
 from gemmgen.problem.device import DeviceSpec
-from gemmgen.search.kernel_set import KernelSet, smallest_set
+from gemmgen.search.kernel_set import KernelSet, smallest_set, weights_of
 from gemmgen.search.order import HOPELESS
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
@@ -260,9 +260,11 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
     failed = np.isinf(times).any(axis=0)
     times[:, failed] = math.inf  # a kernel that failed at a size is trusted with none beside
     require(not failed.all(), f"no kernel of {product.name} could be timed at all {len(grid)} sizes")
-    sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most)
     varying = [axis for axis, one in zip(AXES, ranges, strict=True) if not one.listed]
-    alone = len(varying) == 1 and len(grid) == len({sizes[AXES.index(varying[0])] for sizes in grid})
+    along = [sizes[AXES.index(varying[0])] for sizes in grid] if len(varying) == 1 else []
+    alone = len(grid) == len(set(along))
+    weights = weights_of(along) if alone else None
+    sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights)
     if alone and not product.varies:
         divisions = [
             division(taken[one], varying[0], ranges, clock.spec, product.batch or 1) for one in sets[-1].kernels
