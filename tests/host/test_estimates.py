@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from gemmgen.artifacts.library.estimates import estimated
+from gemmgen.artifacts.library.grid import grid_of
 from gemmgen.artifacts.library.members import Member
-from gemmgen.artifacts.library.rules import grid_of
 from gemmgen.artifacts.library.spec import Product, spec_from
 from gemmgen.artifacts.library.table import Regret, Sizes, chosen, regions, regret_of
 from gemmgen.kernel import model

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import islice
-from itertools import product as combinations
 from operator import or_
 from typing import Literal, NamedTuple, Protocol
 
@@ -17,8 +16,9 @@ import numpy.typing as npt
 
 from gemmgen.artifacts.library.estimates import Estimates, Numbers, estimated
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
+from gemmgen.artifacts.library.grid import division, grid_of
 from gemmgen.artifacts.library.members import Member, Needs
-from gemmgen.artifacts.library.sizes import EIGHT, FEW, LARGE, SizeRange, spread
+from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import OTHER_BATCHES, Product
 from gemmgen.artifacts.library.steps import Division, Steps, steps_of
 from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of, without_idle
@@ -28,9 +28,6 @@ from gemmgen.search.order import HOPELESS
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 
-FINEST = 1.2  # of the ratios from a size of the grid to the next
-EVENLY = 4  # one of so many sizes of a grid lies evenly over the range; others by ratio, or where tiles or waves end
-CLOSER = 1.005  # edges of tiles and waves that are closer to each other than such a ratio, or a power of it, are one
 # Of the mean of log(time): a kernel without which choices lose less is left out. Predictions err by a fifth.
 PAYS = {"measured": 0.003, "predicted": 0.02}
 DRAWN, ATTEMPTS = 64, 10  # sizes for the regret, and for each as many draws where it was seen
@@ -406,59 +403,6 @@ def _reached(section: _Section, product: Product, members: Sequence[Contestant])
         SizeRange((fixed[axis],)) if axis in fixed else one.beside({size for name, size in taken if name == axis})
         for axis, one in zip(AXES, product.ranges, strict=True)
     ]
-
-
-def grid_of(
-    ranges: Sequence[SizeRange], members: Sequence[Contestant], device: DeviceSpec, most: int, batch: int = 1
-) -> list[Sizes]:
-    """At most so many sizes, besides those that are listed: where two of M, N and K are ranges, spread over them.
-
-    Along a single range each size is a ratio times the one before; sizes are added at which `members` on `device` need
-    another tile or another wave, and one more of each, as long as there is room.
-    """
-    varying = [axis for axis, one in zip(AXES, ranges, strict=True) if not one.listed]
-    if len(varying) > 1:
-        return spread(ranges, most)
-    places = math.prod(len(one.listed) or 1 for one in ranges)  # of each size along the range
-    axes = [
-        _along(axis, ranges, members, device, max(2, most // places), batch) if axis in varying else one.listed
-        for axis, one in zip(AXES, ranges, strict=True)
-    ]
-    return [(m, n, k) for m, n, k in combinations(*axes)]
-
-
-def _along(
-    axis: str, ranges: Sequence[SizeRange], members: Sequence[Contestant], device: DeviceSpec, most: int, batch: int
-) -> list[int]:
-    """Sizes along the range of `axis`: see `grid_of`."""
-    sizes, ratio = ranges[AXES.index(axis)], FINEST
-    large = replace(sizes, least=min(sizes.most, max(sizes.least, FEW)))
-    while len(large.points(ratio)) > most / 2:
-        ratio *= FINEST
-    few = {size for size in range(EIGHT, FEW, EIGHT) if sizes.least <= size <= sizes.most}  # no tile is smaller
-    even = np.linspace(sizes.least, sizes.most, most // EVENLY).round().astype(int)  # calls of large sizes differ, too
-    plain, gap = {sizes.least, *few, *large.points(ratio), *even.tolist()}, 1.0
-    divisions = (division(one, axis, ranges, device, batch) for one in members) if axis != "K" else ()
-    edges = sorted({edge for one in divisions for edge in one.edges(sizes.most)})
-    while True:
-        kept: list[int] = []
-        for edge in edges:
-            if not kept or edge > kept[-1] * gap:
-                kept.append(edge)
-        found = plain | {size for edge in kept for size in (edge, edge + 1) if sizes.least <= size <= sizes.most}
-        if len(found) <= most or not kept:
-            return sorted(found)
-        gap = gap * CLOSER if kept[1:] else math.inf
-        edges = edges if kept[1:] else []
-
-
-def division(member: Contestant, axis: str, ranges: Sequence[SizeRange], device: DeviceSpec, batch: int) -> Division:
-    """How `member` divides an axis on `device`; tiles do not divide K."""
-    tiling, (m, n, _) = member.tiling(device), (one.nearest(LARGE) for one in ranges)
-    rows, columns = -(-m // tiling.rows), -(-n // tiling.columns)
-    tile, across = {"M": (tiling.rows, columns), "N": (tiling.columns, rows), "K": (1, 0)}[axis]
-    blocks = tiling.blocks * batch
-    return Division(tile, max(1, across * blocks), tiling.at_once, device.sms)
 
 
 def _renumbered(point: Point, numbers: dict[int, int]) -> Point:
