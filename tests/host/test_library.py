@@ -799,3 +799,12 @@ def batched_products() -> tuple[Product, list[Contestant]]:
     ]
     made = [Member(product, render(problem, family, config, "sm_80"), "sm_80") for config in configs]
     return product, [member(product, product.general), *made]
+
+
+def test_a_short_range_of_which_all_sizes_are_timed_has_a_regret() -> None:
+    product = product_of(M="1..16", N=512, K=512)
+    problem, family = product.fixed(16, 512, 512), FAMILIES["mma"]
+    sources = [render(problem, family, family.default(problem).with_values(BM=rows), "sm_80") for rows in (64, 128)]
+    members = [member(product, product.general), *(Member(product, one, "sm_80") for one in sources)]
+    choice = choose(product, "sm_80", members, Played())
+    assert choice.regret.points > 0

@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from itertools import islice
 from operator import or_
 from typing import Literal, NamedTuple, Protocol
 
@@ -420,8 +419,9 @@ def draw(choice: Choice, clock: Clock, seed: str, count: int = DRAWN) -> Iterato
     most = reduce(or_, (member.needs for member in choice.members))
     some = sum(not member.needs for member in choice.members) > 1
     listed = all(one.listed for one in choice.product.ranges)  # there are no others
-    draws = (_drawn(choice.product, random_) for _ in range(ATTEMPTS * count))
-    sizes = list(islice((one for one in draws if listed or one not in seen), count))
+    draws = [_drawn(choice.product, random_) for _ in range(ATTEMPTS * count)]
+    others = [one for one in draws if listed or one not in seen]
+    sizes = (others or draws)[:count]  # a short range may have no others
     halves = [(most, sizes[::2]), (Needs.NONE, sizes[1::2])] if some else [(most, sizes)]
     for given, points in halves:
         yield from _timed(choice, clock, points, given)
