@@ -201,9 +201,10 @@ def test_a_workspace_that_grows_is_nobody_elses_while_a_stream_still_uses_it(tor
     for a, out in zip(inputs, outs, strict=True):  # compiles it
         kernel(a, w.t(), out)
         out.zero_()
+    torch.full((1,), 3, dtype=torch.int32, device="cuda")  # a kernel that is loaded later may wait for the streams
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
-        torch.cuda._sleep(1_000_000_000)  # cycles: more than half a second
+        torch.cuda._sleep(4_000_000_000)  # cycles: about two seconds
     for a, out in zip(inputs, outs, strict=True):
         kernel(a, w.t(), out, stream=side)
     # What the second call has freed, if it is this stream's, is filled before the first launch begins.
