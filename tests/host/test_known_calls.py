@@ -299,7 +299,7 @@ def product() -> tuple[ArrayProduct, dict[str, ArrayKernel]]:
         name = next(name for name, one in kernels.items() if one is source)
         loaded[name] = kernel_of(source)
         if name == "large":  # as a kernel that copies A first
-            loaded[name].__dict__["_rows_of"] = frozenset()
+            loaded[name].__dict__["rows_of"] = frozenset()
         return loaded[name]
 
     kernels = {"small": small, "large": large, "any": any_call}
