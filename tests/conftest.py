@@ -26,6 +26,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from gemmgen.arrays import fastcall
 from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.prepare_text import copy_texts
 from gemmgen.kernel.render import environment
@@ -167,6 +168,15 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shared_store(shared_cache: Path) -> Store:
     """That cache, as commands with XDG_CACHE_HOME = `shared_cache` find it."""
     return Store(shared_cache / "gemmgen")
+
+
+@pytest.fixture(scope="session")
+def fastcalls(shared_store: Store) -> Any:
+    """The module of gemmgen/arrays/fastcall.c."""
+    made = fastcall.native(shared_store)
+    if made is None:
+        pytest.skip("no C compiler, or no headers of Python")
+    return made
 
 
 @pytest.fixture(scope="session")

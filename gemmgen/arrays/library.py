@@ -155,7 +155,8 @@ class ArrayProduct:
         if found is None and known.by_rows:
             kernel = self._choose(known, rows, True)
             own = known.forms.get(kernel)
-            found = None if own is None else Route(kernel, own, rows)
+            if own is not None:
+                found = routes[rows, True] = Route(kernel, own, rows)
         launch = None if found is None else found.kernel.direct(found.known)
         if launch is not None:
             if len(launches) >= MOST_ROUTES:
