@@ -182,7 +182,8 @@ class MapEncoder:
     def arguments(self) -> tuple[int, ...]:
         """Those of cuTensorMapEncodeTiled but the map and the address; arrays by the host's address."""
         kind, *others = self._kinds
-        return kind, len(self._sizes), *map(ctypes.addressof, (self._sizes, *self._lengths)), *others
+        lengths = (ctypes.addressof(one) for one in (self._sizes, *self._lengths))
+        return kind, len(self._sizes), *lengths, *others
 
     def __call__(self, address: int, lines: int | None = None) -> EncodedMap:
         """Raises DriverError, or InvalidInput for the address. One thread at a time."""
