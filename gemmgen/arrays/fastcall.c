@@ -21,7 +21,7 @@ enum {
     SLOTS = 128, /* of a cache, a power of 2 */
 };
 
-static PyObject *dtype_, *is_cuda_, *get_device_, *shape_, *stride_, *data_ptr_, *requires_grad_;
+static PyObject *dtype_, *is_cuda_, *get_device_, *shape_, *stride_, *data_ptr_, *requires_grad_, *name_a, *name_b, *name_c;
 
 /* ---- What a call's operands say of themselves ---- */
 
@@ -39,7 +39,7 @@ typedef struct {
     PyObject *tensor;  /* torch.Tensor */
     PyObject *rows_of; /* operands whose first size is M: ArrayKernel._rows_of */
     PyObject *forms;   /* what is known, by `Seen.words` */
-    int64_t most_rows, most_forms;
+    long long most_rows, most_forms;
 } Calls;
 
 static PyObject *unusual(void) {
@@ -47,16 +47,14 @@ static PyObject *unusual(void) {
     Py_RETURN_NOTIMPLEMENTED;
 }
 
-/* 0 where it is no bool. */
-static int read_bool(PyObject *tensor, PyObject *name, int *value) {
+/* Whether an attribute is `value`, which lives for good: so does each dtype. */
+static int is(PyObject *tensor, PyObject *name, PyObject *value) {
     PyObject *found = PyObject_GetAttr(tensor, name);
-    if (found == NULL) return 0;
-    *value = found == Py_True;
-    int known = *value || found == Py_False;
-    Py_DECREF(found);
-    return known;
+    Py_XDECREF(found);
+    return found == value;
 }
 
+/* Takes `found`, a tuple of at most MOST_DIMENSIONS. */
 static int read_sizes(PyObject *found, int64_t *to, Py_ssize_t *count) {
     int read = found != NULL && PyTuple_Check(found) && PyTuple_GET_SIZE(found) <= MOST_DIMENSIONS;
     if (read) {
@@ -68,8 +66,8 @@ static int read_sizes(PyObject *found, int64_t *to, Py_ssize_t *count) {
     return read;
 }
 
-static int read_address(PyObject *tensor, uint64_t *to) {
-    PyObject *found = PyObject_CallMethodNoArgs(tensor, data_ptr_);
+static int read_number(PyObject *tensor, PyObject *method, uint64_t *to) {
+    PyObject *found = PyObject_CallMethodNoArgs(tensor, method);
     if (found == NULL) return 0;
     *to = PyLong_AsUnsignedLongLong(found);
     Py_DECREF(found);
@@ -78,27 +76,21 @@ static int read_address(PyObject *tensor, uint64_t *to) {
 
 /* The next operand: its part of the words, and its address. 0 for what is no usual tensor. */
 static int see(Calls *self, Seen *seen, PyObject *name, PyObject *tensor) {
-    int64_t *words = seen->words + seen->used, device = -1;
+    int64_t *words = seen->words + seen->used;
+    uint64_t device = 0; /* of what is not CUDA's, else from 1 on */
     Py_ssize_t sizes, steps;
-    int tracked, cuda;
     if ((PyObject *)Py_TYPE(tensor) != self->tensor || seen->count == MOST_OPERANDS) return 0;
-    if (!read_bool(tensor, requires_grad_, &tracked) || tracked || !read_bool(tensor, is_cuda_, &cuda)) return 0;
-    if (cuda) {
-        PyObject *found = PyObject_CallMethodNoArgs(tensor, get_device_);
-        if (found == NULL) return 0;
-        device = PyLong_AsLongLong(found);
-        Py_DECREF(found);
-    }
+    if (!is(tensor, requires_grad_, Py_False)) return 0;
+    if (is(tensor, is_cuda_, Py_True) && (!read_number(tensor, get_device_, &device) || ++device == 0)) return 0;
     PyObject *dtype = PyObject_GetAttr(tensor, dtype_);
-    if (dtype == NULL) return 0;
-    Py_DECREF(dtype); /* torch keeps it for good */
+    Py_XDECREF(dtype); /* torch keeps it for good */
     memset(words, 0, OPERAND_WORDS * sizeof *words);
     if (!read_sizes(PyObject_GetAttr(tensor, shape_), words + 3, &sizes)) return 0;
     if (!read_sizes(PyObject_CallMethodNoArgs(tensor, stride_), words + 3 + MOST_DIMENSIONS, &steps)) return 0;
-    if (!read_address(tensor, &seen->addresses[seen->count]) || PyErr_Occurred()) return 0;
-    words[0] = (int64_t)(intptr_t)name; /* which what is known keeps */
+    if (!read_number(tensor, data_ptr_, &seen->addresses[seen->count]) || PyErr_Occurred()) return 0;
+    words[0] = (int64_t)(intptr_t)name; /* which the entry keeps */
     words[1] = (int64_t)(intptr_t)dtype;
-    words[2] = (device + 1) * 8 + sizes; /* 0 for what is not CUDA's */
+    words[2] = (int64_t)device * 8 + sizes;
     seen->operands[seen->count++] = tensor;
     seen->used += OPERAND_WORDS;
     return 1;
@@ -112,17 +104,11 @@ static int leave_out_rows(Calls *self, const Seen *seen, int64_t *words, PyObjec
 }
 
 static int see_scalar(PyObject *value, int64_t *to) {
-    double number = PyFloat_CheckExact(value) ? PyFloat_AS_DOUBLE(value) : -1;
-    if (!PyFloat_CheckExact(value)) {
-        if (!PyLong_CheckExact(value)) return 0;
-        number = PyLong_AsDouble(value);
-        if (PyErr_Occurred()) return 0;
-    }
+    if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value)) return 0;
+    double number = PyFloat_AsDouble(value);
     memcpy(to, &number, sizeof number);
-    return 1;
+    return !PyErr_Occurred();
 }
-
-static PyObject *name_a, *name_b, *name_c;
 
 /* As ArrayKernel.seen does it. `args`: a, b, out, alpha, beta, stream, operands. */
 static int see_call(Calls *self, PyObject *const *args, Seen *seen) {
@@ -170,7 +156,7 @@ typedef struct {
     GetCurrent get_current;
     Enqueue enqueue;
     Encode encode;
-    int64_t context, function, by_rows, tile; /* rows of a tile: grids with as many tiles are the same */
+    long long context, function, by_rows, tile; /* rows of a tile: grids with as many tiles are the same */
     Py_buffer config, parameters, variables, maps, masks, pairs;
     PyObject *blocks, *kept; /* blocks(rows); what has to live as long */
     Encoded *encoded;        /* SLOTS for each map */
@@ -267,22 +253,18 @@ static void launch_dealloc(Launch *self) {
 }
 
 static PyObject *launch_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    long long get_current, enqueue, encode, context, function, by_rows, tile;
+    long long pointers[3];
+    PyObject *blocks, *kept;
     Launch *self = (Launch *)type->tp_alloc(type, 0);
     if (self == NULL) return NULL;
-    static char *names[] = {"get_current", "enqueue", "encode", "context", "function", "by_rows", "tile", "config",
-                            "parameters", "variables", "maps", "masks", "pairs", "blocks", "kept", NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "LLLLLLLy*y*y*y*y*y*OO", names, &get_current, &enqueue, &encode,
-                                     &context, &function, &by_rows, &tile, &self->config, &self->parameters,
-                                     &self->variables, &self->maps, &self->masks, &self->pairs, &self->blocks,
-                                     &self->kept)) {
-        self->blocks = self->kept = NULL;
+    if (!PyArg_ParseTuple(args, "LLLLLLLy*y*y*y*y*y*OO", &pointers[0], &pointers[1], &pointers[2], &self->context,
+                          &self->function, &self->by_rows, &self->tile, &self->config, &self->parameters,
+                          &self->variables, &self->maps, &self->masks, &self->pairs, &blocks, &kept)) {
         Py_DECREF(self);
         return NULL;
     }
-    Py_INCREF(self->blocks), Py_INCREF(self->kept);
-    self->get_current = (GetCurrent)get_current, self->enqueue = (Enqueue)enqueue, self->encode = (Encode)encode;
-    self->context = context, self->function = function, self->by_rows = by_rows, self->tile = tile;
+    self->blocks = Py_NewRef(blocks), self->kept = Py_NewRef(kept);
+    self->get_current = (GetCurrent)pointers[0], self->enqueue = (Enqueue)pointers[1], self->encode = (Encode)pointers[2];
     Py_ssize_t maps = self->maps.len / (Py_ssize_t)sizeof(Map);
     self->encoded = PyMem_Calloc(maps * SLOTS + 1, sizeof *self->encoded);
     if (self->encoded == NULL || maps > MOST_MAPS || self->config.len != CONFIG_BYTES ||
@@ -326,9 +308,8 @@ static Launch *launch_in(PyObject *entry, const Seen *seen) {
 }
 
 static int stream_of(PyObject *entry, PyObject *given, uint64_t *to) {
-    PyObject *found = given;
-    if (given == Py_None) found = PyObject_CallOneArg(PyTuple_GET_ITEM(entry, STREAM), PyTuple_GET_ITEM(entry, ORDINAL));
-    else Py_INCREF(found);
+    PyObject *ask = PyTuple_GET_ITEM(entry, STREAM), *ordinal = PyTuple_GET_ITEM(entry, ORDINAL);
+    PyObject *found = given == Py_None ? PyObject_CallOneArg(ask, ordinal) : Py_NewRef(given);
     int known = found != NULL && PyLong_CheckExact(found);
     if (known) *to = PyLong_AsUnsignedLongLong(found);
     Py_XDECREF(found);
@@ -359,7 +340,7 @@ static PyObject *do_call(PyObject *entry, PyObject *const *args, Seen *seen, int
     } else {
         Py_INCREF(c);
     }
-    Launch *launch = args[2] == Py_None && !read_address(c, &seen->addresses[2]) ? NULL : launch_in(entry, seen);
+    Launch *launch = args[2] == Py_None && !read_number(c, data_ptr_, &seen->addresses[2]) ? NULL : launch_in(entry, seen);
     int done = launch != NULL && launched(launch, seen, stream);
     Py_XDECREF((PyObject *)launch);
     *failed = done && !tell_written(entry, seen);
@@ -368,10 +349,14 @@ static PyObject *do_call(PyObject *entry, PyObject *const *args, Seen *seen, int
     return NULL;
 }
 
+static PyObject *key_of(const Seen *seen) {
+    return PyBytes_FromStringAndSize((const char *)seen->words, seen->used * sizeof *seen->words);
+}
+
 static PyObject *calls_call(Calls *self, PyObject *const *args, Py_ssize_t count) {
     Seen seen;
     if (count != 7 || !see_call(self, args, &seen)) return unusual();
-    PyObject *key = PyBytes_FromStringAndSize((char *)seen.words, seen.used * sizeof *seen.words);
+    PyObject *key = key_of(&seen);
     PyObject *entry = key == NULL ? NULL : PyDict_GetItemWithError(self->forms, key);
     Py_XDECREF(key);
     if (entry == NULL) return unusual();
@@ -389,7 +374,7 @@ static PyObject *calls_learn(Calls *self, PyObject *const *args, Py_ssize_t coun
     if (count != 8 || !PyTuple_CheckExact(args[7]) || PyTuple_GET_SIZE(args[7]) < ENTRY || !see_call(self, args, &seen))
         return unusual();
     if (PyDict_GET_SIZE(self->forms) >= self->most_forms) PyDict_Clear(self->forms);
-    PyObject *key = PyBytes_FromStringAndSize((char *)seen.words, seen.used * sizeof *seen.words);
+    PyObject *key = key_of(&seen);
     int failed = key == NULL || PyDict_SetItem(self->forms, key, args[7]);
     Py_XDECREF(key);
     if (failed) return NULL;
@@ -419,14 +404,13 @@ static void calls_dealloc(Calls *self) {
 }
 
 static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    PyObject *tensor, *rows_of;
-    long long most_rows, most_forms;
-    if (!PyArg_ParseTuple(args, "OO!LL", &tensor, &PyFrozenSet_Type, &rows_of, &most_rows, &most_forms)) return NULL;
     Calls *self = (Calls *)type->tp_alloc(type, 0);
     if (self == NULL) return NULL;
-    self->tensor = Py_NewRef(tensor), self->rows_of = Py_NewRef(rows_of), self->forms = PyDict_New();
-    self->most_rows = most_rows, self->most_forms = most_forms;
-    if (self->forms != NULL) return (PyObject *)self;
+    int given = PyArg_ParseTuple(args, "OO!LL", &self->tensor, &PyFrozenSet_Type, &self->rows_of, &self->most_rows,
+                                 &self->most_forms);
+    Py_XINCREF(self->tensor), Py_XINCREF(self->rows_of);
+    self->forms = PyDict_New();
+    if (given && self->forms != NULL) return (PyObject *)self;
     Py_DECREF(self);
     return NULL;
 }

@@ -18,7 +18,7 @@ from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.support.errors import CandidateFailed
@@ -36,8 +36,7 @@ def unknown(*given: Any) -> Any:
     return NotImplemented
 
 
-@dataclass(frozen=True)
-class Pointers:
+class Pointers(NamedTuple):
     """Functions of the driver, by their addresses."""
 
     get_current: int
@@ -78,23 +77,18 @@ class Direct:
 
 def launch_of(native: Any, direct: Direct, by_rows: bool, masks: Iterable[Any], pairs: Iterable[Any]) -> Any:
     """A `Launch` that tests addresses by `Checked.masks` and `Checked.pairs`."""
-    at = direct.pointers
+    arrays = direct.variables, direct.maps, masks, pairs
     return native.Launch(
-        get_current=at.get_current,
-        enqueue=at.enqueue,
-        encode=at.encode,
-        context=direct.context,
-        function=direct.function,
-        by_rows=by_rows,
-        tile=direct.tile,
-        config=direct.config,
-        parameters=_words(direct.parameters),
-        variables=_words(chain.from_iterable(direct.variables)),
-        maps=_words(chain.from_iterable(direct.maps)),
-        masks=_words(chain.from_iterable(masks)),
-        pairs=_words(chain.from_iterable(pairs)),
-        blocks=direct.blocks,
-        kept=direct.kept,
+        *direct.pointers,
+        direct.context,
+        direct.function,
+        by_rows,
+        direct.tile,
+        direct.config,
+        _words(direct.parameters),
+        *(_words(chain.from_iterable(one)) for one in arrays),
+        direct.blocks,
+        direct.kept,
     )
 
 
@@ -102,32 +96,28 @@ def _words(values: Iterable[int]) -> bytes:
     return array("q", values).tobytes()
 
 
-def native(store: Store) -> Any:
-    """The module of fastcall.c, kept by `store`; None where it cannot be made, and Python does all."""
-    if not sys.platform.startswith("linux") or sys.implementation.name != "cpython" or _unlocked():
-        return None
-    return _native(store)
-
-
-def _unlocked() -> bool:
-    """Whether Python runs threads at once: fastcall.c relies on the interpreter's lock."""
-    return bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-
-
 _made: dict[Path, Any] = {}  # by the folder of the store
 
 
-def _native(store: Store) -> Any:
+def native(store: Store) -> Any:
+    """The module of fastcall.c, kept by `store`; None where it cannot be made, and Python does all."""
     if store.root not in _made:
         _made[store.root] = None
-        with suppress(CandidateFailed, ImportError, OSError):
-            _made[store.root] = _load(_program(store))
+        headers = sysconfig.get_path("include")
+        if _suits() and Path(headers, "Python.h").exists():
+            with suppress(CandidateFailed, ImportError, OSError):
+                _made[store.root] = _load(_program(store, headers))
     return _made[store.root]
 
 
-def _program(store: Store) -> bytes:
+def _suits() -> bool:
+    """Whether this Python is one that fastcall.c is written for: it relies on the interpreter's lock."""
+    linux, cpython = sys.platform.startswith("linux"), sys.implementation.name == "cpython"
+    return linux and cpython and not sysconfig.get_config_var("Py_GIL_DISABLED")
+
+
+def _program(store: Store, headers: str) -> bytes:
     """The shared library. Raises CandidateFailed (unavailable)."""
-    headers = sysconfig.get_path("include")
     key = content_key(SOURCE.read_text(), sys.version, str(sysconfig.get_config_var("SOABI")), headers)
     found = store.get(KIND, key)
     if found is None:
