@@ -6,7 +6,6 @@ and leaves all else to them: its answer is NotImplemented then. Whatever is chec
 
 from __future__ import annotations
 
-import os
 import sys
 import sysconfig
 from array import array
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store, content_key
+from gemmgen.support.scratch import scratch_folder
 
 SOURCE = Path(__file__).with_name("fastcall.c")
 KIND = "fastcall"  # of the store's entries
@@ -130,20 +130,16 @@ def _program(store: Store, headers: str) -> bytes:
 
 
 def _load(program: bytes) -> Any:
-    """The module of a shared library, which needs no file. Raises ImportError."""
-    file = os.memfd_create("gemmgen-fastcall")
-    try:
-        with os.fdopen(os.dup(file), "wb") as writing:
-            writing.write(program)
-        path = f"/proc/self/fd/{file}"
-        loader = ExtensionFileLoader("fastcall", path)
+    """The module of a shared library. Raises ImportError."""
+    with scratch_folder() as folder:  # of a new name: what was loaded from one path is not loaded from it again
+        path = folder / "fastcall.so"
+        path.write_bytes(program)
+        loader = ExtensionFileLoader("fastcall", str(path))
         spec = spec_from_file_location("fastcall", path, loader=loader)
         assert spec is not None
         module = module_from_spec(spec)
         loader.exec_module(module)
         return module
-    finally:
-        os.close(file)
 
 
 @cache

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import math
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
@@ -83,7 +85,11 @@ class Tensor(Array):
         return Tensor(self.shape[::-1], self.dtype, self.address, (1, self.shape[1]))
 
 
-Array.__module__ = Tensor.__module__ = "played"
+class Parameter(Tensor):
+    """A class that is derived from torch's."""
+
+
+Array.__module__ = Tensor.__module__ = Parameter.__module__ = "played"
 
 
 class Library:
@@ -330,6 +336,7 @@ def test_a_known_call_is_made_in_c_and_what_is_unusual_is_not(driver, loaded, in
     wide = Tensor((64, 64), "bfloat16", strides=(72, 1))
     with pytest.raises(InvalidInput, match="lda = 72"):
         call(a=wide)
+    assert [call(a=Parameter((64, 64), "bfloat16")) for _ in range(2)] == [0, 0], "its class may read otherwise"
     learning = Tensor((64, 64), "bfloat16")
     learning.requires_grad = True
     assert [call(a=learning), call(a=learning)] == [0, 0]
@@ -352,6 +359,47 @@ def test_a_kernel_that_is_closed_knows_no_call(driver, loaded, in_c) -> None:
     kernel.close()
     kernel(*given)
     assert in_c == []
+
+
+def test_calls_of_threads_do_not_mix_their_arguments_in_c(driver, loaded, in_c) -> None:
+    kernel, w = loaded(simt(None, 64, 64, layout="rc")), Tensor((64, 64)).T
+    kernel(Tensor((2, 64)), w, Tensor((2, 64)))
+    calls = [[(Tensor((rows, 64)), Tensor((rows, 64))) for _ in range(50)] for rows in (3, 4, 5)]
+
+    def call(pairs: list[tuple[Tensor, Tensor]]) -> None:
+        for a, out in pairs:
+            kernel(a, w, out)
+
+    threads = [threading.Thread(target=call, args=(one,)) for one in calls]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    wanted = sorted((a.address, w.address, out.address, a.shape[0]) for one in calls for a, out in one)
+    assert sorted(tuple(map(address, entry[3][:4])) for entry in driver.launches[1:]) == wanted
+    assert len(in_c) == len(wanted)
+
+
+def test_known_calls_hold_neither_arrays_nor_their_kernel(driver, loaded, in_c) -> None:
+    kernel, a, w = loaded(simt(None, 64, 64, layout="rc", epilogue="bias")), Tensor((9, 64)), Tensor((64, 64)).T
+    bias, out, stream = Tensor((64,)), Tensor((9, 64)), 1 << 40
+
+    def counts() -> list[int]:
+        driver.log.clear()
+        Library.written.clear()
+        return [sys.getrefcount(one) for one in (a, w, bias, out, Tensor, a.dtype, stream, *known)]
+
+    kernel(a, w, out, bias_n=bias)
+    known = [*kernel._known.values()]
+    before = counts()
+    for _ in range(100):
+        kernel(a, w, out, bias_n=bias)
+        kernel(a, w, out, bias_n=bias, stream=stream)
+    assert len(in_c) == 200 and counts() == before
+    gone = weakref.ref(kernel)
+    del kernel
+    gc.collect()
+    assert gone() is None
 
 
 def test_nothing_is_launched_for_an_empty_result(driver, loaded) -> None:
