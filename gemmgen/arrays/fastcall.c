@@ -21,7 +21,8 @@ enum {
     SLOTS = 128, /* of a cache, a power of 2 */
 };
 
-static PyObject *dtype_, *is_cuda_, *get_device_, *shape_, *stride_, *data_ptr_, *requires_grad_, *name_a, *name_b, *name_c;
+static PyObject *dtype_, *is_cuda_, *get_device_, *shape_, *stride_, *data_ptr_, *requires_grad_;
+static PyObject *name_a, *name_b, *name_c;
 
 /* ---- What a call's operands say of themselves ---- */
 
@@ -38,8 +39,8 @@ typedef struct {
     PyObject_HEAD
     PyObject *tensor;  /* torch.Tensor */
     PyObject *rows_of; /* operands whose first size is M: ArrayKernel._rows_of */
-    PyObject *forms;   /* what is known, by `Seen.words` */
-    long long most_rows, most_forms;
+    PyObject *forms;   /* entries by `Seen.words` */
+    long long most_rows;
 } Calls;
 
 static PyObject *unusual(void) {
@@ -59,7 +60,7 @@ static int read_sizes(PyObject *found, int64_t *to, Py_ssize_t *count) {
     int read = found != NULL && PyTuple_Check(found) && PyTuple_GET_SIZE(found) <= MOST_DIMENSIONS;
     if (read) {
         *count = PyTuple_GET_SIZE(found);
-        for (Py_ssize_t place = 0; place < *count; place++) to[place] = PyLong_AsLongLong(PyTuple_GET_ITEM(found, place));
+        for (Py_ssize_t one = 0; one < *count; one++) to[one] = PyLong_AsLongLong(PyTuple_GET_ITEM(found, one));
         read = !PyErr_Occurred();
     }
     Py_XDECREF(found);
@@ -138,17 +139,17 @@ static int see_call(Calls *self, PyObject *const *args, Seen *seen) {
 
 typedef int (*GetCurrent)(void **);
 typedef int (*Enqueue)(const void *, void *, void **, void **);
-typedef int (*Encode)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *,
-                      int, int, int, int);
+typedef int (*Encode)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *,
+                      const uint32_t *, int, int, int, int);
 
 typedef struct { int64_t place, bits; } Mask;
 typedef struct { int64_t out, bytes, row, other, extent, step; } Pair;
 typedef struct { int64_t parameter, word; } Variable;
-/* What varies of a tensor map: which parameter it is, of which operand, with that many lines; and its encoder's arguments. */
+/* A tensor map: its parameter, its operand, whether it has as many lines as C has rows; and its encoder's arguments. */
 typedef struct {
     int64_t parameter, word, by_rows, dtype, rank, sizes, strides, box, steps, interleave, swizzle, promotion, fill;
 } Map;
-typedef struct { uint64_t address; int64_t rows; int used; char map[MAP_BYTES]; } Encoded;
+typedef struct { uint64_t address; int64_t rows; char map[MAP_BYTES]; } Encoded;
 typedef struct { int64_t unit, blocks; } Grid;
 
 typedef struct {
@@ -170,15 +171,15 @@ static int place_map(Launch *self, int number, uint64_t address, int64_t rows, c
     const Map *map = (const Map *)self->maps.buf + number;
     int64_t lines = map->by_rows ? rows : 0;
     Encoded *kept = self->encoded + number * SLOTS + slot_of(address + (uint64_t)lines);
-    if (!kept->used || kept->address != address || kept->rows != lines) {
+    if (kept->address != address || kept->rows != lines) {
         uint64_t sizes[MOST_RANK];
         memcpy(sizes, (void *)map->sizes, map->rank * sizeof *sizes);
         if (lines) sizes[1] = lines;
-        if (address % 16 || self->encode(to, map->dtype, map->rank, (void *)address, sizes, (void *)map->strides,
-                                         (void *)map->box, (void *)map->steps, map->interleave, map->swizzle,
-                                         map->promotion, map->fill))
+        if (address == 0 || address % 16) return 0;
+        if (self->encode(to, map->dtype, map->rank, (void *)address, sizes, (void *)map->strides, (void *)map->box,
+                         (void *)map->steps, map->interleave, map->swizzle, map->promotion, map->fill))
             return 0;
-        kept->address = address, kept->rows = lines, kept->used = 1;
+        kept->address = address, kept->rows = lines;
         memcpy(kept->map, to, MAP_BYTES);
     }
     memcpy(to, kept->map, MAP_BYTES);
@@ -245,26 +246,26 @@ static int launched(Launch *self, const Seen *seen, uint64_t stream) {
 }
 
 static void launch_dealloc(Launch *self) {
-    Py_buffer *buffers[] = {&self->config, &self->parameters, &self->variables, &self->maps, &self->masks, &self->pairs};
-    for (int place = 0; place < 6; place++) PyBuffer_Release(buffers[place]);
+    PyBuffer_Release(&self->config), PyBuffer_Release(&self->parameters), PyBuffer_Release(&self->variables);
+    PyBuffer_Release(&self->maps), PyBuffer_Release(&self->masks), PyBuffer_Release(&self->pairs);
     Py_XDECREF(self->blocks), Py_XDECREF(self->kept);
     PyMem_Free(self->encoded);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
 static PyObject *launch_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
-    long long pointers[3];
+    long long current, enqueue, encode;
     PyObject *blocks, *kept;
     Launch *self = (Launch *)type->tp_alloc(type, 0);
     if (self == NULL) return NULL;
-    if (!PyArg_ParseTuple(args, "LLLLLLLy*y*y*y*y*y*OO", &pointers[0], &pointers[1], &pointers[2], &self->context,
-                          &self->function, &self->by_rows, &self->tile, &self->config, &self->parameters,
+    if (!PyArg_ParseTuple(args, "LLLLLLLy*y*y*y*y*y*OO", &current, &enqueue, &encode, &self->context, &self->function,
+                          &self->by_rows, &self->tile, &self->config, &self->parameters,
                           &self->variables, &self->maps, &self->masks, &self->pairs, &blocks, &kept)) {
         Py_DECREF(self);
         return NULL;
     }
     self->blocks = Py_NewRef(blocks), self->kept = Py_NewRef(kept);
-    self->get_current = (GetCurrent)pointers[0], self->enqueue = (Enqueue)pointers[1], self->encode = (Encode)pointers[2];
+    self->get_current = (GetCurrent)current, self->enqueue = (Enqueue)enqueue, self->encode = (Encode)encode;
     Py_ssize_t maps = self->maps.len / (Py_ssize_t)sizeof(Map);
     self->encoded = PyMem_Calloc(maps * SLOTS + 1, sizeof *self->encoded);
     if (self->encoded == NULL || maps > MOST_MAPS || self->config.len != CONFIG_BYTES ||
@@ -287,7 +288,7 @@ static PyTypeObject LaunchType = {
 
 enum { LAUNCH, ROUTE, CHUNK, NEW_C, STREAM, ORDINAL, WROTE, WRITTEN, ENTRY };
 
-/* The launch of an entry: where it depends on M, the one that is kept for that, or that ROUTE finds. A new reference. */
+/* The launch of an entry, a new reference: where it depends on M, the one that is kept, or that ROUTE finds. */
 static Launch *launch_in(PyObject *entry, const Seen *seen) {
     PyObject *found = PyTuple_GET_ITEM(entry, LAUNCH);
     if (PyDict_Check(found)) {
@@ -340,7 +341,8 @@ static PyObject *do_call(PyObject *entry, PyObject *const *args, Seen *seen, int
     } else {
         Py_INCREF(c);
     }
-    Launch *launch = args[2] == Py_None && !read_number(c, data_ptr_, &seen->addresses[2]) ? NULL : launch_in(entry, seen);
+    int placed = args[2] != Py_None || read_number(c, data_ptr_, &seen->addresses[2]);
+    Launch *launch = placed ? launch_in(entry, seen) : NULL;
     int done = launch != NULL && launched(launch, seen, stream);
     Py_XDECREF((PyObject *)launch);
     *failed = done && !tell_written(entry, seen);
@@ -355,7 +357,7 @@ static PyObject *key_of(const Seen *seen) {
 
 static PyObject *calls_call(Calls *self, PyObject *const *args, Py_ssize_t count) {
     Seen seen;
-    if (count != 7 || !see_call(self, args, &seen)) return unusual();
+    if (count != 7 || self->forms == NULL || !see_call(self, args, &seen)) return unusual();
     PyObject *key = key_of(&seen);
     PyObject *entry = key == NULL ? NULL : PyDict_GetItemWithError(self->forms, key);
     Py_XDECREF(key);
@@ -368,22 +370,15 @@ static PyObject *calls_call(Calls *self, PyObject *const *args, Py_ssize_t count
     return c == NULL ? unusual() : c;
 }
 
-/* Keep what is known of calls like this one. `args`: as for `call`, and an entry. */
-static PyObject *calls_learn(Calls *self, PyObject *const *args, Py_ssize_t count) {
+/* Of calls like this one, by which `forms` keeps their entry. `args`: as for `call`. */
+static PyObject *calls_key(Calls *self, PyObject *const *args, Py_ssize_t count) {
     Seen seen;
-    if (count != 8 || !PyTuple_CheckExact(args[7]) || PyTuple_GET_SIZE(args[7]) < ENTRY || !see_call(self, args, &seen))
-        return unusual();
-    if (PyDict_GET_SIZE(self->forms) >= self->most_forms) PyDict_Clear(self->forms);
-    PyObject *key = key_of(&seen);
-    int failed = key == NULL || PyDict_SetItem(self->forms, key, args[7]);
-    Py_XDECREF(key);
-    if (failed) return NULL;
-    Py_RETURN_NONE;
+    return count == 7 && see_call(self, args, &seen) ? key_of(&seen) : unusual();
 }
 
 static PyMethodDef calls_methods[] = {
     {"call", (PyCFunction)(void (*)(void))calls_call, METH_FASTCALL, NULL},
-    {"learn", (PyCFunction)(void (*)(void))calls_learn, METH_FASTCALL, NULL},
+    {"key", (PyCFunction)(void (*)(void))calls_key, METH_FASTCALL, NULL},
     {NULL},
 };
 
@@ -393,7 +388,7 @@ static int calls_traverse(Calls *self, visitproc visit, void *arg) { /* entries 
 }
 
 static int calls_clear(Calls *self) {
-    if (self->forms != NULL) PyDict_Clear(self->forms);
+    Py_CLEAR(self->forms);
     return 0;
 }
 
@@ -406,11 +401,10 @@ static void calls_dealloc(Calls *self) {
 static PyObject *calls_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     Calls *self = (Calls *)type->tp_alloc(type, 0);
     if (self == NULL) return NULL;
-    int given = PyArg_ParseTuple(args, "OO!LL", &self->tensor, &PyFrozenSet_Type, &self->rows_of, &self->most_rows,
-                                 &self->most_forms);
-    Py_XINCREF(self->tensor), Py_XINCREF(self->rows_of);
-    self->forms = PyDict_New();
-    if (given && self->forms != NULL) return (PyObject *)self;
+    int given = PyArg_ParseTuple(args, "OO!LO!", &self->tensor, &PyFrozenSet_Type, &self->rows_of, &self->most_rows,
+                                 &PyDict_Type, &self->forms);
+    Py_XINCREF(self->tensor), Py_XINCREF(self->rows_of), Py_XINCREF(self->forms);
+    if (given) return (PyObject *)self;
     Py_DECREF(self);
     return NULL;
 }

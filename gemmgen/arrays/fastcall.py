@@ -103,21 +103,22 @@ def native(store: Store) -> Any:
     """The module of fastcall.c, kept by `store`; None where it cannot be made, and Python does all."""
     if store.root not in _made:
         _made[store.root] = None
-        headers = sysconfig.get_path("include")
-        if _suits() and Path(headers, "Python.h").exists():
+        if suits():
             with suppress(CandidateFailed, ImportError, OSError):
-                _made[store.root] = _load(_program(store, headers))
+                _made[store.root] = _load(_program(store))
     return _made[store.root]
 
 
-def _suits() -> bool:
-    """Whether this Python is one that fastcall.c is written for: it relies on the interpreter's lock."""
-    linux, cpython = sys.platform.startswith("linux"), sys.implementation.name == "cpython"
-    return linux and cpython and not sysconfig.get_config_var("Py_GIL_DISABLED")
+def suits() -> bool:
+    """Whether fastcall.c is written for this Python, whose interpreter lock it relies on, and its headers are here."""
+    cpython = sys.platform.startswith("linux") and sys.implementation.name == "cpython"
+    headers = Path(sysconfig.get_path("include"), "Python.h").exists()
+    return cpython and headers and not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
-def _program(store: Store, headers: str) -> bytes:
+def _program(store: Store) -> bytes:
     """The shared library. Raises CandidateFailed (unavailable)."""
+    headers = sysconfig.get_path("include")
     key = content_key(SOURCE.read_text(), sys.version, str(sysconfig.get_config_var("SOABI")), headers)
     found = store.get(KIND, key)
     if found is None:

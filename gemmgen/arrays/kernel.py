@@ -277,21 +277,27 @@ class Shortcut:
     def __init__(self) -> None:
         self.call: Call = unknown
         self._calls: Any = None
+        self._forms: dict[bytes, tuple[Any, ...]] = {}
 
     def learn(self, kernel: ArrayKernel, known: Checked, call: Sequence[Any], launch: Any, *routed: Any) -> None:
         """Take calls like this one, which `kernel` found `known`, to `launch`; see ENTRY of fastcall.c."""
-        out, operands, library = call[2], call[-1], known.library
+        *arrays, operands = call
         if self._calls is None:
-            self._calls = kernel.native.Calls(tensor_type(), kernel.rows_of, SIZE_LIMIT, MOST_FORMS)
+            self._calls = kernel.native.Calls(tensor_type(), kernel.rows_of, SIZE_LIMIT, self._forms)
             self.call = self._calls.call
+        key = self._calls.key(*arrays, None, operands)
+        if key is NotImplemented:
+            return
         names = "A", "B", "C", *operands
-        written = *(() if out is None else (C,)), *(names.index(name) for name in kernel.outputs)
+        written = *(() if call[C] is None else (C,)), *(names.index(name) for name in kernel.outputs)
         route, chunk = routed or (None, 1)
-        made = known.new_c, library.stream, known.ordinal, library.wrote, written
-        self._calls.learn(*call[:-1], None, operands, (launch, route, chunk, *made, names))
+        made, library = known.new_c, known.library
+        if len(self._forms) >= MOST_FORMS:
+            self._forms.clear()
+        self._forms[key] = launch, route, chunk, made, library.stream, known.ordinal, library.wrote, written, names
 
     def close(self) -> None:
-        self.call, self._calls = unknown, None
+        self.call, self._calls, self._forms = unknown, None, {}
 
 
 class Plan:

@@ -23,6 +23,7 @@ from gemmgen.kernel.families import SIMT, WGMMA
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.run.gpu import bindings
 from gemmgen.support.errors import CandidateFailed, InvalidInput
 from gemmgen.support.files import Store
@@ -342,6 +343,8 @@ def test_a_known_call_is_made_in_c_and_what_is_unusual_is_not(driver, loaded, in
     assert [call(a=learning), call(a=learning)] == [0, 0]
     with pytest.raises(InvalidInput, match="no argument is called bias_n"):
         call(bias_n=bias)
+    with pytest.raises(InvalidInput, match=f"exceeds {SIZE_LIMIT}"):
+        call(SIZE_LIMIT + 1)
 
 
 def test_a_launch_that_fails_in_c_fails_in_python_which_says_why(driver, loaded, in_c) -> None:

@@ -35,10 +35,8 @@ def test_no_compiler_no_extension(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         asked.append(None)
         raise failed("unavailable", "no C++ compiler is on this machine")
 
-    monkeypatch.setattr(fastcall, "_suits", lambda: True)
+    monkeypatch.setattr(fastcall, "suits", lambda: True)
     monkeypatch.setattr(HostCompiler, "find", find)
-    (tmp_path / "Python.h").touch()
-    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
     store = Store(tmp_path)
     assert fastcall.native(store) is None and fastcall.native(store) is None
     assert len(asked) == 1, "a call asks once"
@@ -57,5 +55,6 @@ def test_what_the_compiler_refuses_is_no_extension(fastcalls, tmp_path: Path, mo
 
 
 def test_what_is_no_extension_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fastcall, "suits", lambda: True)
     monkeypatch.setattr(fastcall, "_program", lambda *given: b"no library")
     assert fastcall.native(Store(tmp_path)) is None
