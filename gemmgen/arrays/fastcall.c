@@ -38,7 +38,7 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     PyObject *tensor;  /* torch.Tensor */
-    PyObject *rows_of; /* operands whose first size is M: ArrayKernel._rows_of */
+    PyObject *rows_of; /* operands whose first size is M: ArrayKernel.rows_of */
     PyObject *forms;   /* entries by `Seen.words` */
     long long most_rows;
 } Calls;

@@ -364,6 +364,36 @@ def test_a_kernel_that_is_closed_knows_no_call(driver, loaded, in_c) -> None:
     assert in_c == []
 
 
+def test_blocks_and_maps_are_those_of_each_call_in_c(driver, loaded, in_c) -> None:
+    """Of more places and numbers of rows than it keeps, and of those that it keeps."""
+    kernel, w = loaded(wgmma()), Tensor((64, 64), "bfloat16").T
+    problem, launch = kernel.source.problem, kernel.source.launch
+    maps, places = (
+        [one.operand for one in launch.maps],
+        [(Array.free(1 << 27), Array.free(1 << 27)) for _ in range(300)],
+    )
+    first, many = places[0], range(2, 30000, 97)
+    for rows, (at_a, at_c) in [*((rows, first) for rows in many), *((64, one) for one in places)] * 2:
+        a, out = Tensor((rows, 64), "bfloat16", at_a), Tensor((rows, 64), "bfloat16", at_c)
+        kernel(a, w, out)
+        _, _, blocks, values = driver.launches[-1]
+        for operand, value in zip(maps, values, strict=False):
+            one, lines = {"A": (a, rows), "B": (w, 64), "C": (out, rows)}[operand]
+            assert (address(value), address(value[16:])) == (one.address, lines)
+        assert blocks == bindings.blocks_on(launch, problem.case(rows).values, SMS)
+        driver.log.clear()
+    assert len(in_c) == 2 * (len(many) + len(places)) - 1
+
+
+def test_each_number_of_rows_has_its_blocks_in_c(driver, loaded, in_c) -> None:
+    kernel, w = loaded(simt(None, 64, 64, layout="rc")), Tensor((64, 64)).T
+    for rows in [*range(2, 30000, 97)] * 2:
+        kernel(Tensor((rows, 64)), w, Tensor((rows, 64)))
+        assert driver.launches[-1][2] == kernel.source.launch.blocks(kernel.source.problem.case(rows))
+        driver.log.clear()
+    assert len(in_c) == 2 * len(range(2, 30000, 97)) - 1
+
+
 def test_calls_of_threads_do_not_mix_their_arguments_in_c(driver, loaded, in_c) -> None:
     kernel, w = loaded(simt(None, 64, 64, layout="rc")), Tensor((64, 64)).T
     kernel(Tensor((2, 64)), w, Tensor((2, 64)))
