@@ -344,7 +344,9 @@ def test_a_known_call_is_made_in_c_and_what_is_unusual_is_not(driver, loaded, in
     with pytest.raises(InvalidInput, match="no argument is called bias_n"):
         call(bias_n=bias)
     with pytest.raises(InvalidInput, match=f"exceeds {SIZE_LIMIT}"):
-        call(SIZE_LIMIT + 1)
+        large = SIZE_LIMIT + 1
+        apart = {"a": ((large, 64), "bfloat16"), "out": ((large, 64), "bfloat16"), "aux": ((large, 64), "float32")}
+        call(large, **{name: Tensor(*one, place << 45) for place, (name, one) in enumerate(apart.items(), 1)})
 
 
 def test_a_launch_that_fails_in_c_fails_in_python_which_says_why(driver, loaded, in_c) -> None:

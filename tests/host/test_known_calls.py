@@ -379,7 +379,9 @@ def test_a_new_c_has_the_rows_of_its_call(native) -> None:
 
 def product(native: Any = None) -> tuple[ArrayProduct, dict[str, ArrayKernel]]:
     """One kernel for up to 4 rows of dense lines at addresses of whole chunks, a longer one, and one for any call."""
-    small, large = (source_of(Problem(None, 16, 16, typical={"M": m})) for m in (4, 400))
+    small, large = (
+        source_of(Problem(None, 16, 16, typical={"M": m}, pointer_align=align)) for m, align in ((4, 4), (400, 16))
+    )
     any_call = source_of(Problem(None, None, None, **EDGES))
     rules = (
         Rule(Needs.DENSE, Box(most=(4, *Box().most[1:])), (0,), ((4, 16, 16),)),
