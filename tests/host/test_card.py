@@ -343,10 +343,11 @@ def test_a_known_call_is_made_in_c_and_what_is_unusual_is_not(driver, loaded, in
     assert [call(a=learning), call(a=learning)] == [0, 0]
     with pytest.raises(InvalidInput, match="no argument is called bias_n"):
         call(bias_n=bias)
+    shape = SIZE_LIMIT + 1, 64
+    kinds = {"a": "bfloat16", "out": "bfloat16", "aux": "float32"}
+    large = {name: Tensor(shape, kind, place << 45) for place, (name, kind) in enumerate(kinds.items(), 1)}
     with pytest.raises(InvalidInput, match=f"exceeds {SIZE_LIMIT}"):
-        large = SIZE_LIMIT + 1
-        apart = {"a": ((large, 64), "bfloat16"), "out": ((large, 64), "bfloat16"), "aux": ((large, 64), "float32")}
-        call(large, **{name: Tensor(*one, place << 45) for place, (name, one) in enumerate(apart.items(), 1)})
+        call(SIZE_LIMIT + 1, **large)
 
 
 def test_a_launch_that_fails_in_c_fails_in_python_which_says_why(driver, loaded, in_c) -> None:
