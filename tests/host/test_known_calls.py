@@ -355,6 +355,14 @@ def test_another_m_is_checked_anew_where_the_check_depends_on_it(native, name: s
     assert len(checks) == 2
 
 
+def test_a_product_of_no_k_has_the_rows_of_its_call(native) -> None:
+    later, a, b, out = kernel_of(SOURCES["any"], native), normal(9, 16), normal(16, 8), normal(9, 8)
+    for rows in (4, 4, 3, 1, 9, 3):
+        call = {"a": a[:rows, :0], "b": b[:0], "out": out[:rows]}
+        assert outcome(later, call) == outcome(kernel_of(SOURCES["any"]), call)
+    assert later._backend.taken == (2 if native else 0)
+
+
 def test_operands_overlap_by_the_rows_of_their_call(native) -> None:
     """In one buffer, where C begins behind 8 rows of A, or A behind 8 of C."""
     later, both = kernel_of(SQUARE, native), normal(40, 16)
