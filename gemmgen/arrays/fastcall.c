@@ -11,7 +11,7 @@ enum {
     MOST_OPERANDS = 12,
     MOST_DIMENSIONS = 3,
     OPERAND_WORDS = 3 + 2 * MOST_DIMENSIONS,
-    HEAD_WORDS = 4,
+    HEAD_WORDS = 2, /* alpha and beta */
     MOST_PARAMETERS = 32,
     MOST_MAPS = 4,
     MAP_BYTES = 128,
@@ -115,11 +115,9 @@ static int see_scalar(PyObject *value, int64_t *to) {
 static int see_call(Calls *self, PyObject *const *args, Seen *seen) {
     PyObject *name, *operand;
     seen->used = HEAD_WORDS, seen->count = 0, seen->rows = 0;
-    int given = args[2] != Py_None;
-    if (!see(self, seen, name_a, args[0]) || !see(self, seen, name_b, args[1])) return 0;
-    if (given && !see(self, seen, name_c, args[2])) return 0;
-    if (!given) seen->addresses[seen->count] = 0, seen->operands[seen->count++] = NULL;
-    if (!PyDict_CheckExact(args[6])) return 0;
+    if (!PyDict_CheckExact(args[6]) || !see(self, seen, name_a, args[0]) || !see(self, seen, name_b, args[1])) return 0;
+    if (args[2] == Py_None) seen->addresses[seen->count] = 0, seen->operands[seen->count++] = NULL;
+    else if (!see(self, seen, name_c, args[2])) return 0;
     Py_ssize_t place = 0;
     while (PyDict_Next(args[6], &place, &name, &operand))
         if (!see(self, seen, name, operand)) return 0;
@@ -131,7 +129,6 @@ static int see_call(Calls *self, PyObject *const *args, Seen *seen) {
         for (; words < seen->words + seen->used; words += OPERAND_WORDS)
             if (!leave_out_rows(self, seen, words, (PyObject *)(intptr_t)words[0])) return 0;
     }
-    seen->words[2] = given, seen->words[3] = open;
     return see_scalar(args[3], &seen->words[0]) && see_scalar(args[4], &seen->words[1]);
 }
 
