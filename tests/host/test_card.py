@@ -305,7 +305,7 @@ def test_a_call_passes_addresses_and_sizes_on_the_current_stream(driver, loaded)
     assert driver.contexts == [0], "as it was"
 
 
-def test_a_known_call_is_made_in_c_and_what_is_unusual_is_not(driver, loaded, in_c) -> None:
+def test_a_known_call_is_made_in_c_and_what_is_unusual_is_not(driver, loaded, in_c, monkeypatch) -> None:
     kernel = loaded(wgmma(epilogue="bias_m+aux"))
     w, bias = Tensor((64, 64), "bfloat16").T, Tensor((64,))
 
@@ -340,7 +340,11 @@ def test_a_known_call_is_made_in_c_and_what_is_unusual_is_not(driver, loaded, in
     assert [call(a=Parameter((64, 64), "bfloat16")) for _ in range(2)] == [0, 0], "its class may read otherwise"
     learning = Tensor((64, 64), "bfloat16")
     learning.requires_grad = True
+    monkeypatch.setattr(kernel_module, "records_gradients", lambda: False)
     assert [call(a=learning), call(a=learning)] == [0, 0]
+    monkeypatch.setattr(kernel_module, "records_gradients", lambda: True)
+    with pytest.raises(InvalidInput, match="A requires a gradient"):
+        call(a=learning)
     with pytest.raises(InvalidInput, match="no argument is called bias_n"):
         call(bias_n=bias)
     shape = SIZE_LIMIT + 1, 64
