@@ -365,8 +365,10 @@ class CardBackend:
         return native(self._store)
 
     def direct(self, known: Checked) -> Direct | None:
-        form = next(form for form in known.forms.values() if isinstance(form, Form | Zeroing))
-        return form.direct() if isinstance(form, Form) else None
+        forms = [form for form in [*known.forms.values()] if isinstance(form, Form | Zeroing)]
+        if not forms:
+            raise LookupError("nothing of it ran")
+        return forms[0].direct() if isinstance(forms[0], Form) else None
 
     def plan(self, arrays: Arrays) -> Planned:
         """Its context has to be current when it is called."""

@@ -265,7 +265,10 @@ class Backend(Protocol):
         ...
 
     def direct(self, known: Checked) -> Direct | None:
-        """What ran, in the context where it did so first, as fastcall.c has it; None where that does not do it."""
+        """What ran, in the context where it did so first, as fastcall.c has it; None where that does not do it.
+
+        Raises LookupError where nothing of it ran.
+        """
         ...
 
     def close(self) -> None: ...
@@ -411,7 +414,7 @@ class ArrayKernel:
         return self._backend.native
 
     def direct(self, known: Checked) -> Any:
-        """The `Launch` of fastcall.c for what was launched once; None where Python has to do it."""
+        """The `Launch` of fastcall.c for what was launched once; None where Python has to do it. Raises LookupError."""
         if DIRECT not in known.forms:
             simple = known.library.name == "torch" and not (known.empty or known.prepared or known.tracked)
             found = self._backend.direct(known) if simple and self.native is not None else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial, reduce
 from operator import or_
 from pathlib import Path
@@ -157,7 +158,9 @@ class ArrayProduct:
             own = known.forms.get(kernel)
             if own is not None:
                 found = routes[rows, True] = Route(kernel, own, rows)
-        launch = None if found is None else found.kernel.direct(found.known)
+        launch = None
+        with suppress(LookupError):  # planned, perhaps, and launched by no call
+            launch = None if found is None else found.kernel.direct(found.known)
         if launch is not None:
             if len(launches) >= MOST_ROUTES:
                 launches.clear()

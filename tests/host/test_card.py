@@ -401,6 +401,17 @@ def test_each_number_of_rows_has_its_blocks_in_c(driver, loaded, in_c) -> None:
     assert len(in_c) == 2 * len(range(2, 30000, 97)) - 1
 
 
+def test_what_was_planned_alone_is_launched_in_python_first(driver, loaded, in_c) -> None:
+    kernel, given = loaded(simt(None, 64, 64, layout="rc")), (Tensor((9, 64)), Tensor((64, 64)).T, Tensor((9, 64)))
+    kernel.plan(*given)
+    (known,) = kernel._known.values()
+    with pytest.raises(LookupError):
+        kernel.direct(known)
+    for _ in range(2):
+        kernel(*given)
+    assert in_c == ["launch"]
+
+
 def test_calls_of_threads_do_not_mix_their_arguments_in_c(driver, loaded, in_c) -> None:
     kernel, w = loaded(simt(None, 64, 64, layout="rc")), Tensor((64, 64)).T
     kernel(Tensor((2, 64)), w, Tensor((2, 64)))
