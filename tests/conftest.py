@@ -26,6 +26,7 @@ from typing import Any
 import hypothesis
 import pytest
 
+from gemmgen.arrays import fastcall
 from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.prepare_text import copy_texts
 from gemmgen.kernel.render import environment
@@ -167,6 +168,16 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shared_store(shared_cache: Path) -> Store:
     """That cache, as commands with XDG_CACHE_HOME = `shared_cache` find it."""
     return Store(shared_cache / "gemmgen")
+
+
+@pytest.fixture(scope="session")
+def fastcalls(shared_store: Store) -> Any:
+    """The module of gemmgen/arrays/fastcall.c."""
+    skip_if(why_not(HostCompiler.find), "CI must compile fastcall.c" if os.environ.get("CI") else None)
+    skip_if(None if fastcall.suits() else "fastcall.c takes CPython on Linux, its headers and its interpreter lock")
+    made = fastcall.native(shared_store)
+    assert made is not None, "it does not compile, or load"
+    return made
 
 
 @pytest.fixture(scope="session")

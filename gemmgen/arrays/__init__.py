@@ -2,6 +2,7 @@
 
 kernel.py     ArrayKernel, which `gemmgen.load` gives; a Plan for many launches. Every call comes to `ArrayKernel.seen`,
               and to the complete check, `_checked`, only where operands lie in a way that is not known
+fastcall.py   known calls on torch's tensors, by fastcall.c where it can be compiled; all others go the way above
 library.py    a library's folder: its products by name, its rules among kernels
 view.py       what an array says of itself: address, shape, strides, type, device
 dlpack.py     the same of one that speaks DLPack alone

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from cuda.bindings import driver
 
+from gemmgen.arrays.fastcall import Direct, Pointers, native
 from gemmgen.arrays.kernel import Arrays, Checked, Planned, like
 from gemmgen.arrays.libraries import Library, handle_of
 from gemmgen.arrays.view import ArrayView, Device, view_of
@@ -34,6 +35,7 @@ from gemmgen.run.gpu.bindings import (
     PlannedLaunch,
     blocks_on,
     checked,
+    pointer,
 )
 from gemmgen.support.errors import CandidateFailed, Failure, require
 from gemmgen.support.files import Store
@@ -95,6 +97,11 @@ class Maps:
         self._encode = MapEncoder(tensor)
         self._anywhere, self._place, self._by_rows = tensor.anywhere, place, by_rows
         self._made: dict[tuple[int, int | None], EncodedMap] = {}
+
+    @property
+    def direct(self) -> tuple[int, ...]:
+        """See fastcall.Direct.maps."""
+        return self._place, self._by_rows, *self._encode.arguments
 
     def at(self, addresses: Sequence[int], rows: int | None) -> int:
         """The host's address of the map for these operands. Raises DriverError, or InvalidInput for the address."""
@@ -171,6 +178,7 @@ class Form:
         self._pack, self._words = Struct(f"<{len(places)}Q").pack_into, (c_uint64 * len(places))()
         self._steps: tuple[Step, ...] = ()
         self._maps: list[tuple[Any, int, Maps]] = []  # a launch's parameters, the place of one, and its maps
+        self._variables: list[tuple[int, int]] = []  # the place of a parameter, and of its word
         self._bound: int | None = -1  # rows of the last launch
         self._extents: dict[int | None, Extent] = {}
         self._alone = Lock()  # threads of one stream's callers share the arguments
@@ -193,6 +201,7 @@ class Form:
                 self._maps.append((planned.parameters, place, maps))
             else:  # of M, an int, the low bytes of a word: hosts of CUDA are little-endian
                 planned.parameters[place] = addressof(self._words) + sizeof(c_uint64) * place_of[name]
+                self._variables.append((place, place_of[name]))
         zeroed = tuple((place_of[name], name) for name in source.zeroed)
         self._steps = (*self._steps, Step(source.launch, planned, zeroed))
 
@@ -219,6 +228,26 @@ class Form:
         *offsets, rest = accumulate(rounded, initial=0)
         words = {name: case.extra[name].bytes // WORD for name in self._zeroed}
         return Extent(extent.blocks, lengths.get("semaphores", 0), tuple(offsets), rest, words)
+
+    def direct(self) -> Direct | None:
+        """It as fastcall.c has it; None where that is more than one launch on operands as they lie."""
+        if len(self._steps) != 1 or self._zeroed or self._parts or self._waits:
+            return None
+        (step,) = self._steps
+        planned, by_m = step.planned, [tile for size, tile in step.launch.grid if size == "M"]
+        found = Direct(
+            Pointers(*map(pointer, ("cuCtxGetCurrent", "cuLaunchKernelEx", "cuTensorMapEncodeTiled"))),
+            self.context.handle,
+            planned.function,
+            planned.config_bytes,
+            [*planned.parameters],
+            self._variables,
+            [(place, *maps.direct) for _, place, maps in self._maps],
+            by_m[0] if len(by_m) == 1 else 1,
+            lambda rows: self.extent(rows).blocks[0],
+            self,
+        )
+        return found if found.fits else None
 
     def run(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
         """Bind and enqueue them."""
@@ -330,6 +359,16 @@ class CardBackend:
         with memory.alone:
             placed = form.placed(rows, memory, known.library, like(a), handle)
             form.run((*addresses, *placed), rows, handle)
+
+    @property
+    def native(self) -> Any:
+        return native(self._store)
+
+    def direct(self, known: Checked) -> Direct | None:
+        forms = [form for form in [*known.forms.values()] if isinstance(form, Form | Zeroing)]
+        if not forms:
+            raise LookupError("nothing of it ran")
+        return forms[0].direct() if isinstance(forms[0], Form) else None
 
     def plan(self, arrays: Arrays) -> Planned:
         """Its context has to be current when it is called."""

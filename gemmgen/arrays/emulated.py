@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.arrays.fastcall import Direct
 from gemmgen.arrays.kernel import Arrays, Checked, Planned
 from gemmgen.arrays.libraries import Library
 from gemmgen.arrays.view import ArrayView, Device
@@ -70,6 +71,11 @@ class EmulatedBackend:
             split = np.moveaxis(pieces.split(elements), 0, -3)
             elements = split.reshape(-1, to.rows, to.cols)
         to.view(held.view(bits))[...] = elements.view(bits)
+
+    native = None
+
+    def direct(self, known: Checked) -> Direct | None:
+        return None
 
     def close(self) -> None:
         self._executor.close()

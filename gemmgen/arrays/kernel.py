@@ -21,6 +21,7 @@ from gemmgen.arrays.binding import (
     size_of,
     vector_shape,
 )
+from gemmgen.arrays.fastcall import Call, Direct, launch_of, tensor_type, unknown
 from gemmgen.arrays.libraries import Library, library_of, records_gradients
 from gemmgen.arrays.overlap import meet
 from gemmgen.arrays.view import ArrayView, Device, address_of, seen, tracked, view_of
@@ -34,6 +35,7 @@ from gemmgen.support.words import listed
 
 MOST_FORMS = 1024  # of operands whose check is kept: sizes of a run with `?` may come once
 C = 2  # its place among addresses
+DIRECT = "direct"  # the key of what fastcall.c launches, among a form's
 
 
 @dataclass(frozen=True)
@@ -257,7 +259,48 @@ class Backend(Protocol):
         """Enqueue the launch that copies an operand, or sums the lines of its copy."""
         ...
 
+    @property
+    def native(self) -> Any:
+        """The module of fastcall.c, or None."""
+        ...
+
+    def direct(self, known: Checked) -> Direct | None:
+        """What ran, in the context where it did so first, as fastcall.c has it; None where that does not do it.
+
+        Raises LookupError where nothing of it ran.
+        """
+        ...
+
     def close(self) -> None: ...
+
+
+class Shortcut:
+    """What fastcall.c knows of the calls of a kernel, or a product: `call` answers NotImplemented to others."""
+
+    def __init__(self) -> None:
+        self.call: Call = unknown
+        self._calls: Any = None
+        self._forms: dict[bytes, tuple[Any, ...]] = {}
+
+    def learn(self, kernel: ArrayKernel, known: Checked, call: Sequence[Any], launch: Any, *routed: Any) -> None:
+        """Take calls like this one, which `kernel` found `known`, to `launch`; see ENTRY of fastcall.c."""
+        *arrays, operands = call
+        if self._calls is None:
+            self._calls = kernel.native.Calls(tensor_type(), kernel.rows_of, SIZE_LIMIT, self._forms)
+            self.call = self._calls.call
+        key = self._calls.key(*arrays, None, operands)
+        if key is NotImplemented:
+            return
+        names = "A", "B", "C", *operands
+        written = *(() if call[C] is None else (C,)), *(names.index(name) for name in kernel.outputs)
+        route, chunk = routed or (None, 1)
+        made, library = known.new_c, known.library
+        if len(self._forms) >= MOST_FORMS:
+            self._forms.clear()
+        self._forms[key] = launch, route, chunk, made, library.stream, known.ordinal, library.wrote, written, names
+
+    def close(self) -> None:
+        self.call, self._calls, self._forms = unknown, None, {}
 
 
 class Plan:
@@ -297,7 +340,8 @@ class ArrayKernel:
         self.source, self._backend = source, backend
         self.traced = Traced.of(source, f"{source.name} {source.digest[:16]} {backend.device}")
         self._known: dict[Hashable, Checked] = {}
-        self._outputs = tuple(operand.name for operand in source.problem.epilogue.outputs)
+        self.outputs = tuple(operand.name for operand in source.problem.epilogue.outputs)
+        self._shortcut = Shortcut()
         LOADED[self.traced.identity] = self
 
     @property
@@ -337,9 +381,14 @@ class ArrayKernel:
         does that, and a tensor that requires one is refused here while torch's grad mode is on. Raises InvalidInput
         where sizes, strides, types, addresses or devices do not fit, and CandidateFailed (compile or launch).
         """
+        c = self._shortcut.call(a, b, out, alpha, beta, stream, operands)
+        if c is not NotImplemented:
+            return c
         known, rows, addresses, c = self.seen(a, b, out, alpha, beta, operands)
         self.launch(known, rows, addresses, a, stream)
         self.wrote(known, out, operands)
+        if DIRECT not in known.forms and self.direct(known) is not None:
+            self._shortcut.learn(self, known, (a, b, out, alpha, beta, operands), self.direct(known))
         return c
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
@@ -356,8 +405,22 @@ class ArrayKernel:
         """Tell the library what a launch writes that was there before the call."""
         if out is not None:
             known.library.wrote(out)
-        for name in self._outputs:
+        for name in self.outputs:
             known.library.wrote(operands[name])
+
+    @property
+    def native(self) -> Any:
+        """The module of fastcall.c, or None."""
+        return self._backend.native
+
+    def direct(self, known: Checked) -> Any:
+        """The `Launch` of fastcall.c for what was launched once; None where Python has to do it. Raises LookupError."""
+        if DIRECT not in known.forms:
+            simple = known.library.name == "torch" and not (known.empty or known.prepared or known.tracked)
+            found = self._backend.direct(known) if simple and self.native is not None else None
+            made = found and launch_of(self.native, found, known.by_rows, known.masks, known.pairs)
+            known.forms[DIRECT] = made
+        return known.forms[DIRECT]
 
     def prepare_a(self, a: Any, *, stream: Any = None) -> Prepared:
         """A as `prepare_b` does B."""
@@ -383,6 +446,7 @@ class ArrayKernel:
 
     def close(self) -> None:
         forget(self.identity, self)
+        self._shortcut.close()
         self._backend.close()
 
     def __enter__(self) -> ArrayKernel:
@@ -399,7 +463,7 @@ class ArrayKernel:
     def arrays(self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]) -> Arrays:
         """What a call on these arrays is, before it is launched. Raises InvalidInput for what does not fit."""
         known, rows, addresses, c = self.seen(a, b, out, alpha, beta, operands)
-        written = (*(() if out is None else (out,)), *(operands[name] for name in self._outputs))
+        written = (*(() if out is None else (out,)), *(operands[name] for name in self.outputs))
         return Arrays(known, rows, addresses, c, like(a), (a, b, c, *operands.values()), written)
 
     def seen(
@@ -408,12 +472,12 @@ class ArrayKernel:
         """(what was checked, M where that leaves it open, the addresses, C). Raises InvalidInput for what does not fit.
 
         Every call comes here. What lies in one way is checked once, by `_checked`, and then found by types, strides,
-        devices and shapes. Of these M is left out where the check does not depend on it (see `_rows_of`), but for M
+        devices and shapes. Of these M is left out where the check does not depend on it (see `rows_of`), but for M
         being the same of all operands: a call with another M is known, too. Addresses are tested each time.
         """
         if operands and not self._operands.issuperset(operands):
             require_known(self.source.problem, operands)
-        locate, rows_of, rows = self._backend.locate, self._rows_of, None
+        locate, rows_of, rows = self._backend.locate, self.rows_of, None
         lies_a, shape_a, at_a = seen("A", a, locate)
         lies_b, shape_b, at_b = seen("B", b, locate)
         lies_c, shape_c, at_c = seen("C", out, locate) if out is not None else (None, (), 0)
@@ -443,7 +507,7 @@ class ArrayKernel:
         key: list[Any] = []
         for name, one in operands.items():
             lies, shape, at = seen(name, one, self._backend.locate)
-            if rows is not None and name in self._rows_of and shape and shape[0] == rows:
+            if rows is not None and name in self.rows_of and shape and shape[0] == rows:
                 shape = shape[1:]
             key += name, lies, shape
             addresses.append(at)
@@ -495,7 +559,7 @@ class ArrayKernel:
         return frozenset(operand.name for operand in self.source.problem.epilogue.operands)
 
     @cached_property
-    def _rows_of(self) -> frozenset[str]:
+    def rows_of(self) -> frozenset[str]:
         """The operands whose first size is M, where nothing else that is checked depends on it.
 
         None where M is fixed, in batches, where lines of A run along M, and where launches copy A first.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, reduce
+from contextlib import suppress
+from functools import cached_property, partial, reduce
 from operator import or_
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from gemmgen.arrays.kernel import LOADED, ArrayKernel, Checked, Plan, Traced, forget
+from gemmgen.arrays.kernel import LOADED, ArrayKernel, Checked, Plan, Shortcut, Traced, forget
 from gemmgen.arrays.view import Device
 from gemmgen.artifacts.kernelfile import read_kernel, read_record, reading
 from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
@@ -23,6 +24,8 @@ from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import content_key
 
 MOST_ROUTES = 1 << 14  # decisions that are kept of operands that lie in one way: numbers of rows that a server brings
+
+LAUNCHES = "launches"  # the key of those of fastcall.c by M, among a form's
 
 
 class Route(NamedTuple):
@@ -51,6 +54,7 @@ class ArrayProduct:
         self.name, self._kernels, self._rules, self._load = name, kernels, rules, load
         self.device = device
         self._loaded: dict[str, ArrayKernel] = {}
+        self._shortcut = Shortcut()
         self._serves_all = min(kernels, key=self._asks)
         key = content_key(*sorted(one.digest for one in kernels.values()))
         self.traced = Traced.of(self.source, f"{name} {key[:16]} {device}")
@@ -68,10 +72,17 @@ class ArrayProduct:
         **operands: Any,
     ) -> Any:
         """As `ArrayKernel.__call__`: C, or what the epilogue makes, by the kernel that the rules choose."""
+        c = self._shortcut.call(a, b, out, alpha, beta, stream, operands)
+        if c is not NotImplemented:
+            return c
         known, rows, addresses, c = self._general.seen(a, b, out, alpha, beta, operands)
         route = self._route(known, rows, addresses, (a, b, c, alpha, beta, operands))
         route.kernel.launch(route.known, route.rows, addresses, a, stream)
         route.kernel.wrote(known, out, operands)
+        if LAUNCHES not in known.forms and route.kernel.direct(route.known) is not None:
+            launches = known.forms[LAUNCHES] = {}
+            way = launches, partial(self._launch_for, known, launches), CHUNK
+            self._shortcut.learn(self._general, known, (a, b, out, alpha, beta, operands), *way)
         return c
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
@@ -98,6 +109,7 @@ class ArrayProduct:
 
     def close(self) -> None:
         forget(self.identity, self)
+        self._shortcut.close()
         for kernel in self._loaded.values():
             kernel.close()
         self._loaded.clear()
@@ -133,6 +145,27 @@ class ArrayProduct:
             found = routes[rows, located] = self._routed(self._choose(known, rows, located), known, rows, call)
         found.known.require_addresses(addresses, found.rows)
         return found
+
+    def _launch_for(self, known: Checked, launches: dict[int, Any], rows: int) -> Any:
+        """What fastcall.c launches for so many rows (0: those of `known`) of operands at addresses of whole chunks.
+
+        None where a kernel has not been there before: the complete path takes the call. It is kept in `launches`.
+        """
+        routes: dict[tuple[int | None, bool], Route] = known.forms["routes"]
+        found = routes.get((rows or None, True))
+        if found is None and known.by_rows:
+            kernel = self._choose(known, rows, True)
+            own = known.forms.get(kernel)
+            if own is not None:
+                found = routes[rows, True] = Route(kernel, own, rows)
+        launch = None
+        with suppress(LookupError):  # planned, perhaps, and launched by no call
+            launch = None if found is None else found.kernel.direct(found.known)
+        if launch is not None:
+            if len(launches) >= MOST_ROUTES:
+                launches.clear()
+            launches[rows] = launch
+        return launch
 
     def _routed(self, kernel: ArrayKernel, known: Checked, rows: int | None, call: tuple[Any, ...]) -> Route:
         """A call's way to `kernel`, by what this one's own check finds: the same for each M if both leave M open."""

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import ctypes
+import gc
+import math
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from cuda.bindings import driver as cuda
 
 from gemmgen.arrays import card, libraries
+from gemmgen.arrays import kernel as kernel_module
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.kernel.families import SIMT, WGMMA
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.run.gpu import bindings
 from gemmgen.support.errors import CandidateFailed, InvalidInput
 from gemmgen.support.files import Store
@@ -30,6 +35,8 @@ SECOND = 1 << 40  # from here on addresses are those of device 1
 
 class Array:
     """On device 0, at an address that nobody reads."""
+
+    in_c: ClassVar[list[str]] = []  # see the fixture
 
     def __init__(self, shape: tuple[int, ...], dtype: str = "float32", address: int = 0, strides: Any = None) -> None:
         self.shape, self.dtype, self.address = shape, dtype, address or Array.free(1 << 27)
@@ -52,7 +59,38 @@ class Array:
         return Array(self.shape[::-1], self.dtype, self.address, (size, size * self.shape[1]))
 
 
-Array.__module__ = "played"
+class Place(NamedTuple):
+    type: str = "cuda"
+    index: int = 0
+
+
+class Tensor(Array):
+    """As torch's, as far as a call reads it."""
+
+    device, is_cuda, requires_grad, size = Place(), True, False, {"float32": 4, "bfloat16": 2}
+
+    def __init__(self, shape: tuple[int, ...], dtype: str = "float32", address: int = 0, strides: Any = None) -> None:
+        super().__init__(shape, sys.intern(dtype), address, strides)
+
+    def get_device(self) -> int:
+        return self.device.index
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def stride(self) -> tuple[int, ...]:
+        return self._strides or tuple(math.prod(self.shape[place + 1 :]) for place in range(len(self.shape)))
+
+    @property
+    def T(self) -> Tensor:
+        return Tensor(self.shape[::-1], self.dtype, self.address, (1, self.shape[1]))
+
+
+class Parameter(Tensor):
+    """A class that is derived from torch's."""
+
+
+Array.__module__ = Tensor.__module__ = Parameter.__module__ = "played"
 
 
 class Library:
@@ -62,7 +100,7 @@ class Library:
     written: ClassVar[list[Any]] = []
 
     def empty(self, shape: tuple[int, ...], dtype: Any, like: Any) -> Array:
-        return Array(shape, str(dtype.numpy))
+        return type(like)(shape, str(dtype.numpy))
 
     def zeros(self, count: int, like: Any, stream: int) -> Array:
         self.zeroed.append(stream)
@@ -185,6 +223,40 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
 
 
 @pytest.fixture
+def in_c(driver: Driver, fastcalls: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Known calls on a `Tensor` are made by fastcall.c, in the primary context: what it asked of the driver."""
+    asked: list[str] = []
+
+    def current(to: int) -> int:
+        ctypes.c_uint64.from_address(to).value = driver.contexts[-1]
+        return int(OK)
+
+    def launch(*given: int | None) -> int:
+        asked.append("launch")
+        return driver._cuLaunchKernelEx(*map(ctypes.c_void_p, given))
+
+    def encode(to: int, dtype: int, rank: int, at: int, sizes: int, *others: Any) -> int:
+        ctypes.memset(to, 0, 128)
+        lengths = (ctypes.c_uint64 * rank).from_address(sizes)
+        return driver._cuTensorMapEncodeTiled(*map(ctypes.c_void_p, (to, dtype, rank, at)), lengths, *others)
+
+    whole, word = ctypes.c_void_p, ctypes.c_int
+    kinds = {
+        "cuCtxGetCurrent": (current, whole),
+        "cuLaunchKernelEx": (launch, *[whole] * 4),
+        "cuTensorMapEncodeTiled": (encode, whole, word, word, *[whole] * 5, *[word] * 4),
+    }
+    functions = {name: ctypes.CFUNCTYPE(word, *types)(function) for name, (function, *types) in kinds.items()}
+    monkeypatch.setattr(card, "pointer", lambda name: ctypes.cast(functions[name], whole).value)
+    monkeypatch.setattr(card, "native", lambda store: fastcalls)
+    monkeypatch.setattr(kernel_module, "tensor_type", lambda: Tensor)
+    monkeypatch.setattr(Library, "name", "torch")
+    driver.contexts = [77]
+    driver.functions_in_c = functions
+    return asked
+
+
+@pytest.fixture
 def loaded(driver: Driver, store: Store) -> Callable[[KernelSource], ArrayKernel]:
     def load(source: KernelSource) -> ArrayKernel:
         for step in source.program:
@@ -195,6 +267,14 @@ def loaded(driver: Driver, store: Store) -> Callable[[KernelSource], ArrayKernel
         return ArrayKernel(source, card.CardBackend(source, store))
 
     return load
+
+
+@pytest.fixture(params=["Python", "C"])
+def kind(request: pytest.FixtureRequest) -> type[Array]:
+    """Of a call's arrays: known calls on a Tensor are made by fastcall.c."""
+    if request.param == "C":
+        Tensor.in_c = request.getfixturevalue("in_c")
+    return Tensor if request.param == "C" else Array
 
 
 def simt(*sizes: int | None, split: int = 1, **fields: Any) -> KernelSource:
@@ -223,6 +303,154 @@ def test_a_call_passes_addresses_and_sizes_on_the_current_stream(driver, loaded)
     ]
     assert driver.log.count(("module", 77)) == 1, "the primary context, where none is current"
     assert driver.contexts == [0], "as it was"
+
+
+def test_a_known_call_is_made_in_c_and_what_is_unusual_is_not(driver, loaded, in_c, monkeypatch) -> None:
+    kernel = loaded(wgmma(epilogue="bias_m+aux"))
+    w, bias = Tensor((64, 64), "bfloat16").T, Tensor((64,))
+
+    def call(rows: int = 64, **change: Any) -> int:
+        """How many launches of it were made in C; one is made anyway."""
+        before, launches = in_c.count("launch"), len(driver.launches)
+        given = {"a": Tensor((rows, 64), "bfloat16"), "b": w, "out": Tensor((rows, 64), "bfloat16")}
+        given |= {"bias_m": Tensor((rows,)), "aux": Tensor((rows, 64))} | change
+        Library.written.clear()
+        found = kernel(**given)
+        assert found is given["out"] or given["out"] is None
+        assert Library.written == ([given["out"]] if given["out"] is not None else []) + [given["aux"]]
+        assert len(driver.launches) == launches + 1
+        return in_c.count("launch") - before
+
+    assert [call(rows) for rows in (64, 64, 65, 1, 1, 3000)] == [0, 1, 1, 0, 1, 1]
+    assert [call(out=None) for _ in range(3)] == [0, 1, 1]
+    assert call(stream=5) == 1 and driver.launches[-1][1] == 5
+    assert call(stream=SimpleNamespace(cuda_stream=6)) == 0 and driver.launches[-1][1] == 6
+    driver.contexts = [78]
+    assert [call(), call()] == [0, 0], "what it knows is of the context of the first call"
+    driver.contexts = [77]
+    assert call(bias_m=bias) == 1
+    far = [Tensor((64, 64), "bfloat16") for _ in range(2)]
+    for one in far:
+        one.device = Place(index=1)
+    with pytest.raises(InvalidInput, match="and A on cuda:1"):
+        call(a=far[0])
+    wide = Tensor((64, 64), "bfloat16", strides=(72, 1))
+    with pytest.raises(InvalidInput, match="lda = 72"):
+        call(a=wide)
+    assert [call(a=Parameter((64, 64), "bfloat16")) for _ in range(2)] == [0, 0], "its class may read otherwise"
+    learning = Tensor((64, 64), "bfloat16")
+    learning.requires_grad = True
+    monkeypatch.setattr(kernel_module, "records_gradients", lambda: False)
+    assert [call(a=learning), call(a=learning)] == [0, 0]
+    monkeypatch.setattr(kernel_module, "records_gradients", lambda: True)
+    with pytest.raises(InvalidInput, match="A requires a gradient"):
+        call(a=learning)
+    with pytest.raises(InvalidInput, match="no argument is called bias_n"):
+        call(bias_n=bias)
+    shape = SIZE_LIMIT + 1, 64
+    kinds = {"a": "bfloat16", "out": "bfloat16", "aux": "float32"}
+    large = {name: Tensor(shape, kind, place << 45) for place, (name, kind) in enumerate(kinds.items(), 1)}
+    with pytest.raises(InvalidInput, match=f"exceeds {SIZE_LIMIT}"):
+        call(SIZE_LIMIT + 1, **large)
+
+
+def test_a_launch_that_fails_in_c_fails_in_python_which_says_why(driver, loaded, in_c) -> None:
+    kernel, (a, b, c) = loaded(simt(64, 64, 64)), (Tensor((64, 64)) for _ in range(3))
+    kernel(a, b, c)
+    driver.status = cuda.CUresult.CUDA_ERROR_INVALID_HANDLE
+    with pytest.raises(CandidateFailed, match="CUDA_ERROR_INVALID_HANDLE"):
+        kernel(a, b, c)
+    assert in_c == ["launch"] and len(driver.launches) == 3
+
+
+def test_a_kernel_that_is_closed_knows_no_call(driver, loaded, in_c) -> None:
+    kernel, given = loaded(simt(64, 64, 64)), [Tensor((64, 64)) for _ in range(3)]
+    kernel(*given)
+    kernel.close()
+    kernel(*given)
+    assert in_c == []
+
+
+def test_blocks_and_maps_are_those_of_each_call_in_c(driver, loaded, in_c) -> None:
+    """Of more places and numbers of rows than it keeps, and of those that it keeps."""
+    kernel, w = loaded(wgmma()), Tensor((64, 64), "bfloat16").T
+    problem, launch = kernel.source.problem, kernel.source.launch
+    maps, places = (
+        [one.operand for one in launch.maps],
+        [(Array.free(1 << 27), Array.free(1 << 27)) for _ in range(300)],
+    )
+    first, many = places[0], range(2, 30000, 97)
+    for rows, (at_a, at_c) in [*((rows, first) for rows in many), *((64, one) for one in places)] * 2:
+        a, out = Tensor((rows, 64), "bfloat16", at_a), Tensor((rows, 64), "bfloat16", at_c)
+        kernel(a, w, out)
+        _, _, blocks, values = driver.launches[-1]
+        for operand, value in zip(maps, values, strict=False):
+            one, lines = {"A": (a, rows), "B": (w, 64), "C": (out, rows)}[operand]
+            assert (address(value), address(value[16:])) == (one.address, lines)
+        assert blocks == bindings.blocks_on(launch, problem.case(rows).values, SMS)
+        driver.log.clear()
+    assert len(in_c) == 2 * (len(many) + len(places)) - 1
+
+
+def test_each_number_of_rows_has_its_blocks_in_c(driver, loaded, in_c) -> None:
+    kernel, w = loaded(simt(None, 64, 64, layout="rc")), Tensor((64, 64)).T
+    for rows in [*range(2, 30000, 97)] * 2:
+        kernel(Tensor((rows, 64)), w, Tensor((rows, 64)))
+        assert driver.launches[-1][2] == kernel.source.launch.blocks(kernel.source.problem.case(rows))
+        driver.log.clear()
+    assert len(in_c) == 2 * len(range(2, 30000, 97)) - 1
+
+
+def test_what_was_planned_alone_is_launched_in_python_first(driver, loaded, in_c) -> None:
+    kernel, given = loaded(simt(None, 64, 64, layout="rc")), (Tensor((9, 64)), Tensor((64, 64)).T, Tensor((9, 64)))
+    kernel.plan(*given)
+    (known,) = kernel._known.values()
+    with pytest.raises(LookupError):
+        kernel.direct(known)
+    for _ in range(2):
+        kernel(*given)
+    assert in_c == ["launch"]
+
+
+def test_calls_of_threads_do_not_mix_their_arguments_in_c(driver, loaded, in_c) -> None:
+    kernel, w = loaded(simt(None, 64, 64, layout="rc")), Tensor((64, 64)).T
+    kernel(Tensor((2, 64)), w, Tensor((2, 64)))
+    calls = [[(Tensor((rows, 64)), Tensor((rows, 64))) for _ in range(50)] for rows in (3, 4, 5)]
+
+    def call(pairs: list[tuple[Tensor, Tensor]]) -> None:
+        for a, out in pairs:
+            kernel(a, w, out)
+
+    threads = [threading.Thread(target=call, args=(one,)) for one in calls]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    wanted = sorted((a.address, w.address, out.address, a.shape[0]) for one in calls for a, out in one)
+    assert sorted(tuple(map(address, entry[3][:4])) for entry in driver.launches[1:]) == wanted
+    assert len(in_c) == len(wanted)
+
+
+def test_known_calls_hold_neither_arrays_nor_their_kernel(driver, loaded, in_c) -> None:
+    kernel, a, w = loaded(simt(None, 64, 64, layout="rc", epilogue="bias")), Tensor((9, 64)), Tensor((64, 64)).T
+    bias, out, stream = Tensor((64,)), Tensor((9, 64)), 1 << 40
+
+    def counts() -> list[int]:
+        driver.log.clear()
+        Library.written.clear()
+        return [sys.getrefcount(one) for one in (a, w, bias, out, Tensor, a.dtype, stream, *known)]
+
+    kernel(a, w, out, bias_n=bias)
+    known = [*kernel._known.values()]
+    before = counts()
+    for _ in range(100):
+        kernel(a, w, out, bias_n=bias)
+        kernel(a, w, out, bias_n=bias, stream=stream)
+    assert len(in_c) == 200 and counts() == before
+    gone = weakref.ref(kernel)
+    del kernel
+    gc.collect()
+    assert gone() is None
 
 
 def test_nothing_is_launched_for_an_empty_result(driver, loaded) -> None:
@@ -402,7 +630,7 @@ OPEN: dict[str, KernelSource] = {
 
 @pytest.mark.parametrize("name", OPEN)
 def test_launches_with_another_m_are_those_of_a_kernel_that_saw_no_other(
-    driver, loaded, monkeypatch, name: str
+    driver, loaded, kind, monkeypatch, name: str
 ) -> None:
     source, parts, zeros = OPEN[name], [], Library.zeros
     monkeypatch.setattr(Library, "zeros", lambda *given: parts.append(zeros(*given)) or parts[-1])
@@ -414,21 +642,23 @@ def test_launches_with_another_m_are_those_of_a_kernel_that_saw_no_other(
         inside = any(0 <= address(value) - one.address < one.shape[0] for one in parts)
         return b"a part" + value[8:] if inside else value
 
-    def launched(kernel: ArrayKernel, arrays: dict[str, Array]) -> list[Any]:
+    def launched(kernel: ArrayKernel, arrays: dict[str, Any]) -> list[Any]:
         driver.log.clear()
         kernel(**arrays)
         entries = [entry for entry in driver.log if entry[0] not in ("module", "wait")]
         return [(*entry[:3], [*map(placed, entry[3])]) if len(entry) == 4 else entry for entry in entries]
 
     for m in (64, 300, 2, 64, 1, 129, 300, 4000):
-        b = Array((n, k), dtype).T if problem.layout.b == "c" else Array((k, n), dtype)
-        arrays = {"a": Array((m, k), dtype), "b": b, "out": Array((m, n), of_c)}
+        b = kind((n, k), dtype).T if problem.layout.b == "c" else kind((k, n), dtype)
+        arrays = {"a": kind((m, k), dtype), "b": b, "out": kind((m, n), of_c)}
         kinds = {"bias_m": (m,), "residual": (m, n), "row_amax": (m,)}
-        arrays |= {one.name: Array(kinds[one.name]) for one in problem.epilogue.operands}
+        arrays |= {one.name: kind(kinds[one.name]) for one in problem.epilogue.operands}
         assert launched(kernel, arrays) == launched(loaded(source), arrays)
+    alone = name in ("plain", "maps", "a map of a matrix")
+    assert kind.in_c.count("launch") == (6 if kind is Tensor and alone else 0)
 
 
-def test_a_map_is_encoded_once_for_each_place_and_number_of_rows(driver, loaded, monkeypatch) -> None:
+def test_a_map_is_encoded_once_for_each_place_and_number_of_rows(driver, loaded, kind, monkeypatch) -> None:
     encoded: list[tuple[int, int]] = []
     encode = driver._cuTensorMapEncodeTiled
     monkeypatch.setattr(
@@ -439,12 +669,13 @@ def test_a_map_is_encoded_once_for_each_place_and_number_of_rows(driver, loaded,
         ),
     )
     kernel = loaded(wgmma())
-    a, w, out = Array((300, 64), "bfloat16"), Array((64, 64), "bfloat16"), Array((300, 64), "bfloat16")
+    a, w, out = kind((300, 64), "bfloat16"), kind((64, 64), "bfloat16"), kind((300, 64), "bfloat16")
     for rows in (300, 20, 300, 20):
-        kernel(*(Array((rows, 64), "bfloat16", one.address) if one is not w else w.T for one in (a, w, out)))
+        kernel(*(kind((rows, 64), "bfloat16", one.address) if one is not w else w.T for one in (a, w, out)))
     mapped = [{"A": a, "B": w, "C": out}[one.operand].address for one in kernel.source.launch.maps]
     wanted = [(address, 64 if address == w.address else rows) for rows in (300, 20) for address in mapped]
-    assert sorted(encoded) == sorted(set(wanted))
+    again = set(wanted[:3]) if kind is Tensor else set()  # the first call is made in Python
+    assert sorted(encoded) == sorted([*set(wanted), *again])
 
 
 def test_what_changes_from_launch_to_launch_lies_where_cuda_reads_it() -> None:

@@ -3,16 +3,21 @@ as by a kernel that has seen no other."""
 
 from __future__ import annotations
 
+import ctypes
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gemmgen.arrays import fastcall, libraries
+from gemmgen.arrays import kernel as kernel_module
 from gemmgen.arrays.kernel import ArrayKernel, Arrays, Checked
 from gemmgen.arrays.library import ArrayProduct
 from gemmgen.arrays.view import ArrayView, view_of
@@ -26,14 +31,86 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import InvalidInput
 
+ENQUEUE = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+GET_CURRENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+
+
+class Place(NamedTuple):
+    type: str = "cpu"
+    index: int | None = None
+
+
+class Tensor(np.ndarray):  # type: ignore[type-arg]
+    """As torch's, as far as a call reads it."""
+
+    device, is_cuda, requires_grad = Place(), False, False
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(step // self.itemsize for step in self.strides)
+
+    def data_ptr(self) -> int:
+        return self.ctypes.data
+
+    @classmethod
+    def of(cls, array: Any) -> Any:
+        return array.view(cls) if type(array) is np.ndarray else array
+
+
+Tensor.__module__ = "played"
+
+
+class Tensors(libraries.Numpy):
+    """The library of `Tensor`: what is told of writes is noted."""
+
+    name = "torch"
+    written: ClassVar[list[Any]] = []
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, like: Any) -> Any:
+        return Tensor.of(super().empty(shape, dtype, like))
+
+    def wrote(self, array: Any) -> None:
+        self.written.append(array)
+
+
+@pytest.fixture(params=["Python", "C"])
+def native(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module of fastcall.c for calls that are known, or None, where Python takes them."""
+    if request.param == "Python":
+        return None
+    monkeypatch.setattr(kernel_module, "tensor_type", lambda: Tensor)
+    monkeypatch.setitem(libraries.KINDS, "played", Tensors)
+    monkeypatch.setitem(sys.modules, "played", ModuleType("played"))
+    monkeypatch.setattr(libraries, "_known", {})
+    return request.getfixturevalue("fastcalls")
+
 
 class Recorder:
-    """A backend that computes nothing: it notes each launch and the addresses that it gets, by name."""
+    """A backend that computes nothing: it notes each launch and the addresses that it gets, by name.
+
+    taken  how many of them fastcall.c made, where it is `native`
+    """
 
     device = "cpu"
 
-    def __init__(self) -> None:
+    def __init__(self, native: Any = None) -> None:
         self.log: list[Any] = []
+        self.native, self.taken = native, 0
+
+    def direct(self, known: Checked) -> fastcall.Direct:
+        """What launches of this form do, by fastcall.c: they are noted, too."""
+        count = len(known.names) + 1
+
+        def enqueue(config: int, function: int, parameters: int, extra: int) -> int:
+            at = (ctypes.c_void_p * count).from_address(parameters)
+            *addresses, rows = (ctypes.c_uint64.from_address(one).value for one in at)
+            self.run(known, rows if known.by_rows else None, addresses, None, None)
+            self.taken += 1
+            return 0
+
+        functions = ENQUEUE(enqueue), GET_CURRENT(lambda context: 0)
+        launch, current = (ctypes.cast(one, ctypes.c_void_p).value or 0 for one in functions)
+        pointers, places = fastcall.Pointers(current, launch, 0), [(place, place) for place in range(count)]
+        return fastcall.Direct(pointers, 0, 0, bytes(56), [0] * count, places, [], 1, lambda rows: 1, functions)
 
     def locate(self, view: ArrayView) -> ArrayView:
         return view
@@ -57,13 +134,14 @@ def source_of(problem: Problem) -> KernelSource:
     return render(problem, SIMT, SIMT.default(problem))
 
 
-def kernel_of(source: KernelSource) -> ArrayKernel:
-    return ArrayKernel(source, Recorder())  # type: ignore[arg-type]
+def kernel_of(source: KernelSource, native: Any = None) -> ArrayKernel:
+    return ArrayKernel(source, Recorder(native))  # type: ignore[arg-type]
 
 
 def outcome(kernel: ArrayKernel, call: Mapping[str, Any]) -> Any:
     """The launch of a call, or what is said against it."""
-    log = kernel._backend.log  # type: ignore[attr-defined]
+    log, native = kernel._backend.log, kernel._backend.native  # type: ignore[attr-defined]
+    call = {name: Tensor.of(one) for name, one in call.items()} if native else call
     log.clear()
     try:
         kernel(**call)
@@ -128,21 +206,29 @@ def calls(draw: Callable[..., Any], source: KernelSource, roomy: bool) -> dict[s
     return call | ({"out": call["a"]} if change == "in place" else {"beta": 1.0} if change == "beta" else {})
 
 
+SAME_FIXTURE = [HealthCheck.function_scoped_fixture]  # for all examples: it does not change
+
+
 @pytest.mark.parametrize("name", SOURCES)
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=100, suppress_health_check=SAME_FIXTURE)
 @given(data=st.data())
-def test_a_call_ends_as_if_it_were_the_first(name: str, data: st.DataObject) -> None:
-    known, roomy = kernel_of(SOURCES[name]), data.draw(st.booleans())
+def test_a_call_ends_as_if_it_were_the_first(native, name: str, data: st.DataObject) -> None:
+    known, roomy = kernel_of(SOURCES[name], native), data.draw(st.booleans())
     for _ in range(data.draw(st.integers(2, 8))):
         call = data.draw(calls(SOURCES[name], roomy))
+        call = {key: _writable(one) if native and key != "beta" else one for key, one in call.items()}
         assert outcome(known, call) == outcome(kernel_of(SOURCES[name]), call)
 
 
 @pytest.mark.parametrize("name", SOURCES)
-@settings(deadline=None, max_examples=100)
+@pytest.mark.parametrize("native", ["C", "Python"])
+@settings(deadline=None, max_examples=100, suppress_health_check=SAME_FIXTURE)
 @given(data=st.data())
-def test_a_call_with_tensors_of_torch_ends_as_if_it_were_the_first(torch, name: str, data: st.DataObject) -> None:
-    known, roomy = kernel_of(SOURCES[name]), data.draw(st.booleans())
+def test_a_call_with_tensors_of_torch_ends_as_if_it_were_the_first(
+    torch, fastcalls, native: str, name: str, data: st.DataObject
+) -> None:
+    known = kernel_of(SOURCES[name], fastcalls if native == "C" else None)
+    roomy = data.draw(st.booleans())
     for _ in range(data.draw(st.integers(2, 8))):
         call = data.draw(calls(SOURCES[name], roomy))  # torch knows no array that is read-only
         call = {key: torch.from_numpy(_writable(one)) if key != "beta" else one for key, one in call.items()}
@@ -210,9 +296,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_does_not_fit_is_refused_behind_calls_that_did(name: str) -> None:
+def test_what_does_not_fit_is_refused_behind_calls_that_did(native, name: str) -> None:
+    if native and name == "read-only":
+        pytest.skip("torch knows no array that is read-only")
     change, message = BAD[name]
-    first, later = kernel_of(SQUARE), kernel_of(SQUARE)
+    first, later = kernel_of(SQUARE), kernel_of(SQUARE, native)
     for rows in (9, 8, 7, 1):
         good = {key: one[:rows] if len(one) == 9 else one for key, one in GOOD.items()}
         assert not isinstance(outcome(later, good), str)
@@ -221,7 +309,9 @@ def test_what_does_not_fit_is_refused_behind_calls_that_did(name: str) -> None:
     bad = GOOD | change
     assert outcome(later, bad) == outcome(first, bad)
     assert re.search(re.escape(message), outcome(later, bad))
+    before = later._backend.taken
     assert not isinstance(outcome(later, GOOD), str)
+    assert later._backend.taken == before + bool(native), "it takes calls that are known"
 
 
 def counted(kernel: ArrayKernel, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -231,20 +321,21 @@ def counted(kernel: ArrayKernel, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return checks
 
 
-def test_another_m_is_checked_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = kernel_of(SQUARE)
+def test_another_m_is_checked_no_further(native, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = kernel_of(SQUARE, native)
     checks = counted(kernel, monkeypatch)
     a, out, residual = (normal(5000, 16) for _ in range(3))
     for rows in range(2, 5000):
         case, _ = outcome(kernel, GOOD | {"a": a[:rows], "out": out[:rows], "residual": residual[:rows]})
         assert case.m == rows
     assert len(checks) == 1
+    assert kernel._backend.taken == (4997 if native else 0)
     outcome(kernel, GOOD | {"a": a[:1], "out": out[:1], "residual": residual[:1]})
     assert len(checks) == 2, "strides of a single line say nothing"
 
 
-def test_a_single_line_has_no_distance_to_another() -> None:
-    later, first = kernel_of(SQUARE), kernel_of(SQUARE)
+def test_a_single_line_has_no_distance_to_another(native) -> None:
+    later, first = kernel_of(SQUARE, native), kernel_of(SQUARE)
     wide, residual = normal(9, 20)[:, :16], GOOD["residual"]
     assert not isinstance(outcome(later, GOOD | {"a": wide[:1], "out": normal(1, 16), "residual": residual[:1]}), str)
     call = GOOD | {"a": wide}
@@ -253,8 +344,8 @@ def test_a_single_line_has_no_distance_to_another() -> None:
 
 
 @pytest.mark.parametrize("name", ["columns", "batch"])
-def test_another_m_is_checked_anew_where_the_check_depends_on_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = kernel_of(SOURCES[name])
+def test_another_m_is_checked_anew_where_the_check_depends_on_it(native, name: str, monkeypatch) -> None:
+    kernel = kernel_of(SOURCES[name], native)
     checks = counted(kernel, monkeypatch)
     for rows in (2, 3, 2):
         a, b, out = normal(rows, 4), normal(4, 6), normal(rows, 6)
@@ -264,9 +355,17 @@ def test_another_m_is_checked_anew_where_the_check_depends_on_it(name: str, monk
     assert len(checks) == 2
 
 
-def test_operands_overlap_by_the_rows_of_their_call() -> None:
+def test_a_product_of_no_k_has_the_rows_of_its_call(native) -> None:
+    later, a, b, out = kernel_of(SOURCES["any"], native), normal(9, 16), normal(16, 8), normal(9, 8)
+    for rows in (4, 4, 3, 1, 9, 3):
+        call = {"a": a[:rows, :0], "b": b[:0], "out": out[:rows]}
+        assert outcome(later, call) == outcome(kernel_of(SOURCES["any"]), call)
+    assert later._backend.taken == (2 if native else 0)
+
+
+def test_operands_overlap_by_the_rows_of_their_call(native) -> None:
     """In one buffer, where C begins behind 8 rows of A, or A behind 8 of C."""
-    later, both = kernel_of(SQUARE), normal(40, 16)
+    later, both = kernel_of(SQUARE, native), normal(40, 16)
     for first, second in (("a", "out"), ("out", "a"), ("residual", "out"), ("out", "residual")):
         for rows in (4, 9, 8, 7, 10, 2):
             fitting = {key: one[:rows] if len(one) == 9 else one for key, one in GOOD.items()}
@@ -277,16 +376,20 @@ def test_operands_overlap_by_the_rows_of_their_call() -> None:
             assert isinstance(found, str) == (rows > 8), found
 
 
-def test_a_new_c_has_the_rows_of_its_call() -> None:
-    kernel = kernel_of(SQUARE)
+def test_a_new_c_has_the_rows_of_its_call(native) -> None:
+    kernel = kernel_of(SQUARE, native)
+    given = {name: Tensor.of(one) if native else one for name, one in GOOD.items()}
     for rows in (9, 4, 1, 7):
-        found = kernel(GOOD["a"][:rows], GOOD["b"], bias_n=GOOD["bias_n"], residual=GOOD["residual"][:rows])
+        found = kernel(given["a"][:rows], given["b"], bias_n=given["bias_n"], residual=given["residual"][:rows])
         assert found.shape == (rows, 16)
+    assert kernel._backend.taken == (2 if native else 0)
 
 
-def product() -> tuple[ArrayProduct, dict[str, ArrayKernel]]:
+def product(native: Any = None) -> tuple[ArrayProduct, dict[str, ArrayKernel]]:
     """One kernel for up to 4 rows of dense lines at addresses of whole chunks, a longer one, and one for any call."""
-    small, large = (source_of(Problem(None, 16, 16, typical={"M": m})) for m in (4, 400))
+    small, large = (
+        source_of(Problem(None, 16, 16, typical={"M": m}, pointer_align=align)) for m, align in ((4, 4), (400, 16))
+    )
     any_call = source_of(Problem(None, None, None, **EDGES))
     rules = (
         Rule(Needs.DENSE, Box(most=(4, *Box().most[1:])), (0,), ((4, 16, 16),)),
@@ -297,17 +400,17 @@ def product() -> tuple[ArrayProduct, dict[str, ArrayKernel]]:
 
     def load(source: KernelSource) -> ArrayKernel:
         name = next(name for name, one in kernels.items() if one is source)
-        loaded[name] = kernel_of(source)
+        loaded[name] = kernel_of(source, native)
         if name == "large":  # as a kernel that copies A first
-            loaded[name].__dict__["_rows_of"] = frozenset()
+            loaded[name].__dict__["rows_of"] = frozenset()
         return loaded[name]
 
     kernels = {"small": small, "large": large, "any": any_call}
     return ArrayProduct("linear", kernels, rules, load, "cpu"), loaded
 
 
-def test_a_products_kernel_follows_from_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    linear, loaded = product()
+def test_a_products_kernel_follows_from_each_call(native, monkeypatch: pytest.MonkeyPatch) -> None:
+    linear, loaded = product(native)
     decisions: list[Any] = []
     choose = linear._choose
     monkeypatch.setattr(linear, "_choose", lambda *given: decisions.append(given) or choose(*given))
@@ -316,7 +419,7 @@ def test_a_products_kernel_follows_from_each_call(monkeypatch: pytest.MonkeyPatc
     def launched(call: dict[str, Any]) -> list[tuple[str, int]]:
         for kernel in loaded.values():
             kernel._backend.log.clear()  # type: ignore[attr-defined]
-        linear(**call)
+        linear(**{name: Tensor.of(one) if native else one for name, one in call.items()})
         found = ((name, one._backend.log) for name, one in loaded.items())  # type: ignore[attr-defined]
         return [(name, case.m) for name, log in found for case, _ in log]
 
@@ -326,7 +429,9 @@ def test_a_products_kernel_follows_from_each_call(monkeypatch: pytest.MonkeyPatc
             assert launched({"a": a[:rows], "b": b, "out": out[:rows]}) == [(wanted, rows)]
             assert launched({"a": aside(a[:rows]), "b": b, "out": out[:rows]}) == [("any", rows)]
             assert launched({"a": normal(rows, 20)[:, :16], "b": b}) == [("small" if rows == 1 else "any", rows)]
-    assert len(decisions) == 3 * 5
+    # For C, one more of each kernel that operands come to which lie in a way that is known.
+    assert len(decisions) == 3 * 5 + (2 if native else 0)
+    assert sum(one._backend.taken for one in loaded.values()) == (14 if native else 0)
     for change in ({"out": out[:8]}, {"a": a[:, ::2]}, {"b": b[1:]}, {"out": a}):
         call = {"a": a, "b": b, "out": out} | change
         with pytest.raises(InvalidInput) as later:

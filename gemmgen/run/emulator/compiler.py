@@ -158,6 +158,15 @@ class HostCompiler:
             store.put(KIND, key, program)
         return program
 
+    def extension(self, file: Path, headers: str) -> bytes:
+        """A shared library for Python of a file in C, with Python's `headers`. Raises CandidateFailed: unavailable."""
+        with scratch_folder() as folder:
+            flags = ("-x", "c", "-std=gnu11", "-O2", "-w", "-fPIC", "-shared", "-I", headers)
+            result = self._run(*flags, str(file), "-o", "made", folder=folder)
+            if result.returncode != 0:
+                raise failed("unavailable", f"{self.version} makes no extension of Python: {result.stderr.strip()}")
+            return (folder / "made").read_bytes()
+
     def confinement(self, store: Store) -> Confinement:
         """What holds a kernel's compiler and its servers; `store` keeps its program."""
         program = self._stored("confine", self._compile_confine, store)

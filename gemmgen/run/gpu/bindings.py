@@ -15,6 +15,7 @@ from gemmgen.problem.device import STATIC_SHARED_BYTES
 from gemmgen.run.arguments import Argument
 from gemmgen.run.gpu import DRIVER
 
+CONFIG_BYTES = 56  # of CUlaunchConfig
 PORTABLE_CLUSTER_BLOCKS = 8  # that a cluster may have everywhere
 
 
@@ -34,6 +35,11 @@ def checked(result: tuple[Any, ...]) -> Any:
 def entry(name: str) -> Any:
     """The driver's function of this name as ctypes calls it: in half the time of cuda.bindings' function."""
     return getattr(ctypes.CDLL(DRIVER), name)
+
+
+def pointer(name: str) -> int:
+    """The address of the driver's function of this name."""
+    return ctypes.cast(entry(name), ctypes.c_void_p).value or 0
 
 
 def blocks_on(launch: Launch, sizes: Mapping[str, float], sms: int) -> int:
@@ -67,8 +73,14 @@ class PlannedLaunch:
         # the first one lies that is aligned to more than 16 bytes.
         self._values = [ctypes.create_string_buffer(one.data, len(one.data)) for one in arguments]
         self.parameters = (ctypes.c_uint64 * len(self._values))(*map(ctypes.addressof, self._values))
-        given = config.getPtr(), int(function), ctypes.addressof(self.parameters), 0
+        self.function = int(function)
+        given = config.getPtr(), self.function, ctypes.addressof(self.parameters), 0
         self._launch = partial(entry("cuLaunchKernelEx"), *map(ctypes.c_void_p, given))
+
+    @property
+    def config_bytes(self) -> bytes:
+        """CUlaunchConfig, as cuda.h has it."""
+        return ctypes.string_at(self._whole.getPtr(), CONFIG_BYTES)
 
     def __call__(self, stream: int) -> None:
         """Enqueue it on the stream of this handle."""
@@ -142,21 +154,36 @@ class MapEncoder:
         promotion = f"L2_{tensor.promotion}B" if tensor.promotion else "NONE"
         self._to, self._address = ctypes.c_void_p(), ctypes.c_void_p()
         self._sizes = (ctypes.c_uint64 * rank)(*tensor.sizes)
-        self._encode = partial(
-            entry("cuTensorMapEncodeTiled"),
-            self._to,
-            ctypes.c_int(getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{dtype}")),
-            ctypes.c_uint(rank),
-            self._address,
-            self._sizes,
+        self._lengths = (
             (ctypes.c_uint64 * (rank - 1))(*tensor.strides),
             (ctypes.c_uint32 * rank)(*tensor.box),
             (ctypes.c_uint32 * rank)(*[1] * rank),  # every element
-            ctypes.c_int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
-            ctypes.c_int(getattr(swizzles, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}")),
-            ctypes.c_int(getattr(promotions, f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}")),
-            ctypes.c_int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),  # zeros
         )
+        self._kinds = (
+            int(getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{dtype}")),
+            int(driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE),
+            int(getattr(swizzles, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}")),
+            int(getattr(promotions, f"CU_TENSOR_MAP_L2_PROMOTION_{promotion}")),
+            int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),  # zeros
+        )
+        kind, *others = map(ctypes.c_int, self._kinds)
+        self._encode = partial(
+            entry("cuTensorMapEncodeTiled"),
+            self._to,
+            kind,
+            ctypes.c_uint(rank),
+            self._address,
+            self._sizes,
+            *self._lengths,
+            *others,
+        )
+
+    @property
+    def arguments(self) -> tuple[int, ...]:
+        """Those of cuTensorMapEncodeTiled but the map and the address; arrays by the host's address."""
+        kind, *others = self._kinds
+        lengths = (ctypes.addressof(one) for one in (self._sizes, *self._lengths))
+        return kind, len(self._sizes), *lengths, *others
 
     def __call__(self, address: int, lines: int | None = None) -> EncodedMap:
         """Raises DriverError, or InvalidInput for the address. One thread at a time."""
