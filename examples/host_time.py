@@ -42,7 +42,7 @@ Call = Callable[[], Any]
 
 
 def kernel(size: int, **fields: Any) -> Any:
-    """Of any M, by TMA and wgmma where the GPU has them."""
+    """A kernel for any M; with TMA and wgmma on sm_90."""
     options = {"family": "wgmma", "arch": "sm_90a"} if torch.cuda.get_device_capability() == (9, 0) else {}
     return gemmgen.generate(problem(size, **fields), **options)
 
@@ -66,7 +66,7 @@ def product(size: int, folder: Path) -> Any:
 
 
 def pairs(size: int, rows: int, folder: Path) -> dict[str, tuple[Call, Call]]:
-    """Ours and torch's by what they are."""
+    """(gemmgen's call, torch's call) by the row of the table."""
 
     def draw(*shape: int) -> Any:
         return torch.randn(*shape, device="cuda").bfloat16()

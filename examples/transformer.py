@@ -76,7 +76,7 @@ def kernels(arguments: argparse.Namespace) -> Callable[[Any], Sequence[Any]]:
 
 
 def known(problem: gemmgen.Problem, device: str) -> Any:
-    """A kernel with a config that is known to do."""
+    """A kernel with a hand-picked config."""
     if device == "cpu":
         return gemmgen.generate(problem)
     if problem.m == 1:
@@ -198,7 +198,7 @@ def compare(arguments: argparse.Namespace, config: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--libraries", type=Path, metavar="DIR", help="folder of libraries, one a shape of layer")
+    parser.add_argument("--libraries", type=Path, metavar="DIR", help="folder of libraries, one per layer shape")
     parser.add_argument("--prompt", type=int, nargs="+", help="tokens of prompts (129 513 1000 2048; on the CPU 5 12)")
     parser.add_argument("--tokens", type=int, help="tokens to decode in a round (32; on the CPU 2)")
     parser.add_argument("--rounds", type=int, default=11)

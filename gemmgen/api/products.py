@@ -150,7 +150,7 @@ def regret(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[ProductRegret, ...]:
-    """How much longer the choices of a library take than its best kernels, by product and architecture.
+    """How much longer the choices of a library take than the fastest of all candidates, by product and architecture.
 
     spec   what the library was made of, as for `library`, and `to` the folder that holds it
     sizes  so many, drawn at random from the ranges of `spec` and not of the grid, that a GPU times kernels for: 200

@@ -24,13 +24,14 @@ COLUMNS = ("M", "us", "kernel", "best us", "best", "cuBLASLt us", "algorithm", "
 RATIO = "{:.3f}x"
 MEANING = (
     "A library of one product serves every M from 1 to 8192, with N and K fixed. It was made without knowing the",
-    "values of M below. At each of them one run times in turns: the kernel that the library's rules choose, its other",
-    "kernels, the candidates that it does not hold, and the best of all algorithms that cuBLASLt offers, which an",
-    "earlier run chose. Operands are aligned and dense. Ratios are cuBLASLt's time over ours; their means are",
-    "geometric. Scales are applied by a kernel behind cuBLASLt's product: the scaling of fp8 by rows and columns that",
-    "newer versions of cuBLASLt have is not used. Regret is our time over that of the fastest of all candidates, less",
-    "1. All kernels of a library are verified on the card; candidates that it does not hold are only timed. Making a",
-    "library is search, timing and verification, with an empty cache.",
+    "values of M below. At each of them one run times in turns: the kernel that the library's rules choose, the other",
+    "kernels and candidates that the model predicts to take less than twice the least time, and the best of all",
+    "algorithms that cuBLASLt offers, which an earlier run chose. Operands are aligned and dense. Ratios are",
+    "cuBLASLt's time over ours; their means are geometric. Scales are applied by a kernel behind cuBLASLt's product:",
+    "the scaling of fp8 by rows and columns that newer versions of cuBLASLt have is not used. Regret is our time over",
+    "that of the fastest of all candidates that were timed, less 1. All kernels of a library are verified on the card;",
+    "candidates that it does not hold are only timed. Making a library is search, timing and verification, with an",
+    "empty cache.",
 )
 
 
@@ -100,9 +101,11 @@ def read_score(path: Path) -> LibraryScore:
     with reading(path, "the record of a library of run-time M"):
         rows = tuple(Row(*values) for values in record["rows"])
         others = [row.m for row in rows if row.m not in VALUES]
-        require(bool(rows) and not others, f"times at other values of M than the suite's: {others}")
+        require(bool(rows), "no rows")
+        unknown = f"times at M = {', '.join(map(str, others))}, which are not among the suite's {len(VALUES)} values"
+        require(not others, unknown)
         score = LibraryScore(problem_from(record["problem"]), record, rows)
-        require(score.name == path.stem, f"it is of product {score.name}")
+        require(score.name == path.stem, f"it is of product {score.name}, and its file is named for {path.stem}")
         _page([score], {})
     return score
 

@@ -51,7 +51,8 @@ from gemmgen.support.errors import require
 @click.option(
     "--regret",
     is_flag=True,
-    help="Make nothing: time the choices of the library in --to against its best kernels, over sizes drawn at random.",
+    help="Make nothing: time the choices of the library in --to against the fastest of all candidates, over sizes "
+    "drawn at random.",
 )
 @click.option("--sizes", type=Whole(1), help="How many, with --regret on a GPU.  [default: 200]")
 @seed_option

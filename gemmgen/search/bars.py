@@ -21,7 +21,7 @@ STAGES: dict[Stage, str] = {
 
 
 class Bars:
-    """A bar a stage, which vanish at the end. A stage that comes again lengthens its bar."""
+    """One bar per stage; all bars vanish at the end. A stage that starts again extends its bar."""
 
     def __init__(self, console: Console) -> None:
         self._progress = Progress(*columns(), console=console, transient=True)

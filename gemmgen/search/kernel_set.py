@@ -39,7 +39,9 @@ class KernelSet:
 def smallest_set(
     times: Sequence[Sequence[float]] | Times, most: int, weights: Sequence[float] | Times | None = None
 ) -> tuple[KernelSet, ...]:
-    """The best set found of one kernel, of two, and so on, until one suffices or has `most` kernels; the last counts.
+    """The best set found of one kernel, of two, and so on, until a set suffices or has `most` kernels.
+
+    The last one is the result; the others show what fewer kernels cost.
 
     weights  of the sizes; None: they count alike
 
@@ -60,7 +62,7 @@ def smallest_set(
 
 
 def weights_of(sizes: Sequence[int]) -> Times:
-    """Weights of ascending sizes along a range: half as calls' sizes were spread by ratio, half as evenly."""
+    """Weights of ascending sizes along a range: half for log-uniform sizes, half for uniform sizes."""
     if len(sizes) < 2:
         return np.ones(len(sizes))
     even, ratio = (np.gradient(values) for values in (np.array(sizes, np.float64), np.log(sizes)))

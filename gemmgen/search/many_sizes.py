@@ -16,11 +16,11 @@ import numpy as np
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.model import predict, representative
 from gemmgen.kernel.render import render_plan
-from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
-from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.run.gpu.timing import COARSE, FIRST, InterleavedTimings, Timing
+from gemmgen.run.gpu.beside import BesideLibrary
+from gemmgen.run.gpu.executor import GpuKernel
+from gemmgen.run.gpu.timing import COARSE, InterleavedTimings, Timing
 from gemmgen.run.target import Target
 from gemmgen.search.explorer import PROCESS, Named
 from gemmgen.search.kernel_set import Times, near_best, smallest_set, weights_of
@@ -30,6 +30,7 @@ from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.support.files import Store
 from gemmgen.support.threads import cores, in_threads
+from gemmgen.support.words import plural
 
 EACH = 2  # candidates of each size in the first round, which are those that the model ranks first
 LATER = (3, 2)  # times as many in each later round, at the sizes that `_wanting` names
@@ -68,7 +69,8 @@ def tune_many(
 ) -> Finalists:
     """Find kernels for `problems`, which differ in their typical sizes alone, by one search.
 
-    most   kernels that are wanted in the end, at most
+    most   kernels of the smallest set, at most; on a GPU others within NEAR of the fastest join it, up to
+           MOST_FINALISTS in all
     each   candidates per size in the first round (None: EACH, without a GPU PREDICTED_EACH)
     suits  leaves out candidates, before they are compiled
 
@@ -116,13 +118,14 @@ class _ManySizes:
     def measured(self, each: int) -> Finalists:
         gpu = self.target.gpu
         assert gpu is not None
-        times, places = np.empty((len(self.problems), 0)), list(range(len(self.problems)))
-        for count in (each, *(each * factor for factor in LATER)):
-            fresh = self._compiled(self._rendered(self._explored(places, count, times)))
-            times = self._timed(gpu, times, fresh)
+        timer = BesideLibrary(gpu)
+        times = np.empty((len(self.problems), 0))
+        for factor in (1, *LATER):
+            places = self._wanting(times) if times.size else range(len(self.problems))
+            fresh = self._compiled(self._rendered(self._explored(places, each * factor, times)))
+            times = self._timed(timer, times, fresh)
             if not np.isfinite(times).any():
                 raise self._nothing()
-            places = self._wanting(times)
         wanted = smallest_set(times, self.most, self._weights)[-1].kernels
         close = near_best(times, NEAR, MOST_FINALISTS)
         more = [one for one in close if one not in wanted][: max(0, MOST_FINALISTS - len(wanted))]
@@ -155,7 +158,11 @@ class _ManySizes:
         return Finalists(self.problems, trials, self.tried, times[:, list(places)])
 
     def _nothing(self) -> GemmgenError:
-        return GemmgenError(f"none of {self.tried} candidates for {self.problems[0]} survived")
+        problems = f"{self.problems[0]} at {plural(len(self.problems), 'size')}"
+        if not self.tried:
+            return GemmgenError(f"the search has no candidate for {problems}")
+        failed = f"{plural(self.tried, 'candidate')} failed to compile, spilled registers or failed to run"
+        return GemmgenError(f"no kernel for {problems}: {failed}")
 
     def _explored(self, places: Sequence[int], count: int, times: Times) -> Iterator[tuple[Problem, Named]]:
         """What the explorers say to try for the problems at these `places`, by the times so far; each config once."""
@@ -216,7 +223,7 @@ class _ManySizes:
         self._predictions += [self._predicted(one) for one in alive]
         return alive
 
-    def _timed(self, gpu: GpuExecutor, times: Times, fresh: Sequence[Trial]) -> Times:
+    def _timed(self, timer: BesideLibrary, times: Times, fresh: Sequence[Trial]) -> Times:
         """`times` with a column for each fresh kernel; infinite at sizes for which the model gives it no hope."""
         self.progress.stage("measure", len(self.problems))
         kernels: dict[str, GpuKernel] = {}
@@ -230,10 +237,12 @@ class _ManySizes:
                 anchors = [int(times[place].argmin())] if np.isfinite(times[place]).any() else []
                 chosen = [fresh[n] for n in hopeful] + [self.trials[one] for one in anchors]
                 if hopeful:
-                    *found, library = _times(gpu, chosen, problem, kernels)
-                    scale = times[place, anchors[0]] / found[-1] if anchors else 1.0
-                    rows[place, hopeful] = np.array(found[: len(hopeful)]) * (scale or 1.0)
-                    self._library[place] = library * (scale or 1.0)
+                    *found, library = _times(timer, chosen, problem, kernels)
+                    # If the anchor fails, nothing makes the runs comparable: the new times stay as they are.
+                    comparable = bool(anchors) and math.isfinite(found[-1])
+                    scale = times[place, anchors[0]] / found[-1] if comparable else 1.0
+                    rows[place, hopeful] = np.array(found[: len(hopeful)]) * scale
+                    self._library[place] = library * scale
                 self.progress.step("measure", None)
         finally:
             for kernel in kernels.values():
@@ -254,7 +263,9 @@ def _stands_for(times: Times, kernels: Sequence[int]) -> list[int]:
     return [places[len(places) // 2] for places in served if places]
 
 
-def _times(gpu: GpuExecutor, trials: Sequence[Trial], problem: Problem, kernels: dict[str, GpuKernel]) -> list[float]:
+def _times(
+    timer: BesideLibrary, trials: Sequence[Trial], problem: Problem, kernels: dict[str, GpuKernel]
+) -> list[float]:
     """Microseconds of each, and last of cuBLASLt's first heuristic, interleaved; infinite of one that fails.
 
     `kernels` are those that are loaded.
@@ -264,27 +275,19 @@ def _times(gpu: GpuExecutor, trials: Sequence[Trial], problem: Problem, kernels:
         assert trial.compiled is not None
         name = trial.source.name
         try:
-            kernels[name] = kernels.get(name) or gpu.load_compiled(trial.source, trial.compiled)
+            kernels[name] = kernels.get(name) or timer.gpu.load_compiled(trial.source, trial.compiled)
         except CandidateFailed:
             loaded.append(None)
             continue
         loaded.append(kernels[name])
-    found = _measured(gpu, [one for one in loaded if one], representative(problem))
+    measured = [one for one in loaded if one]
+    try:
+        found = timer.measure(measured, representative(problem), COARSE)
+    except CandidateFailed as error:
+        found = InterleavedTimings((error.failure,) * len(measured))
     times, library = iter(found.timings), found.baseline
     ours = [_microseconds(next(times)) if one else math.inf for one in loaded]
     return [*ours, math.inf if library is None else library.timing.median_us]
-
-
-def _measured(gpu: GpuExecutor, kernels: Sequence[GpuKernel], case: Case) -> InterleavedTimings:
-    """With cuBLASLt beside them where it is installed."""
-    try:
-        return gpu.measure_many(kernels, case, COARSE, beside=FIRST)
-    except CandidateFailed:
-        pass
-    try:
-        return gpu.measure_many(kernels, case, COARSE)
-    except CandidateFailed as error:
-        return InterleavedTimings((error.failure,) * len(kernels))
 
 
 def _microseconds(timing: Timing | Failure) -> float:

@@ -13,8 +13,10 @@ from gemmgen.search.trial import Progress, Silent
 
 @contextmanager
 def shown(progress: Progress | None) -> Iterator[Progress]:
-    """`progress`, while a call runs; where it is None bars in a notebook, bars in a terminal that vanish at the end, or
-    nothing where standard error is no terminal."""
+    """`progress`, or if it is None bars, during a call.
+
+    A notebook keeps its bars; those in a terminal vanish at the end. If standard error is no terminal there are none.
+    """
     display = _notebook()
     if progress is not None:
         yield progress

@@ -109,6 +109,12 @@ def test_functions_and_constants_of_a_library_are_not_what_headers_define(
         spec_from({"name": library, "product": [fields]}, "sm_90", Path())
 
 
+def test_names_that_headers_define_are_listed_once_in_order() -> None:
+    products = [{"name": name, "types": "bf16", "M": "?", "N": "?", "K": "?"} for name in ("min", "max")]
+    with pytest.raises(InvalidInput, match="headers of C or CUDA define INT_MAX, INT_MIN: give library"):
+        spec_from({"name": "int", "product": products}, "sm_90", Path())
+
+
 def test_no_library_is_called_as_what_a_header_defines() -> None:
     fields = {"types": "bf16", "M": "?", "N": "?", "K": "?"}
     with pytest.raises(InvalidInput, match="'malloc' cannot name the library: headers of C or CUDA define it"):

@@ -42,10 +42,11 @@ from gemmgen.kernel.render import render
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
-from gemmgen.run.gpu.timing import InterleavedTimings, Timing
+from gemmgen.run.gpu.beside import BesideLibrary
+from gemmgen.run.gpu.timing import FIRST, GRID, InterleavedTimings, Timing
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Silent
-from gemmgen.support.errors import GemmgenError, InvalidInput
+from gemmgen.support.errors import CandidateFailed, Failure, FailureKind, GemmgenError, InvalidInput
 from gemmgen.support.files import Store
 from gemmgen.support.jsontext import json_text
 
@@ -76,9 +77,11 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"M": "8..4"}, "product linear: 8..4 holds no size"),
+        ({"M": "8..4"}, 'product linear: M = "8..4": a range that holds no size'),
         ({"M": "many"}, 'product linear: M = "many": write a size, a list of sizes, a range "1..8192" or "?"'),
-        ({"M": 0}, "product linear: a size of 0: sizes are 1 to"),
+        ({"M": 0}, "product linear: M = 0: sizes are 1 to"),
+        ({"K": 3000000000}, "product linear: K = 3000000000: sizes are 1 to 2147418112"),
+        ({"N": [8, 0]}, r"product linear: N = \[8, 0\]: sizes are 1 to"),
         ({"M": []}, r"product linear: M = \[\]: list at least one size"),
         ({"M": True}, "product linear: M = True is no whole number"),
         ({"types": "bf17"}, "product linear: .*bf17"),
@@ -90,10 +93,10 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
         ({"tune": "16x16x16"}, r"product linear: tune = '16x16x16': write a list, as \[\"64x4096x4096\"\]"),
         (
             {"kernels": "mine.cu"},
-            r"product linear: kernels = 'mine.cu': write how many .* list of files, as \[\"NAME.cu",
+            r"product linear: kernels = 'mine.cu': write the most kernels per set.* list of files, as \[\"NAME.cu",
         ),
-        ({"kernels": 0}, "product linear: kernels = 0: write how many a table may choose from, as 8"),
-        ({"kernels": True}, "product linear: kernels = True: write how many"),
+        ({"kernels": 0}, "product linear: kernels = 0: write the most kernels per set, as 8"),
+        ({"kernels": True}, "product linear: kernels = True: write the most"),
     ],
 )
 def test_a_product_that_means_nothing_is_refused(fields: dict[str, Any], words: str) -> None:
@@ -108,7 +111,7 @@ def test_a_product_that_means_nothing_is_refused(fields: dict[str, Any], words: 
         ({"name": "9"}, "'9' cannot name the library"),
         ({"product": [LINEAR, LINEAR]}, "two products are called linear"),
         ({"architectures": ["sm_42"], "product": [LINEAR]}, "unknown arch 'sm_42'"),
-        ({"architectures": ["sm_90", "sm_90a"], "product": [LINEAR]}, "sm_90, sm_90a: one stands twice"),
+        ({"architectures": ["sm_90", "sm_90a"], "product": [LINEAR]}, "sm_90, sm_90a: sm_90 is named twice"),
         ({"products": [LINEAR]}, "the library: unknown products: known are name, architectures, product"),
         ({"product": [{"types": "f32"}]}, "product 1: no M, N, K: write a size"),
         ({"product": [3]}, r"product = 3: write \[\[product\]\] above each"),
@@ -161,6 +164,13 @@ def test_kernels_are_tuned_on_both_sides_of_sizes_at_which_tiles_and_waves_begin
     assert max(high / low for low, high in pairwise(sizes) if low >= 64) < 1.6
     assert SizeRange((), 101, 120).tuned(4096, 132) == (101, 104, 112, 120)
     assert SizeRange((7, 9)).tuned(4096, 132) == (7, 9)
+
+
+def test_along_k_there_are_no_waves() -> None:
+    sizes = SizeRange((), 1, 8192)
+    assert set(sizes.ladder()) < set(sizes.tuned(4096, 132)) and all(size % 8 == 0 for size in sizes.ladder()[1:])
+    _, search, *_ = product_of(M=64, N=4096, K="1..8192").searches(132)
+    assert tuple(dict(one.typical)["K"] for one in search.problems) == sizes.ladder()
 
 
 # From times to rules
@@ -513,6 +523,14 @@ def test_a_folder_is_made_again_and_only_its_own_files_go(tmp_path: Path) -> Non
         make(tmp_path, small)
 
 
+def test_kernels_on_file_that_the_architecture_does_not_run_are_told_by_theirs(tmp_path: Path) -> None:
+    problem = product_of().general
+    source = render(problem, FAMILIES["naive"], FAMILIES["naive"].default(problem), "sm_100")
+    (tmp_path / "newer.cu").write_text(source.text)
+    with pytest.raises(InvalidInput, match=r"no kernel of product linear runs on sm_90: .* kernels for sm_100"):
+        make(tmp_path, {**LINEAR, "kernels": ["newer.cu"]})
+
+
 def test_the_record_has_every_time_and_says_where_it_comes_from(tmp_path: Path) -> None:
     make(tmp_path, {**LINEAR, "kernels": write_kernels(tmp_path, product_of())})
     record = json.loads((tmp_path / "out" / "mylib.record.json").read_text())
@@ -649,6 +667,23 @@ class PlayedGpu:
     def measure_many(self, kernels: Sequence[Any], case: Any, protocol: Any, *, beside: Any) -> Any:
         times = played_times(kernels, (case.m, case.n, case.k))
         return InterleavedTimings(tuple(Timing((time,), {}) for time in times), None)
+
+
+@pytest.mark.parametrize(("kind", "asked"), [("unavailable", 1), ("launch", 2)])
+def test_cublaslt_is_asked_for_once_if_it_is_missing(kind: FailureKind, asked: int) -> None:
+    found: list[object] = []
+
+    class Gpu:
+        def measure_many(self, *_: Any, beside: Any = None) -> InterleavedTimings:
+            found.append(beside)
+            if beside is not None:
+                raise CandidateFailed(Failure(kind, "cuBLASLt does not work", "cublaslt"))
+            return InterleavedTimings((Timing((1.0,), {}),))
+
+    timer = BesideLibrary(cast(Any, Gpu()))
+    case = case_of(product_of(), (64, 64, 64), Needs.NONE)
+    assert [timer.measure([], case, GRID).baseline for _ in range(2)] == [None, None]
+    assert found.count(FIRST) == asked and found.count(None) == 2
 
 
 def library_of_squares(folder: Path, kind: Literal["measured", "predicted"]) -> Spec:

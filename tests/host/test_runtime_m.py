@@ -247,6 +247,7 @@ def test_a_budget_of_0_times_the_library_on_file_again(card: Card, monkeypatch: 
     outcome = card.run(budget=0)
     assert outcome.state == "failed" and "no library of bf16_rc_4096x4096 is on file" in str(outcome.reason)
     card.run()
+    card.path.write_text(json_text({**card.record, "choice": {**card.record["choice"], "load_ms": 2.5}}))
     before, made = card.record, library_digest()
     monkeypatch.setattr(runtime, "library_digest", lambda: "other code")
     card.gpu.theirs = 2.0
@@ -335,10 +336,15 @@ def test_what_cannot_be_read_is_named_and_passed_over(card: Card, damage: str) -
         "of another M": {**record, "rows": [[6, *record["rows"][0][1:]]]},
         "of another product": {**record, "product": PRODUCT.name},
     }
+    reasons = {
+        "of another M": "times at M = 6, which are not among the suite's 60 values",
+        "of another product": "it is of product bf16_rc_4096x4096, and its file is named for bf16_rc_6144x4096",
+    }
     second.write_text(json_text(others[damage]) if damage in others else damage)
     write_readme(card.plan.folder)
     root = card.plan.folder.parent
     assert [one.path for one in unreadable(root)] == [one.path for one in check(root)] == [second]
+    assert reasons.get(damage, "") in check(root)[0].reason
     assert "## bf16_rc_4096x4096" in (second.parent / "README.md").read_text()
 
 

@@ -54,12 +54,13 @@ from gemmgen.verification.journal import VerifyJob
 from gemmgen.verification.lanes import emulate_many, verify_many
 from gemmgen.verification.verifier import Verdict
 
-PREDICTED_BUDGETS = (1, 2)  # candidates of a search whose order no time changes: another where the first one fails
+# Candidates per search without a GPU, where no time changes their order: a second one if the first one fails.
+PREDICTED_BUDGETS = (1, 2)
 GENERAL_BUDGET = 24  # candidates for a kernel that serves calls which no other does
 # Where the emulator verifies: one of so many situations, which take it seconds, and runs of one launch.
 EMULATED_SHARE, EMULATED_RUNS = 6, 3
 RUN_SECONDS = 30.0  # for one run on a GPU, which several processes share
-PREDICTED_SIZES, PREDICTED_KERNELS = 8, 6  # of a search without a GPU: the model tells no finer
+PREDICTED_SIZES, PREDICTED_KERNELS = 8, 6  # most per search without a GPU: the model resolves no finer differences
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,11 @@ class _Maker:
     def _taken(self, product: Product) -> list[Member]:
         """The kernels on file that the product names."""
         named = self._named(product)
-        require(bool(named), f"product {product.name} names no kernel that was made for {self.target.arch}")
+        made = ", ".join(sorted({read_kernel(path).source.arch for path in product.kernels}))
+        require(
+            bool(named),
+            f"no kernel of product {product.name} runs on {self.target.arch}: its files have kernels for {made}",
+        )
         return [self._member(product, kernel) for kernel in named]
 
     def _named(self, product: Product) -> list[KernelFile]:
@@ -247,7 +252,9 @@ class _Maker:
         )
         best = next((trial for trial in result.trials if trial.failure is None and exportable(trial.source)), None)
         require(
-            best is not None, f"{result.winner.source.name} is the winner for {problem}, and export has no launcher"
+            best is not None,
+            f"export can write a launcher for none of the kernels found for {problem}; the fastest is "
+            f"{result.winner.source.name}",
         )
         assert best is not None
         return KernelFile(best.source, provenance(best, self._origin))

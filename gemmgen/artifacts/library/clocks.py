@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gemmgen.artifacts.library.fallback import Contestant
-from gemmgen.artifacts.library.members import Member, Needs, case_of
+from gemmgen.artifacts.library.members import Member, Needs, case_of, hopeful
 from gemmgen.artifacts.library.rules import Timed
 from gemmgen.artifacts.library.table import Sizes
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import compile_kernel
+from gemmgen.run.gpu.beside import BesideLibrary
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.run.gpu.timing import FIRST, GRID, InterleavedTimings, Protocol, Timing
-from gemmgen.search.order import HOPELESS
-from gemmgen.support.errors import CandidateFailed, require
+from gemmgen.run.gpu.timing import GRID, Timing
+from gemmgen.support.errors import require
 
 LONG_US, LONG_SAMPLES = 150.0, 3  # from so many microseconds on a kernel's time differs little from sample to sample
 
@@ -45,21 +44,20 @@ class Measured:
         self.description = gpu.description
         self._gpu, self._spec = gpu, spec
         self._kernels: dict[str, GpuKernel] = {}
-        self._library = True  # until it turns out to be missing
+        self._beside = BesideLibrary(gpu)
 
     def times(self, members: Sequence[Contestant], sizes: Sizes, given: Needs) -> Timed:
         """The times of a call of these sizes that keeps what is `given`."""
-        predicted = {one.name: one.predicted_us(sizes, self._spec) for one in members if isinstance(one, Member)}
-        hopeful = {name for name, us in predicted.items() if us < HOPELESS * min(predicted.values())}
-        kernels = [self._kernel(one) for one in members if isinstance(one, Member) and one.name in hopeful]
-        protocol = GRID if min(predicted.values()) < LONG_US else replace(GRID, samples=LONG_SAMPLES)
-        found = self._measured(kernels, case_of(members[0].product, sizes, given), protocol)
+        tried = hopeful([one for one in members if isinstance(one, Member)], sizes, self._spec)
+        kernels = [self._kernel(one) for one in members if isinstance(one, Member) and one.name in tried]
+        protocol = GRID if min(tried.values()) < LONG_US else replace(GRID, samples=LONG_SAMPLES)
+        found = self._beside.measure(kernels, case_of(members[0].product, sizes, given), protocol)
         ours = iter(timing.median_us if isinstance(timing, Timing) else math.inf for timing in found.timings)
         theirs = None if found.baseline is None else found.baseline.timing.median_us
         us = []
         for one in members:
             if isinstance(one, Member):
-                us.append(next(ours) if one.name in hopeful else math.nan)
+                us.append(next(ours) if one.name in tried else math.nan)
             else:
                 us.append(math.inf if theirs is None else theirs)
         return Timed(us, theirs)
@@ -73,14 +71,6 @@ class Measured:
         for member in members:
             self._kernel(member)
         return 1e3 * (time.perf_counter() - started)
-
-    def _measured(self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol) -> InterleavedTimings:
-        if self._library:
-            try:
-                return self._gpu.measure_many(kernels, case, protocol, beside=FIRST)
-            except CandidateFailed:
-                self._library = False
-        return self._gpu.measure_many(kernels, case, protocol)
 
     def _kernel(self, member: Member) -> GpuKernel:
         if member.name not in self._kernels:

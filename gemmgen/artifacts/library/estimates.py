@@ -1,7 +1,8 @@
 """Kernels' times as functions of the sizes, for a dispatcher to compare: where sizes of a product vary.
 
-A kernel takes so long for its launch, for each wave of blocks, for each turn of the SMs and for what it moves. That sum
-is multiplied by a factor, which is interpolated between a few sizes. Both are fitted to times at a few hundred sizes.
+A kernel takes so long for its launch, for each wave of blocks, for each block on the busiest SM and for what it moves.
+That sum is multiplied by a factor, which is interpolated between a few sizes. Both are fitted to times at a few hundred
+sizes.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ class Estimate:
     factors: tuple[float, ...]
 
 
-# What a product costs: its launch, each wave of blocks and each k of it, each turn of the SMs (a block on each) and
-# each k of it, each element of C, each element of A and B.
+# What a product costs: its launch, each wave of blocks and each k of it, each turn (a block on the busiest SM) and each
+# k of it, each element of C, each element of A and B.
 TERMS = ("start", "wave", "wave_k", "turn", "turn_k", "c", "ab")
 
 

@@ -15,18 +15,21 @@ from gemmgen.artifacts.library.steps import Division
 from gemmgen.artifacts.library.table import AXES, Sizes
 from gemmgen.problem.device import DeviceSpec
 
-FINEST = 1.2  # of the ratios from a size of the grid to the next
-EVENLY = 4  # one of so many sizes of a grid lies evenly over the range; others by ratio, or where tiles or waves end
-CLOSER = 1.005  # edges of tiles and waves that are closer to each other than such a ratio, or a power of it, are one
+FINEST = 1.2  # the least ratio of sizes that grow by a ratio
+EVENLY = 4  # a quarter of the grid's sizes are evenly spaced; others grow by a ratio, or fill tiles or waves
+CLOSER = 1.005  # edges closer than a ratio are merged; the ratio grows by this factor until the grid fits
 
 
 def grid_of(
     ranges: Sequence[SizeRange], members: Sequence[Contestant], device: DeviceSpec, most: int, batch: int = 1
 ) -> list[Sizes]:
-    """At most so many sizes, besides those that are listed: where two of M, N and K are ranges, spread over them.
+    """The grid of sizes at which `members` are timed on `device`.
 
-    Along a single range each size is a ratio times the one before; sizes are added at which `members` on `device` need
-    another tile or another wave, and one more of each, as long as there is room.
+    If several of M, N and K are ranges, about `most` points spread over them; else about `most` points in all, and at
+    least two per combination of listed sizes. If all are listed, their combinations.
+
+    Along a single range sizes grow by a ratio, and some are evenly spaced. As long as there is room, sizes are added
+    that fill the first tiles or a wave of a member, and the next size of each, which needs one more.
     """
     varying = [axis for axis, one in zip(AXES, ranges, strict=True) if not one.listed]
     if len(varying) > 1:

@@ -147,6 +147,7 @@ def _choice(product: Product, arch: str, document: Any, member: Callable[[Any], 
         (),
         tuple(_rendered(product, one, arch) for one in document["rivals"]),
         tuple(_drawn(document["regret"]["drawn"])),
+        document["load_ms"],
     )
 
 

@@ -33,13 +33,15 @@ FOLDS = 8  # parts of the recorded times, each of which is left out in turn
 @brief
 @dataclass(frozen=True)
 class ProductRegret:
-    """How much longer a product's choices on one architecture take than the best kernel of the library.
+    """How much longer a product's choices on one architecture take than the fastest of all candidates.
+
+    These include candidates that the library does not hold.
 
     kind    "measured": the kernels were timed here, for sizes drawn at random that are not of the grid
             "cross-validated": by measured times of the record, for sizes that were left out where rules were made anew
             "predicted": by the model's times
     device  on which they were measured, or for which they were predicted
-    drawn   the sizes, with the time of the chosen kernel and of the best one
+    drawn   the sizes, with the time of the chosen kernel and of the fastest candidate
     """
 
     product: str

@@ -26,8 +26,9 @@ from gemmgen.search.kernel_set import KernelSet, smallest_set, weights_of
 from gemmgen.search.order import HOPELESS
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
+from gemmgen.support.words import plural
 
-# Of the mean of log(time): a kernel without which choices lose less is left out. Predictions err by a fifth.
+# Least gain of a kernel, in mean log(time): a kernel that gains less is dropped. Predictions err by a fifth.
 PAYS = {"measured": 0.003, "predicted": 0.02}
 DRAWN, ATTEMPTS = 64, 10  # sizes for the regret, and for each as many draws where it was seen
 COMPARED = 8  # kernels whose estimates a rule compares, at most: it decides in less than 100 ns
@@ -250,12 +251,13 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
     products = [product.at(place, sizes) for place, sizes in enumerate(grid)]
     timed = zip(grid, products, _times_of(products, taken, grid, section.needs, clock), strict=True)
     rows = [(sizes, one.batch or 1, row) for sizes, one, row in timed if any(map(math.isfinite, row.us))]
-    require(bool(rows), f"no kernel of {product.name} could be timed")
+    none = f"none of the {len(taken)} kernels of {product.name} could be timed at any of {plural(len(grid), 'size')}"
+    require(bool(rows), none)
     grid, batches = [sizes for sizes, _, _ in rows], [batch for _, batch, _ in rows]
     times = np.array([row.us for _, _, row in rows], np.float64)
     failed = np.isinf(times).any(axis=0)
     times[:, failed] = math.inf  # a kernel that failed at a size is trusted with none beside
-    require(not failed.all(), f"no kernel of {product.name} could be timed at all {len(grid)} sizes")
+    require(not failed.all(), f"every kernel of {product.name} failed at one or more of {plural(len(grid), 'size')}")
     varying = [axis for axis, one in zip(AXES, ranges, strict=True) if not one.listed]
     along = [sizes[AXES.index(varying[0])] for sizes in grid] if len(varying) == 1 else []
     alone = len(grid) == len(set(along))
@@ -394,7 +396,10 @@ def _some_depth(box: Box, member: Contestant) -> Box:
 
 
 def _reached(section: _Section, product: Product, members: Sequence[Contestant]) -> list[SizeRange]:
-    """The sizes of calls that come to a section: those that are fixed, or next to those that an earlier one takes."""
+    """The sizes at which a section is timed: its fixed sizes, and otherwise the product's.
+
+    A listed size that an earlier section serves is replaced by one BESIDE larger.
+    """
     fixed = dict(section.fixed)
     earlier = (dict(one.fixed) for one in map(_section_of, members) if one.needs in section.needs)
     taken = {item for other in earlier if len(other) > len(fixed) for item in other.items()}
@@ -410,9 +415,11 @@ def _renumbered(point: Point, numbers: dict[int, int]) -> Point:
 
 
 def draw(choice: Choice, clock: Clock, seed: str, count: int = DRAWN) -> Iterator[Drawn]:
-    """So many calls of sizes that are not of the grid, timed.
+    """Up to `count` timed calls.
 
-    Half of them keep all that a kernel may need, and half nothing where that leaves a choice.
+    Their sizes are not in the grid, unless all sizes of the product are listed or a short range has no others. Half of
+    the calls are aligned and dense, as far as any kernel needs it. The other half are neither, if several kernels serve
+    such calls; else all calls are of the first kind.
     """
     seen = {point.sizes for point in choice.times}
     random_ = random.Random(f"{seed} {choice.product.name} {choice.arch}")

@@ -8,12 +8,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product as combinations
+from typing import Any
 
 from gemmgen.problem.sizes import RUNTIME, SIZE_LIMIT
-from gemmgen.support.errors import require, whole
+from gemmgen.support.errors import InvalidInput, require, whole
 
-ANY_MOST = 8192  # the largest of "?" for which choices are made; larger ones are served as it is
-LARGE = 4096  # for which kernels for all sizes are tuned, or the nearest ones of a range
+ANY_MOST = 8192  # "?" is tuned as 1..ANY_MOST; larger sizes use the choice for ANY_MOST, or extrapolated estimates
+LARGE = 4096  # a kernel for all sizes is tuned for this one, or for the size of the range that is closest to it
 FEW, EIGHT = 64, 8  # up to FEW rows kernels are tuned for each multiple of EIGHT: tiles grow in such steps
 APART = (
     (512, 1.08),
@@ -23,7 +24,7 @@ APART = (
 EDGES_APART = 1.5  # the ratio of sizes at which waves end
 TILES = tuple((rows, columns) for rows in (64, 128, 192, 256) for columns in (64, 128, 256))  # usual ones
 GOLDEN = 1.2207440846057596  # the root of x^4 = x + 1: shares of its powers fill a cube evenly (Roberts, 2018)
-BESIDE = 64  # from a size that has kernels of its own to one that stands for all others
+BESIDE = 64  # added to a listed size that has kernels of its own: the sum stands for all other sizes
 
 
 @dataclass(frozen=True)
@@ -38,24 +39,32 @@ class SizeRange:
     most: int = ANY_MOST
 
     def __post_init__(self) -> None:
-        require(self.least <= self.most, f"{self.least}..{self.most} holds no size: write the least one first")
-        for size in (*self.listed, self.least, self.most):
-            require(1 <= size <= SIZE_LIMIT, f"a size of {size}: sizes are 1 to {SIZE_LIMIT}")
+        require(self.least <= self.most, "a range that holds no size: write the least one first")
+        wrong = [size for size in (*self.listed, self.least, self.most) if not 1 <= size <= SIZE_LIMIT]
+        require(not wrong, f"sizes are 1 to {SIZE_LIMIT}")
 
     @classmethod
     def parse(cls, name: str, value: object) -> SizeRange:
         """4096, [4096, 8192], "1..8192" or "?". Raises InvalidInput that begins with `name`."""
         if isinstance(value, list):
             require(bool(value), f"{name} = []: list at least one size")
-            return cls(tuple(sorted({whole(name, size) for size in value})))
+            return cls._named(f"{name} = {value}", tuple(sorted({whole(name, size) for size in value})))
         if not isinstance(value, str):
-            return cls((whole(name, value),))
+            return cls._named(f"{name} = {value}", (whole(name, value),))
         if value == RUNTIME:
             return cls()
         ends = re.fullmatch(r"([0-9]{1,10})\.\.([0-9]{1,10})", value)
         require(ends is not None, f'{name} = "{value}": write a size, a list of sizes, a range "1..8192" or "?"')
         assert ends is not None
-        return cls((), int(ends[1]), int(ends[2]))
+        return cls._named(f'{name} = "{value}"', (), int(ends[1]), int(ends[2]))
+
+    @classmethod
+    def _named(cls, what: str, *fields: Any) -> SizeRange:
+        """One of these `fields`. Raises InvalidInput that begins with `what`, the line of the file."""
+        try:
+            return cls(*fields)
+        except InvalidInput as error:
+            raise InvalidInput(f"{what}: {error}") from error
 
     @property
     def smallest(self) -> int:
@@ -89,12 +98,10 @@ class SizeRange:
             return min(self.listed, key=lambda one: abs(math.log(one / size)))
         return min(max(size, self.least), self.most)
 
-    def tuned(self, across: int, sms: int) -> tuple[int, ...]:
-        """Sizes for which kernels are tuned where C has `across` elements along its other dimension, batch included.
+    def ladder(self) -> tuple[int, ...]:
+        """Sizes for which kernels are tuned: the listed ones; of a range both ends, and multiples of EIGHT between.
 
-        They are the listed ones. Of a range they are multiples of EIGHT, which fill tiles of many heights: each of them
-        up to FEW, then APART. To them come, EDGES_APART, sizes just below and just above those at which usual tiles
-        need another wave of `sms` blocks.
+        These multiples fill tiles of many heights: each of them up to FEW, above them some that are APART.
         """
         if self.listed:
             return self.listed
@@ -104,13 +111,28 @@ class SizeRange:
             ratio = next(ratio for most, ratio in APART if size < most)
             size = max(size + EIGHT, round(size * ratio / EIGHT) * EIGHT)
             found.add(size)
+        return self._among(found)
+
+    def tuned(self, across: int, sms: int) -> tuple[int, ...]:
+        """The ladder, with sizes of a range just below and just above those at which usual tiles need another wave.
+
+        Waves are of `sms` blocks, C has `across` elements along its other dimension, batch included, and these sizes
+        are EDGES_APART.
+        """
+        if self.listed:
+            return self.listed
+        found = set(self.ladder())
         edges = list(range(FEW, self.most, FEW))  # where the least of TILES is full
         while edges:
             near = [edge for edge in edges if edge < edges[0] * EDGES_APART]
             edge = max(near, key=lambda one: (_waves_end(one, across, sms), -one))
             found |= {edge, edge + 1}
             edges = [one for one in edges if one >= edge * EDGES_APART]
-        return tuple(sorted(size for size in found if self.least <= size <= self.most))
+        return self._among(found)
+
+    def _among(self, sizes: set[int]) -> tuple[int, ...]:
+        """Those of `sizes` that lie in the range, ascending."""
+        return tuple(sorted(size for size in sizes if self.least <= size <= self.most))
 
     def draw(self, random_: random.Random) -> int:
         """One of them: of a range as many small as large ones, by ratio."""
@@ -131,10 +153,10 @@ def _waves_end(size: int, across: int, sms: int) -> int:
 
 
 def spread(ranges: Sequence[SizeRange], most: int) -> list[tuple[int, int, int]]:
-    """At most so many sizes (M, N, K), besides the corners: both ends of each range with those of the others.
+    """At most so many sizes (M, N, K), or the corners if these are more: the ends of ranges with those of the others.
 
-    The others lie, by ratio, evenly and never in a row: on a lattice few thresholds could be told, as 256 sizes hold 6
-    of each of M, N and K.
+    The other sizes are a low-discrepancy sequence in log space. A lattice would show few thresholds: 256 points have
+    only 6 distinct values of each of M, N and K.
     """
     corners = [one.listed or tuple(one.at(share) for share in (0.0, 1.0)) for one in ranges]
     found = dict.fromkeys((m, n, k) for m, n, k in combinations(*corners))

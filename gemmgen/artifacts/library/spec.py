@@ -42,7 +42,7 @@ from gemmgen.support.errors import InvalidInput, require, whole
 
 CHUNK = 16  # bytes of the widest access
 LONGEST_NAME = 40  # characters, so that what is made of it stays readable
-MOST_KERNELS = 20  # that a table chooses from, unless the file says how many
+MOST_KERNELS = 20  # per set, unless the file says how many
 SPREAD = 48  # sizes for which kernels are tuned where more than one of M, N and K is a range
 TYPICAL_BATCH = 64  # products, where their number is "?"
 BATCHES, OTHER_BATCHES = (8, 64, 512), (3, 24, 200)  # for which kernels are then chosen, and those of regret
@@ -55,8 +55,8 @@ IDENTIFIER = r"[a-z][a-z0-9_]*"
 class Search:
     """What to tune kernels for in one search.
 
-    problems  that differ in typical sizes alone, so that each kernel serves all of them
-    counts    whether these are sizes that count; else the kernel is for calls that no other serves
+    problems  one per size; they differ only in their typical sizes, so that each kernel serves all of them
+    counts    False for a kernel that only serves calls that no other kernel serves: it gets a smaller budget
     """
 
     problems: tuple[Problem, ...]
@@ -65,14 +65,14 @@ class Search:
 
 @dataclass(frozen=True)
 class Product:
-    """One product of a library; raises InvalidInput where no kernel computes such a one.
+    """One product of a library. Raises InvalidInput if no kernel can compute it.
 
     name     of its function, after the library's
     m, n, k  sizes for which kernels are chosen; it serves all others
     batch    of a batch the number of products for which they are chosen, else None
     varies   whether the number of products is "?": kernels are chosen for any, and `batch` is a typical one
     kernels  `.cu` files to choose from; where there are none, kernels are tuned
-    most     kernels that a table may choose from, at most
+    most     most kernels per set: there is one set per combination of listed N and K, and one for all other sizes
     tune     sizes (M, N, K) to tune kernels for; where there are none, some of m, n and k
     """
 
@@ -176,7 +176,7 @@ class Product:
         batch = self.batch or 1
         ms = self.m.tuned(self.n.nearest(LARGE) * batch, sms)
         ns = self.n.tuned(self.m.nearest(LARGE) * batch, sms)
-        ks = self.k.tuned(self.n.nearest(LARGE) * batch, sms)
+        ks = self.k.ladder()  # tiles do not divide K: no size of it needs another wave
         return tuple(combinations(ms, ns, ks))
 
 
@@ -203,14 +203,15 @@ class Spec:
         clashing = [name for name in names if name in taken]
         own = ", ".join(f"{self.name}_{name}" for name in clashing)
         require(not clashing, f"no product can be called {', '.join(clashing)}: the header has {own} of its own")
-        own_names = [f"{self.name}_{name}" for name in (*OWN_NAMES, *taken, *names)]
+        own_names = [f"{self.name}_{name}" for name in sorted({*taken, *names})]
         defined = [one for name in own_names for one in (name, name.upper()) if in_headers(one)]
         require(not defined, f"headers of C or CUDA define {', '.join(defined)}: give library or product another name")
         for arch in self.architectures:
             parse_arch(arch)
         bare = [arch.rstrip("af") for arch in self.architectures]
         require(bool(bare), f'{self.name} has no architecture: write architectures = ["sm_90"]')
-        require(len(set(bare)) == len(bare), f"architectures = {', '.join(self.architectures)}: one stands twice")
+        again = sorted({one for one in bare if bare.count(one) > 1})
+        require(not again, f"architectures = {', '.join(self.architectures)}: {', '.join(again)} is named twice")
 
 
 def own_name(library: str, kernel: str) -> str:
@@ -301,7 +302,7 @@ def _kernels(value: object, folder: Path) -> dict[str, Any]:
         return {"kernels": tuple(folder / _text("kernels", one) for one in value)}
     require(
         isinstance(value, int) and not isinstance(value, bool) and value >= 1,
-        f'kernels = {value!r}: write how many a table may choose from, as 8, or a list of files, as ["NAME.cu"]',
+        f'kernels = {value!r}: write the most kernels per set, as 8, or a list of files, as ["NAME.cu"]',
     )
     return {"most": value}
 

@@ -1,7 +1,7 @@
 """Which kernel serves which sizes of one range: steps along it, that a dispatcher finds by bisection.
 
-Kernels are timed at some sizes. Between them a kernel's time is interpolated: by what a launch, a wave, a tile and the
-rows beyond an edge cost it, and the rest, which changes slowly, along the logarithm of the size.
+Kernels are timed at some sizes. Between them a kernel's time is interpolated by a fitted cost model (launch, waves,
+tiles, unused rows of the last tile), times a residual that changes slowly with the logarithm of the size.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Division:
     """How a kernel divides one axis on a card.
 
     tile     its extent along the axis
-    blocks   of each tile along it: those that lie across, all products of a batch, and the parts of K
+    blocks   thread blocks per tile of the axis: tiles across, times products of the batch, times splits of K
     at_once  blocks that the card runs at once
     sms      of the card
     """
@@ -50,7 +50,10 @@ class Division:
             yield edge
 
     def terms(self, size: int) -> tuple[float, ...]:
-        """How often a product of this size costs a launch, a wave, a turn of the SMs, a block, a row, and an edge."""
+        """How many launches, waves, blocks on the busiest SM, blocks per SM, rows and edges a product of this size has.
+
+        Last come the unused rows of the last tile, in tiles, and these times the blocks on the busiest SM.
+        """
         tiles = -(-size // self.tile)
         blocks, beyond = tiles * self.blocks, tiles - size / self.tile
         waves, turns = -(-blocks // self.at_once), -(-blocks // self.sms)
@@ -73,7 +76,10 @@ class Steps:
     divisions: tuple[Division, ...]
 
     def of(self, places: Sequence[int]) -> Steps:
-        """The same of some kernels alone, as they are numbered then: where one is missing, the next one serves."""
+        """The steps among the kernels at these `places`, renumbered: sizes of a missing kernel go to the next one.
+
+        If there is no next one, they go to the one before.
+        """
         pairs = zip((*self.bounds, 0), self.kernels, strict=True)
         kept = [(bound, places.index(one)) for bound, one in pairs if one in places]
         bounds = tuple(bound for bound, _ in kept[:-1])
@@ -92,8 +98,8 @@ class Steps:
 def steps_of(axis: str, sizes: Sequence[int], times: Numbers, divisions: Sequence[Division]) -> Steps:
     """Steps that lose least by interpolated `times`, with few changes.
 
-    sizes  along the axis, ascending, where each row of `times` was taken; a column per kernel. A kernel serves no size
-           at which its time is infinite, or NaN as nobody took it, nor those between two of them
+    sizes  along the axis, ascending: each has a row of `times`, with a column per kernel. An infinite time: the kernel
+           failed. NaN: not timed. A kernel serves no such size, and none between two adjacent such sizes
     """
     fine = _fine(sizes, divisions)
     columns = zip(times.T, divisions, strict=True)

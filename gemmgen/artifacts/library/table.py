@@ -146,7 +146,7 @@ def chosen(found: Sequence[Region], sizes: Sizes) -> int | None:
 
 @dataclass(frozen=True)
 class Regret:
-    """How much longer choices take than the best kernel there is: 0.01 is 1%.
+    """How much longer choices take than the fastest candidate: 0.01 is 1%.
 
     mean  geometric; p95 at the 95th percentile
     """
@@ -159,7 +159,7 @@ class Regret:
 
 
 def regret_of(ratios: Sequence[float]) -> Regret:
-    """Of the times of choices over those of the best kernels. Raises InvalidInput where there is none."""
+    """Of the times of choices over those of the fastest candidates. Raises InvalidInput where there is none."""
     require(len(ratios) > 0, "regret of no sizes")
     values = np.array(ratios, np.float64)
     mean = math.exp(float(np.log(values).mean()))

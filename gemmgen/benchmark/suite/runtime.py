@@ -12,7 +12,7 @@ from typing import Any
 
 from gemmgen.artifacts.kernelfile import reading
 from gemmgen.artifacts.library.building import Options, certify, make_choice
-from gemmgen.artifacts.library.members import Member, Needs, case_of
+from gemmgen.artifacts.library.members import Member, Needs, case_of, hopeful
 from gemmgen.artifacts.library.record import choice_again, choice_document
 from gemmgen.artifacts.library.rules import Choice
 from gemmgen.artifacts.library.spec import Product
@@ -27,7 +27,6 @@ from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import BEST, LIBRARY, Timing, speedup
 from gemmgen.run.target import Target
-from gemmgen.search.order import HOPELESS
 from gemmgen.search.trial import Silent
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
@@ -173,9 +172,7 @@ def _row(
     sizes = m, product.n.listed[0], product.k.listed[0]
     chosen = choice.members[choice.chosen(sizes, given)].name
     able = [one for one in (*choice.kernels, *choice.rivals) if one.serves(sizes, given)]
-    predicted = {one.name: one.predicted_us(sizes, spec) for one in able}
-    hope = HOPELESS * min(predicted.values())
-    names = [name for name, us in predicted.items() if us < hope or name == chosen]
+    names = [*dict.fromkeys((*hopeful(able, sizes, spec), chosen))]
     measured = gpu.measure_many([loaded[one] for one in names], case_of(product, sizes, given), LIBRARY, beside=BEST)
     timings = dict(zip(names, measured.timings, strict=True))
     ours, theirs = timings[chosen], measured.baseline

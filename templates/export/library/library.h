@@ -55,8 +55,8 @@ typedef enum ${ lib.name }_product {
 
 /* A call. Set all to zero first (`= {0}`): a leading dimension of 0 is that of matrices whose lines have no gap.
  *
- * A, B, C     device memory, at addresses that their elements' size divides, and C overlaps nothing else; chunks of 16 bytes
- *             there and from line to line let faster kernels serve
+ * A, B, C     device memory, at addresses that their elements' size divides, and C overlaps nothing else; faster kernels need
+ *             addresses and row pitches (leading dimension times element size) that are multiples of 16 bytes
 //% if lib.pointers
  *             of ${ lib.pointers | join(", ") }: arrays of `batch` pointers to the matrices, in device memory
 //% endif
@@ -64,7 +64,7 @@ typedef enum ${ lib.name }_product {
  * batch       products of those that take a batch; the others do not read it
 //% endif
  *
- * If you have macros of the fields' names, they stand aside for this struct and are yours again behind it.
+ * Macros with the names of fields are undefined for this struct and restored after it.
  */
 //% for name in lib.fields
 #pragma push_macro("${ name }")

@@ -6,7 +6,7 @@ struct Step {
 };
 
 struct Steps {
-    int Args::*size;  // that the bounds are of
+    int Args::*size;  // the size that the bounds refer to
     const Step *begin, *last;
 };
 

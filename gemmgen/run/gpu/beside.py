@@ -1,0 +1,27 @@
+"""Times of kernels with cuBLASLt's first heuristic beside them, where it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gemmgen.problem.case import Case
+from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.run.gpu.timing import FIRST, InterleavedTimings, Protocol
+from gemmgen.support.errors import CandidateFailed
+
+
+class BesideLibrary:
+    """Times kernels with cuBLASLt's first heuristic beside them, and alone once cuBLASLt turns out to be missing."""
+
+    def __init__(self, gpu: GpuExecutor) -> None:
+        self.gpu = gpu
+        self._installed = True
+
+    def measure(self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol) -> InterleavedTimings:
+        """As GpuExecutor.measure_many. Where cuBLASLt fails there is no baseline."""
+        if self._installed:
+            try:
+                return self.gpu.measure_many(kernels, case, protocol, beside=FIRST)
+            except CandidateFailed as error:
+                self._installed = error.failure.kind != "unavailable"
+        return self.gpu.measure_many(kernels, case, protocol)
