@@ -59,8 +59,8 @@ class Context:
 class Part:
     """Memory of a workspace, which only grows: an array of the operands' library, its address and bytes.
 
-    It belongs to one stream, whose launches alone use it. So what is freed when it grows serves other arrays behind the
-    launches that still use it: by the library's order, else they are waited for.
+    It belongs to one stream, whose launches alone use it. Memory that is freed on growth is reused only after the
+    launches that read it: the allocator is ordered by the stream, or else the stream is synchronized first.
     """
 
     array: Any = None
@@ -132,7 +132,7 @@ class Step:
 
 
 class Extent(NamedTuple):
-    """What a form takes for so many rows.
+    """The launch parameters of a form for one number of rows.
 
     blocks      of each step
     semaphores  bytes of the workspace's semaphores
@@ -148,7 +148,7 @@ class Extent(NamedTuple):
 
 
 class Form:
-    """The launches of operands that lie in one way, wherever, with any number of rows where the kernel leaves M open.
+    """The launches for one `Checked`: at any addresses and, if the kernel leaves M open, for any number of rows.
 
     case     of one of them
     by_rows  they have any M, else that of `case`
@@ -292,7 +292,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Zeroing:
-    """In place of a Form where C has no element: largest magnitudes become 0.
+    """Replaces a Form if C has no elements: largest magnitudes become 0.
 
     zeroed  the places of their addresses, and their bytes
     waits   as a Form's

@@ -40,7 +40,7 @@ DIRECT = "direct"  # the key of what fastcall.c launches, among a form's
 
 @dataclass(frozen=True)
 class Checked:
-    """What launches are whose operands lie in one way, wherever they are and, `by_rows`, whatever M is.
+    """A checked launch, kept for operands of the same types, strides and sizes: at any address and, `by_rows`, any M.
 
     case      of the first one: see `at`
     shape     of C in the first one; without an element there is nothing to launch, and the case is that of the least
@@ -52,7 +52,7 @@ class Checked:
     ordinal   of the device
     library   that makes new arrays
     tracked   the tensors among them that require a gradient
-    forms     what others keep for such launches, by keys of their own
+    forms     cache of the backend and of products for such launches, by keys of their own
     apart     distances between operands at which they are known to share no element
     """
 
@@ -82,9 +82,9 @@ class Checked:
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int, int, int, int, int], ...]:
-        """An operand that is written and any other one, each as its place and its bytes from the first to the last.
+        """Pairs of an output and another operand, each with its place and its extent in bytes.
 
-        Bytes are those without a row, and those of each row, where M is open.
+        If M is open, the extent is split: the bytes without a row, and those of each row.
         """
         tensors, written = self.case.tensors, tuple(self.case.written)
         names = [name for name in self.names if name in tensors and tensors[name].elements]
@@ -157,7 +157,7 @@ class Checked:
 
     @cached_property
     def _room(self) -> tuple[tuple[int, ...], int, int, DType]:
-        """Of a new C: sizes before its columns, elements of a row in memory and in C, and their type."""
+        """A new C: sizes before its columns, elements of a row in memory and in C, and their type."""
         c = self.case.c
         if self.empty:
             return self.shape[:-1], self.shape[-1], self.shape[-1], c.dtype
@@ -265,7 +265,7 @@ class Backend(Protocol):
         ...
 
     def direct(self, known: Checked) -> Direct | None:
-        """What ran, in the context where it did so first, as fastcall.c has it; None where that does not do it.
+        """The launch that ran, in the context of its first run, for fastcall.c; None if C does not serve it.
 
         Raises LookupError where nothing of it ran.
         """
@@ -275,7 +275,7 @@ class Backend(Protocol):
 
 
 class Shortcut:
-    """What fastcall.c knows of the calls of a kernel, or a product: `call` answers NotImplemented to others."""
+    """The calls of a kernel or a product that fastcall.c serves: `call` answers NotImplemented to others."""
 
     def __init__(self) -> None:
         self.call: Call = unknown
@@ -562,7 +562,7 @@ class ArrayKernel:
     def rows_of(self) -> frozenset[str]:
         """The operands whose first size is M, where nothing else that is checked depends on it.
 
-        None where M is fixed, in batches, where lines of A run along M, and where launches copy A first.
+        Empty if M is fixed, for batches, if A is column-major, and if launches copy A first.
         """
         problem, launch = self.source.problem, self.source.launch
         copied = any(one.operand == "A" for one in launch.prepares)
@@ -640,5 +640,5 @@ def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
 
 
 def like(a: Any) -> Any:
-    """Of what a call got as A the array of the library that makes new ones."""
+    """The array that a call got as A: its library makes new arrays."""
     return a.array if isinstance(a, Prepared) else a

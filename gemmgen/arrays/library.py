@@ -23,7 +23,7 @@ from gemmgen.problem.case import Case
 from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import content_key
 
-MOST_ROUTES = 1 << 14  # decisions that are kept of operands that lie in one way: numbers of rows that a server brings
+MOST_ROUTES = 1 << 14  # routes that are kept per `Checked`: one per M, which a server changes with each call
 
 LAUNCHES = "launches"  # the key of those of fastcall.c by M, among a form's
 
@@ -133,7 +133,7 @@ class ArrayProduct:
         return self._route(known, rows, addresses, (a, b, c, *given[1:])).kernel, c
 
     def _route(self, known: Checked, rows: int | None, addresses: Sequence[int], call: tuple[Any, ...]) -> Route:
-        """Where a call goes of which the general kernel's check found `known`: there decisions are kept, by M."""
+        """The route of a call that the general kernel has checked; routes are kept in `known.forms`, by M."""
         if known.empty:  # which kernels of fixed sizes refuse
             return Route(self._general, known, rows)
         located = reduce(or_, addresses) % CHUNK == 0
