@@ -1,4 +1,4 @@
-"""What a call from Python costs the host: gemmgen beside torch, microseconds per call.
+"""Measures the host time of a call from Python, gemmgen beside torch, in microseconds per call.
 
     pip install 'gemmgen[gpu,torch]'
     python examples/host_time.py            # less than a minute

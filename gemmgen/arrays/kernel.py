@@ -183,7 +183,7 @@ def forget(identity: str, closed: Any) -> None:
 
 @dataclass(frozen=True)
 class Traced:
-    """What torch.compile reads of a kernel while it traces a call: plain values, which are there once it is loaded.
+    """The plain values that torch.compile reads of a loaded kernel while it traces a call.
 
     identity  the same of kernels that compute the same in the same way, on the same kind of device
     operands  the epilogue's by name, in their order

@@ -147,7 +147,7 @@ class ArrayProduct:
         return found
 
     def _launch_for(self, known: Checked, launches: dict[int, Any], rows: int) -> Any:
-        """What fastcall.c launches for so many rows (0: those of `known`) of operands at addresses of whole chunks.
+        """Return what fastcall.c launches for `rows` rows (0: those of `known`) at addresses of whole chunks.
 
         None where a kernel has not been there before: the complete path takes the call. It is kept in `launches`.
         """

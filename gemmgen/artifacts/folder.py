@@ -66,7 +66,7 @@ def require_exportable(source: KernelSource) -> None:
     require(use is None, f"{source.name!r} cannot name an exported kernel: {use}. --as NAME gives it another")
 
 
-# What a line of code declares at its beginning: functions, variables and types of a namespace.
+# Matches a line that declares a function, a variable or a type of a namespace.
 _DECLARES = re.compile(
     r"^(?:(?:using|struct) (\w+)|(?!#|template|namespace|extern|return)[\w:<>]+[\w:<>*& ]*[*& ](\w+)[(\[])",
     re.MULTILINE,
@@ -74,7 +74,7 @@ _DECLARES = re.compile(
 
 
 def _declared_around(source: KernelSource) -> set[str]:
-    """What the launcher's code declares beside the kernel. A local variable may have the kernel's name: it hides it."""
+    """Return the names that the launcher declares beside the kernel. Local variables do not count: they may hide it."""
     nameless = replace(source, name="kernel_of_no_name", text="")
     code = kernel_texts(nameless, source.arch)["kernel_of_no_name.cu"]
     return {name for found in _DECLARES.findall(code) for name in found if name}

@@ -351,7 +351,7 @@ def played_times(members: Sequence[Contestant], sizes: Sizes) -> list[float]:
     """The model's times, each kernel's by a factor of its own that changes slowly with the sizes."""
     octaves = math.log2(sizes[0]) + math.log2(sizes[1]) / 2
     row = Predicted(DEVICES["H200"]).times(members, [sizes], Needs.ALIGNED)[0]
-    phases = [one.tile("N") for one in members]
+    phases = [one.tiling(DEVICES["H200"]).columns for one in members]
     return [time * (1 + 0.2 * math.sin(octaves / 2 + phase)) for time, phase in zip(row.us, phases, strict=True)]
 
 
@@ -806,8 +806,9 @@ def test_where_the_number_of_products_varies_the_least_estimate_decides() -> Non
     assert {point.batch for point in choice.times} == {*BATCHES}
     assert {drawn.batch for drawn in choice.drawn} == {*OTHER_BATCHES}
     assert choice.regret.mean < 0.02, choice.regret
-    few, many = (choice.members[choice.chosen((64, 512, 512), Needs.ALIGNED, batch)] for batch in (1, 512))
-    assert few.tile("M") * few.tile("N") < many.tile("M") * many.tile("N")  # small tiles fill the card
+    chosen = (choice.members[choice.chosen((64, 512, 512), Needs.ALIGNED, batch)] for batch in (1, 512))
+    few, many = (one.tiling(DEVICES["H200"]) for one in chosen)
+    assert few.rows * few.columns < many.rows * many.columns  # small tiles fill the card
     assert rule.needs in Needs.ALIGNED
     test = LibraryText(Spec("mylib", ("sm_80",), (product,)), (choice,)).products[0].test
     for reach in test.reaches:  # the self-test's calls

@@ -194,7 +194,7 @@ class _Maker:
         return number == wanted or (number < wanted and not made.endswith("a"))
 
     def _tuned(self, product: Product) -> list[Member]:
-        """What searches for the sizes that count find: each kernel once."""
+        """Search for the sizes that count, and return each kernel found once."""
         asked = self.options.budget, self.options.seed, product.most
         members: dict[str, Member] = {}
         searches = list(product.searches(self.target.spec.sms))
@@ -392,5 +392,5 @@ def make_choice(
 def certify(
     members: Sequence[Member], target: Target, store: Store, options: Options, progress: Progress
 ) -> dict[str, Document]:
-    """What is shown of each of `members`, which are compiled, by its name. Raises GemmgenError where one is wrong."""
+    """Return the certificates of compiled `members`, by name. Raises GemmgenError where a member is wrong."""
     return _Maker(target, store, options, progress).certificates({one.name: one for one in members})

@@ -79,8 +79,8 @@ class Estimate:
     factors: tuple[float, ...]
 
 
-# What a product costs: its launch, each wave of blocks and each k of it, each turn (a block on the busiest SM) and each
-# k of it, each element of C, each element of A and B.
+# The terms of a product's time: its launch, each wave of blocks and each k of it, each turn (a block on the busiest SM)
+# and each k of it, each element of C, each element of A and B.
 TERMS = ("start", "wave", "wave_k", "turn", "turn_k", "c", "ab")
 
 

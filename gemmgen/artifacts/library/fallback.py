@@ -37,13 +37,9 @@ class CublasLt:
         """As `Member.serves`."""
         return self.needs in given
 
-    def tile(self, axis: str) -> int:
-        """As `Member.tile`: a usual one."""
-        return 1 if axis == "K" else 128
-
     def tiling(self, device: DeviceSpec) -> Tiling:
         """Tiles that are usual: it does not say which it takes."""
-        return Tiling(self.tile("M"), self.tile("N"), 1, device.sms)
+        return Tiling(128, 128, 1, device.sms)
 
     @property
     def types(self) -> tuple[str, ...]:

@@ -136,10 +136,6 @@ class Member:
         wanted = dict(zip("MNK", sizes, strict=True))
         return self.needs in given and all(wanted[name] == size for name, size in self.fixed.items())
 
-    def tile(self, axis: str) -> int:
-        """How far a tile of C reaches along an axis; tiles do not divide K."""
-        return dict(self.source.launch.grid).get(axis, 1)
-
     def tiling(self, device: DeviceSpec) -> Tiling:
         """How it divides C, and how much of it runs at once on a card."""
         launch, registers = self.source.launch, self.compiled.registers if self.compiled else None
