@@ -15,6 +15,15 @@ from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, case_of
 from gemmgen.artifacts.library.rules import Choice, Rule
 from gemmgen.artifacts.library.spec import CHUNK, OWN_NAMES, Product, Spec, own_name
+from gemmgen.artifacts.library.statuses import (
+    INVALID,
+    MISALIGNED,
+    NO_GRID,
+    OF_CUBLASLT,
+    OLD_DRIVER,
+    SUCCESS,
+    Status,
+)
 from gemmgen.artifacts.library.steps import Steps
 from gemmgen.artifacts.library.table import AXES, FEATURES, Box
 from gemmgen.artifacts.selftest import SelfTest
@@ -322,32 +331,6 @@ def _field_as(argument: Argument) -> str:
     if argument.ctype in ("int", "ptrdiff_t") and argument.text not in ("alpha", "beta"):
         return f"a.{argument.text}"
     return f"static_cast<{argument.ctype}>(a.{argument.text.removesuffix('_array')})"
-
-
-@dataclass(frozen=True)
-class Status:
-    """What a library means by a cudaError_t that it returns."""
-
-    name: str
-    meaning: str
-
-
-SUCCESS = Status("cudaSuccess", "the product is on the stream")
-INVALID = Status("cudaErrorInvalidValue", "an argument is null or out of its range, or the workspace is too small")
-MISALIGNED = Status(
-    "cudaErrorMisalignedAddress", "an address is not divisible by its elements' size, or the workspace's not by 256"
-)
-NO_GRID = Status(
-    "cudaErrorInvalidConfiguration",
-    "C has more tiles than a grid can have blocks, or the device's blocks have too little shared memory",
-)
-OLD_DRIVER = Status("cudaErrorCallRequiresNewerDriver", "the driver is older than CUDA 12.0")
-OF_CUBLASLT = (
-    Status("cudaErrorNotSupported", "cuBLASLt has no algorithm for the product"),
-    Status("cudaErrorInitializationError", "cuBLASLt makes no handle"),
-    Status("cudaErrorLaunchFailure", "cuBLASLt does not start the product"),
-    Status("cudaErrorInvalidDevice", "cuBLASLt serves the first 64 devices alone"),
-)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,31 @@
+"""The CUDA errors that a library returns, and what it means by them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a library means by a cudaError_t that it returns."""
+
+    name: str
+    meaning: str
+
+
+SUCCESS = Status("cudaSuccess", "the product is on the stream")
+INVALID = Status("cudaErrorInvalidValue", "an argument is null or out of its range, or the workspace is too small")
+MISALIGNED = Status(
+    "cudaErrorMisalignedAddress", "an address is not divisible by its elements' size, or the workspace's not by 256"
+)
+NO_GRID = Status(
+    "cudaErrorInvalidConfiguration",
+    "C has more tiles than a grid can have blocks, or the device's blocks have too little shared memory",
+)
+OLD_DRIVER = Status("cudaErrorCallRequiresNewerDriver", "the driver is older than CUDA 12.0")
+OF_CUBLASLT = (
+    Status("cudaErrorNotSupported", "cuBLASLt has no algorithm for the product"),
+    Status("cudaErrorInitializationError", "cuBLASLt makes no handle"),
+    Status("cudaErrorLaunchFailure", "cuBLASLt does not start the product"),
+    Status("cudaErrorInvalidDevice", "cuBLASLt serves the first 64 devices alone"),
+)
