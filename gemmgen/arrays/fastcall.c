@@ -13,7 +13,7 @@ enum {
     OPERAND_WORDS = 3 + 2 * MOST_DIMENSIONS,
     HEAD_WORDS = 2, /* alpha and beta */
     MOST_PARAMETERS = 32,
-    MOST_MAPS = 4,
+    MOST_MAPS = 5,
     MAP_BYTES = 128,
     MOST_RANK = 5,
     CONFIG_BYTES = 56, /* of CUlaunchConfig */
@@ -142,9 +142,10 @@ typedef int (*Encode)(void *, int, uint32_t, void *, const uint64_t *, const uin
 typedef struct { int64_t place, bits; } Mask;
 typedef struct { int64_t out, bytes, row, other, extent, step; } Pair;
 typedef struct { int64_t parameter, word; } Variable;
-/* A tensor map: its parameter, its operand, whether it has as many lines as C has rows; and its encoder's arguments. */
+/* A tensor map: its parameter, its operand, whether it has as many lines as C has rows, the lines of the boxes of which
+   its own are the last (0: its box is always the same); and its encoder's arguments. */
 typedef struct {
-    int64_t parameter, word, by_rows, dtype, rank, sizes, strides, box, steps, interleave, swizzle, promotion, fill;
+    int64_t parameter, word, by_rows, tail, dtype, rank, sizes, strides, box, steps, interleave, swizzle, promotion, fill;
 } Map;
 typedef struct { uint64_t address; int64_t rows; char map[MAP_BYTES]; } Encoded;
 typedef struct { int64_t unit, blocks; } Grid;
@@ -170,10 +171,13 @@ static int place_map(Launch *self, int number, uint64_t address, int64_t rows, c
     Encoded *kept = self->encoded + number * SLOTS + slot_of(address + (uint64_t)lines);
     if (kept->address != address || kept->rows != lines) {
         uint64_t sizes[MOST_RANK];
+        uint32_t box[MOST_RANK];
         memcpy(sizes, (void *)map->sizes, map->rank * sizeof *sizes);
+        memcpy(box, (void *)map->box, map->rank * sizeof *box);
         if (lines) sizes[1] = lines;
+        if (lines && map->tail) box[1] = (uint32_t)((lines - 1) % map->tail / 8 * 8 + 8); /* as tail_lines */
         if (address == 0 || address % 16) return 0;
-        if (self->encode(to, map->dtype, map->rank, (void *)address, sizes, (void *)map->strides, (void *)map->box,
+        if (self->encode(to, map->dtype, map->rank, (void *)address, sizes, (void *)map->strides, box,
                          (void *)map->steps, map->interleave, map->swizzle, map->promotion, map->fill))
             return 0;
         kept->address = address, kept->rows = lines;

@@ -26,7 +26,7 @@ from gemmgen.support.scratch import scratch_folder
 
 SOURCE = Path(__file__).with_name("fastcall.c")
 KIND = "fastcall"  # of the store's entries
-MOST_PARAMETERS, MOST_MAPS = 32, 4  # of a launch, as in fastcall.c
+MOST_PARAMETERS, MOST_MAPS = 32, 5  # of a launch, as in fastcall.c
 
 Call = Callable[..., Any]  # of (a, b, out, alpha, beta, stream, operands): C, or NotImplemented
 
@@ -51,8 +51,8 @@ class Direct:
     config      CUlaunchConfig, of which the first dimension of the grid and the stream are set anew
     parameters  the host's addresses of the arguments
     variables   (the place of an argument, the place of its word), where words are the addresses and M
-    maps        those that are tensor maps: the same, whether it has as many lines as C has rows, and the encoder's
-                arguments
+    maps        those that are tensor maps: the same, whether it has as many lines as C has rows, and
+                `MapEncoder.arguments`
     tile        grids of as many tiles of so many rows are the same
     blocks      of the grid, by M
     kept        what has to live as long

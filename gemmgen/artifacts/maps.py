@@ -78,8 +78,10 @@ class EncodedMap:
         return tuple(self.sizes[name] for name in names)
 
     @property
-    def box(self) -> tuple[int, ...]:
-        return self.map.box
+    def box(self) -> tuple[str, ...]:
+        """Elements of a box along each dimension, as the launcher has them."""
+        length, lines, *matrices = map(str, self.map.box)
+        return length, f"tail_lines({self.tensor[1]}, {lines})" if self.map.tail else lines, *matrices
 
     @property
     def swizzle(self) -> str:

@@ -31,7 +31,7 @@ OPERANDS = ("A", "B", "C")
 EXTRA = tuple(operands.OPERANDS)  # that an epilogue may name
 WORKSPACE = ("partials", "semaphores")  # of a launch whose blocks share tiles of C: see Workspace
 POINTERS = (*OPERANDS, *WORKSPACE, *PREPARED, *EXTRA)
-MAPS = tuple(parameter_of(name) for name in (*OPERANDS, *EXTRA))
+MAPS = tuple(parameter_of(name, tail) for name in (*OPERANDS, *EXTRA) for tail in (False, True))
 MAP_TYPE = "const __grid_constant__ TensorMap"  # which the text declares: 128 bytes by value
 SCALARS = ("M", "N", "K", "lda", "ldb", "ldc", "ld_residual", *BATCH_SIZES, "alpha", "beta")
 SEMAPHORE_BYTES = 4
@@ -168,8 +168,8 @@ class Launch:
             self.cluster in (1, self.splits) or not self.adds_up,
             f"{self.splits} blocks share K in clusters of {self.cluster}",
         )
-        mapped = [one.operand for one in self.maps]
-        require(len(set(mapped)) == len(mapped), f"two tensor maps of one operand: {', '.join(mapped)}")
+        mapped = [one.parameter for one in self.maps]
+        require(len(set(mapped)) == len(mapped), f"two tensor maps of one name: {', '.join(mapped)}")
         self._require_prepares()
 
     def _require_prepares(self) -> None:

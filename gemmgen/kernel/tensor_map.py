@@ -8,7 +8,7 @@ an H200).
 from __future__ import annotations
 
 import struct
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from gemmgen.problem.case import Case
@@ -29,6 +29,7 @@ MOST_DIMENSIONS = 4  # TMA has five; a matrix has two, a batch of them three, al
 NEAR = 2**31
 FAR = 2**14  # for the 49 bits of an address
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of the parameter
+EXTENTS = {"A": "M", "B": "N"}  # the number of lines of an operand that has a tail
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class TensorMap:
     tf32       TMA rounds elements of f32 to tf32 on their way to shared memory: to nearest, ties to even
     anywhere   it is of all matrices that pointers name: of memory from address 0 on. Two more coordinates say where a
                matrix begins (see NEAR and FAR), and the first two still end with it
+    tail       its boxes have the lines that are left for the matrix's last box of so many: see `tail_lines`
     """
 
     operand: str
@@ -50,6 +52,7 @@ class TensorMap:
     promotion: int = 0
     tf32: bool = False
     anywhere: bool = False
+    tail: bool = False
 
     def __post_init__(self) -> None:
         where = f"the tensor map of {self.operand}"
@@ -63,21 +66,29 @@ class TensorMap:
             )
         for value, known, what in ((self.swizzle, SWIZZLES, "swizzle"), (self.promotion, PROMOTIONS, "promotion")):
             require(value in known, f"{where}: {what} of {value} bytes; known are {', '.join(map(str, known))}")
+        require(
+            not self.tail or (self.operand in EXTENTS and self.box[1] % PATTERN_LINES == 0),
+            f"{where} has no tail of boxes of {self.box[1]} lines: A and B have, of a multiple of {PATTERN_LINES}",
+        )
 
     @property
     def document(self) -> dict[str, Any]:
         """As JSON-ready data; without what few maps have."""
-        return {name: value for name, value in asdict(self).items() if value or name != "anywhere"}
+        return {name: value for name, value in asdict(self).items() if value or name not in ("anywhere", "tail")}
 
     @property
     def parameter(self) -> str:
         """The kernel parameter's name."""
-        return parameter_of(self.operand)
+        return parameter_of(self.operand, self.tail)
 
     @property
     def words(self) -> str:
         """What a caller encodes, sizes and strides apart: "boxes of 64 x 128 elements, swizzle of 128 bytes"."""
-        boxes = f"boxes of {' x '.join(map(str, self.box))} elements{', as tf32' if self.tf32 else ''}"
+        length, lines, *matrices = map(str, self.box)
+        if self.tail:
+            eight = PATTERN_LINES
+            lines = f"(({EXTENTS[self.operand]} - 1) % {lines} / {eight} * {eight} + {eight})"
+        boxes = f"boxes of {' x '.join((length, lines, *matrices))} elements{', as tf32' if self.tf32 else ''}"
         swizzle = f"swizzle of {self.swizzle} bytes" if self.swizzle else "no swizzle"
         return f"{boxes}, {swizzle}" + (f", L2 promotion of {self.promotion} bytes" if self.promotion else "")
 
@@ -105,7 +116,8 @@ class TensorMap:
             strides.append(matrix.stride * size)
         require(not self.tf32 or matrix.dtype is DType.F32, f"{self.operand} of {matrix.dtype.label} becomes no tf32")
         moved = (self.box, self.swizzle, self.promotion, self.tf32, self.anywhere)
-        return TiledTensor(self.operand, size, tuple(sizes), tuple(strides), *moved)
+        whole = TiledTensor(self.operand, size, tuple(sizes), tuple(strides), *moved)
+        return whole.with_tail() if self.tail else whole
 
 
 @dataclass(frozen=True)
@@ -114,6 +126,7 @@ class TiledTensor:
 
     strides  bytes from one line, and from one matrix, to the next
     anywhere its address is 0, whatever the operand's is
+    tail     lines of the boxes of which the last one's are those of this map's; 0 where they depend on no size
     """
 
     operand: str
@@ -125,6 +138,7 @@ class TiledTensor:
     promotion: int
     tf32: bool = False
     anywhere: bool = False
+    tail: int = 0
 
     def __post_init__(self) -> None:
         where = f"TMA cannot move {self.operand}:"
@@ -160,6 +174,11 @@ class TiledTensor:
             lines *= length
         return self.box_line * lines
 
+    def with_tail(self) -> TiledTensor:
+        """The same with boxes of as many lines as are left for the last of these."""
+        length, lines, *matrices = self.box
+        return replace(self, box=(length, tail_lines(self.sizes[1], lines), *matrices), tail=lines)
+
     def require_address(self, address: int) -> None:
         """Raises InvalidInput for one that TMA does not take."""
         if address % UNIT:
@@ -174,6 +193,11 @@ class TiledTensor:
         return struct.pack("<Q4Q3Q8I", address, *sizes, *strides, *numbers).ljust(MAP_BYTES, b"\0")
 
 
-def parameter_of(operand: str) -> str:
-    """The name of the parameter that is the map of `operand`: "map_a"."""
-    return f"map_{operand.lower()}"
+def parameter_of(operand: str, tail: bool = False) -> str:
+    """The name of the parameter that is the map of `operand`, "map_a", or that of its last box, "map_a_tail"."""
+    return f"map_{operand.lower()}{'_tail' if tail else ''}"
+
+
+def tail_lines(lines: int, box: int) -> int:
+    """Lines of the last of the boxes of `box` lines that cover `lines`, rounded up to a whole pattern of a swizzle."""
+    return (lines - 1) % box // PATTERN_LINES * PATTERN_LINES + PATTERN_LINES

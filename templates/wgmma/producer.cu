@@ -28,7 +28,7 @@ const int matrix = ${ view.loops.matrix };
 const MapOrigin origin_a = map_origin(A_array[matrix]), origin_b = map_origin(B_array[matrix]);
 //% endif
 //% for x in view.ragged
-const int inside_${ x.x } = max(0, min(B${ x.MN }, (s.${ x.MN } - tile.${ x.mn } + BOX_${ x.X } - 1) / BOX_${ x.X } * BOX_${ x.X }));  // lines of ${ x.X }'s tile in boxes that do not lie outside
+const int inside_${ x.x } = ${ "max(0, min(B%s, (s.%s - tile.%s + 7) / 8 * 8))" | format(x.MN, x.MN, x.mn) if view.cluster > 1 else "min(B%s, (s.%s - tile.%s + 7) / 8 * 8)" | format(x.MN, x.MN, x.mn) };  // lines of ${ x.X }'s tile that lie within ${ x.X }, rounded up to 8 as those of map_${ x.x }_tail's box
 //% endfor
 //% for x in [view.a, view.b] if x.shared
 const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this block brings, to the whole cluster

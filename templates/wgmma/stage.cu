@@ -4,6 +4,7 @@
 //% macro fill_stage(view)
 //% for x in view.ragged
 const int lines_${ x.x } = fresh > 0 ? B${ x.MN } : inside_${ x.x };
+const TensorMap* const box_${ x.x } = ${ "lines_%s - part < PART_%s" | format(x.x, x.X) if x.shared else "lines_%s < B%s" | format(x.x, x.MN) } ? &map_${ x.x }_tail : &map_${ x.x };
 //% endfor
 //% if view.ragged
 fresh -= fresh > 0;
@@ -11,13 +12,13 @@ fresh -= fresh > 0;
 unsigned long long* const full = &shared.full[ring.stage];
 mbarrier_arrive_expect_tx(full, ${ view.tile_a.bytes } + ${ view.tile_b.bytes });${ "  // of %s also the parts that other blocks multicast" | format("A" if view.a.shared else "B") if view.cluster > 1 }
 //% for copy in view.copies
-//% if copy.lines
-//% if copy.boxes
-for (int at = 0; at < ${ copy.boxes | join("; at += ") })
-    for (int line = 0; line < ${ copy.lines | join("; line += ") }) ${ call(copy) }
-//% else
-for (int line = 0; line < ${ copy.lines | join("; line += ") }) ${ call(copy) }
-//% endif
+//% if copy.inside and copy.boxes
+if (${ copy.inside }) {
+    #pragma unroll
+    for (int at = 0; at < ${ copy.boxes | join("; at += ") }) ${ call(copy) }
+}
+//% elif copy.inside
+if (${ copy.inside }) ${ call(copy) }
 //% elif copy.boxes
 #pragma unroll
 for (int at = 0; at < ${ copy.boxes | join("; at += ") }) ${ call(copy) }

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0
+// gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -13,12 +13,14 @@
 // Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 117760 bytes of dynamic shared memory
-// Maps    map_a of prepared_a: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+// Maps    map_a of prepared_a: boxes of 128 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_a_tail of prepared_a: boxes of 128 x ((M - 1) % 128 / 8 * 8 + 8) elements, swizzle of 128 bytes, L2
+//         promotion of 128 bytes
 //         map_b of prepared_b: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0_prepare_a_kernel writes before:
+//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070_prepare_a_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0_prepare_b_kernel writes before:
+//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070_prepare_b_kernel writes before:
 //         any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
@@ -61,7 +63,6 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 
 // Shared memory
 constexpr int LINE_A = 128;                       // elements of a line of A's boxes, the span of the swizzle
-constexpr int BOX_A = 64;                         // lines of a box of A: TMA brings none that lie outside
 constexpr int LINE_B = 128;                       // elements of a line of B's boxes, the span of the swizzle
 constexpr int CN = 64;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8 * (CN % 16 == 0);  // elements from one of a warp's rows in shared memory to the next
@@ -103,7 +104,7 @@ using Accumulators = int[MMAS_M][BN / 2];
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) signed char a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
+    alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(16) int c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
@@ -334,7 +335,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M) {
@@ -362,7 +363,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 513, length = 100;  // of the copy
@@ -401,9 +402,9 @@ gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0(
-    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, int* __restrict__ C, int M,
-    int alpha, int beta) {
+gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
+    const __grid_constant__ TensorMap map_b, int* __restrict__ C, int M, int alpha, int beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
@@ -426,16 +427,16 @@ gemm_s8s8s32_rr_Mx513x100_sm90_0f2c3fa0(
         int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
-            // lines of A's tile in boxes that do not lie outside
-            const int inside_a = max(0, min(BM, (s.M - tile.m + BOX_A - 1) / BOX_A * BOX_A));
+            // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+            const int inside_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 const int lines_a = fresh > 0 ? BM : inside_a;
+                const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
                 fresh -= fresh > 0;
                 unsigned long long* const full = &shared.full[ring.stage];
                 mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(signed char) + sizeof(shared.b[0]));
-                for (int line = 0; line < lines_a; line += BOX_A)
-                    tma_load_2d(shared.a[ring.stage] + line * LINE_A, &map_a, full, k, tile.m + line);
+                tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);
                 tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
             }
         }

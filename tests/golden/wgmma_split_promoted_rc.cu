@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a1fa9dee
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_eb9b88bc
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -17,7 +17,9 @@
 //         tile
 //
 // Launch  ceil(M / 128) * ceil(N / 64) * 2 blocks of 384 threads, 104448 bytes of dynamic shared memory
-// Maps    map_a of A: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+// Maps    map_a of A: boxes of 128 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_a_tail of A: boxes of 128 x ((M - 1) % 128 / 8 * 8 + 8) elements, swizzle of 128 bytes, L2 promotion of
+//         128 bytes
 //         map_b of B: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_wgmma_128x64x128_c2_k1x0_s4_f0_g8_p0_split2
@@ -81,7 +83,6 @@ constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
 
 // Shared memory
 constexpr int LINE_A = 128;                       // elements of a line of A's boxes, the span of the swizzle
-constexpr int BOX_A = 64;                         // lines of a box of A: TMA brings none that lie outside
 constexpr int LINE_B = 128;                       // elements of a line of B's boxes, the span of the swizzle
 constexpr int CN = 32;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
 constexpr int PITCH_C = CN + 8 * (CN % 16 == 0);  // elements from one of a warp's rows in shared memory to the next
@@ -123,7 +124,7 @@ using Accumulators = float[MMAS_M][BN / 2];
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) E4M3 a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
+    alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
@@ -427,9 +428,9 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a1fa9dee(
-    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M,
-    float alpha, float beta) {
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_eb9b88bc(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
+    const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
@@ -452,16 +453,16 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_a1fa9dee(
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
-        // lines of A's tile in boxes that do not lie outside
-        const int inside_a = max(0, min(BM, (s.M - tile.m + BOX_A - 1) / BOX_A * BOX_A));
+        // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+        const int inside_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
         for (int k = begin; k < end; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
             const int lines_a = fresh > 0 ? BM : inside_a;
+            const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
             fresh -= fresh > 0;
             unsigned long long* const full = &shared.full[ring.stage];
             mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(E4M3) + sizeof(shared.b[0]));
-            for (int line = 0; line < lines_a; line += BOX_A)
-                tma_load_2d(shared.a[ring.stage] + line * LINE_A, &map_a, full, k, tile.m + line);
+            tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);
             tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
         }
         return;

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_a3205bb6
+// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_d40b0e6e
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16;
 //                                                         sums in s32 on tensor cores;
@@ -18,7 +18,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 96) * ceil(N / 128) blocks of 384 threads, 140288 bytes of dynamic shared memory
-// Maps    map_a of A: boxes of 128 x 48 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+// Maps    map_a of A: boxes of 128 x 96 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_a_tail of A: boxes of 128 x ((M - 1) % 96 / 8 * 8 + 8) elements, swizzle of 128 bytes, L2 promotion of
+//         128 bytes
 //         map_b of B: boxes of 128 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 64 x 48 elements, swizzle of 128 bytes
 // Expects A, B, C, scale_m and scale_n at addresses divisible by 16, C overlapping no other operand
@@ -72,7 +74,6 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 
 // Shared memory
 constexpr int LINE_A = 128;  // elements of a line of A's boxes, the span of the swizzle
-constexpr int BOX_A = 48;    // lines of a box of A: TMA brings none that lie outside
 constexpr int LINE_B = 128;  // elements of a line of B's boxes, the span of the swizzle
 constexpr int CM = 48;       // rows of a piece: C leaves by pieces of a consumer's 64 columns
 constexpr int CN = 64;       // columns of these in a line of shared memory
@@ -117,7 +118,7 @@ using Accumulators = int[MMAS_N][BM / 2];
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) signed char a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
+    alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CM];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
@@ -377,10 +378,10 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_a3205bb6(
-    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, const float* __restrict__ scale_m, const float* __restrict__ scale_n,
-    int M, float alpha, float beta) {
+gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_d40b0e6e(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
+    const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ scale_m,
+    const float* __restrict__ scale_n, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
@@ -405,16 +406,16 @@ gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_a3205bb6(
         int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
-            // lines of A's tile in boxes that do not lie outside
-            const int inside_a = max(0, min(BM, (s.M - tile.m + BOX_A - 1) / BOX_A * BOX_A));
+            // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+            const int inside_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 const int lines_a = fresh > 0 ? BM : inside_a;
+                const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
                 fresh -= fresh > 0;
                 unsigned long long* const full = &shared.full[ring.stage];
                 mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(signed char) + sizeof(shared.b[0]));
-                for (int line = 0; line < lines_a; line += BOX_A)
-                    tma_load_2d(shared.a[ring.stage] + line * LINE_A, &map_a, full, k, tile.m + line);
+                tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);
                 tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
             }
         }

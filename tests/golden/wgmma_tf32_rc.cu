@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rc_Mx512x1024_sm90_e3691f74
+// gemm_f32_tf32_rc_Mx512x1024_sm90_cf77bbd2
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says;
 //                                       C is read unless beta = 0, A and B always
@@ -13,7 +13,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
-// Maps    map_a of A: boxes of 32 x 64 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
+// Maps    map_a of A: boxes of 32 x 128 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_a_tail of A: boxes of 32 x ((M - 1) % 128 / 8 * 8 + 8) elements, as tf32, swizzle of 128 bytes, L2
+//         promotion of 128 bytes
 //         map_b of B: boxes of 32 x 256 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 32 x 64 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -50,7 +52,6 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 
 // Shared memory
 constexpr int LINE_A = 32;  // floats of a line of A's boxes, the span of the swizzle
-constexpr int BOX_A = 64;   // lines of a box of A: TMA brings none that lie outside
 constexpr int LINE_B = 32;  // floats of a line of B's boxes, the span of the swizzle
 constexpr int CN = 32;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
 // a consumer's buffers: 2, in turns, for an even number of pieces
@@ -94,7 +95,7 @@ using Accumulators = float[MMAS_M][BN / 2];
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) float a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
+    alignas(1024) float a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) float b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
@@ -333,9 +334,9 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rc_Mx512x1024_sm90_e3691f74(
-    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, int M, float alpha, float beta) {
+gemm_f32_tf32_rc_Mx512x1024_sm90_cf77bbd2(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
+    const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
@@ -359,16 +360,16 @@ gemm_f32_tf32_rc_Mx512x1024_sm90_e3691f74(
         int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
-            // lines of A's tile in boxes that do not lie outside
-            const int inside_a = max(0, min(BM, (s.M - tile.m + BOX_A - 1) / BOX_A * BOX_A));
+            // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+            const int inside_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 const int lines_a = fresh > 0 ? BM : inside_a;
+                const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
                 fresh -= fresh > 0;
                 unsigned long long* const full = &shared.full[ring.stage];
                 mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(float) + sizeof(shared.b[0]));
-                for (int line = 0; line < lines_a; line += BOX_A)
-                    tma_load_2d(shared.a[ring.stage] + line * LINE_A, &map_a, full, k, tile.m + line);
+                tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);
                 tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
             }
         }

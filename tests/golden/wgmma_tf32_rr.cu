@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_bd05c38d
+// gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_a4956332
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on tensor cores, as --compute tf32 says;
 //                                                    C is read unless beta = 0, A and B always
@@ -17,7 +17,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 512) * ceil(N / 128) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
-// Maps    map_a of A: boxes of 32 x 64 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
+// Maps    map_a of A: boxes of 32 x 256 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_a_tail of A: boxes of 32 x ((M - 1) % 256 / 8 * 8 + 8) elements, as tf32, swizzle of 128 bytes, L2
+//         promotion of 128 bytes
 //         map_b of B: boxes of 32 x 16 elements, as tf32, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 32 x 32 elements, swizzle of 128 bytes
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
@@ -59,7 +61,6 @@ constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block bri
 
 // Shared memory
 constexpr int LINE_A = 32;  // floats of a line of A's boxes, the span of the swizzle
-constexpr int BOX_A = 64;   // lines of a box of A: TMA brings none that lie outside
 constexpr int LINE_B = 32;  // floats of a line of B's boxes, the span of the swizzle
 constexpr int CM = 32;      // rows of a piece: C leaves by pieces of a consumer's 64 columns
 constexpr int CN = 32;      // columns of these in a line of shared memory
@@ -105,7 +106,7 @@ using Accumulators = float[MMAS_N][BM / 2];
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) float a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
+    alignas(1024) float a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) float b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
     alignas(1024) float c[CONSUMERS][C_STAGES][64 * CM];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
@@ -450,9 +451,10 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_bd05c38d(
-    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int M, float alpha, float beta) {
+gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_a4956332(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
+    const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n,
+    int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
@@ -477,18 +479,18 @@ gemm_f32_tf32_rr_Mx512x1024_bias_gelu_sm90_bd05c38d(
         int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
-            // lines of A's tile in boxes that do not lie outside
-            const int inside_a = max(0, min(BM, (s.M - tile.m + BOX_A - 1) / BOX_A * BOX_A));
+            // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+            const int inside_a = max(0, min(BM, (s.M - tile.m + 7) / 8 * 8));
             const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 const int lines_a = fresh > 0 ? BM : inside_a;
+                const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
                 fresh -= fresh > 0;
                 unsigned long long* const full = &shared.full[ring.stage];
                 // of B also the parts that other blocks multicast
                 mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(float) + sizeof(shared.b[0]));
-                for (int line = 0; line < lines_a; line += BOX_A)
-                    tma_load_2d(shared.a[ring.stage] + line * LINE_A, &map_a, full, k, tile.m + line);
+                if (lines_a > 0) tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);
                 #pragma unroll
                 for (int at = 0; at < BN; at += LINE_B)
                     tma_load_multicast_2d(shared.b[ring.stage] + at * BK + part * LINE_B, &map_b, full, tile.n + at,

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ee18bf7d
+// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_a6369eba
 //
 //     C = alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A s8, B s8, C s32; sums in s32 on tensor cores;
@@ -17,15 +17,17 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) * batch blocks of 384 threads, 132096 bytes of dynamic shared memory
-// Maps    map_a of A: boxes of 128 x 64 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+// Maps    map_a of A: boxes of 128 x 128 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_a_tail of A: boxes of 128 x ((M - 1) % 128 / 8 * 8 + 8) x 1 elements, swizzle of 128 bytes, L2 promotion
+//         of 128 bytes
 //         map_b of B: boxes of 128 x 64 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 32 x 64 x 1 elements, swizzle of 128 bytes
 // Expects A, B, C, zero_n and zero_a at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, ldb, stride_a, stride_b, stride_c divisible by 16,
-//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ee18bf7d_sum_a_kernel writes
+//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_a6369eba_sum_a_kernel writes
 //         before: any grid, blocks of 256 threads,
-//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ee18bf7d_sum_b_kernel
+//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_a6369eba_sum_b_kernel
 //         writes before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rc_bB_Mx512xK_la16_zero_a_zero_n_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
@@ -72,7 +74,6 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 
 // Shared memory
 constexpr int LINE_A = 128;  // elements of a line of A's boxes, the span of the swizzle
-constexpr int BOX_A = 64;    // lines of a box of A: TMA brings none that lie outside
 constexpr int LINE_B = 128;  // elements of a line of B's boxes, the span of the swizzle
 constexpr int CN = 32;       // columns of a piece: C leaves by pieces of a consumer's 64 rows
 // a consumer's buffers: 2, in turns, for an even number of pieces
@@ -116,7 +117,7 @@ using Accumulators = int[MMAS_M][BN / 2];
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) signed char a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
+    alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) int c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
@@ -397,7 +398,7 @@ struct alignas(16) Chunk {
 
 // sums_a = the sums of A's rows.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ee18bf7d_sum_a_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_a6369eba_sum_a_kernel(
     const signed char* __restrict__ A,
     int* __restrict__ sums_a,
     int M,
@@ -431,7 +432,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ee18bf7d_sum_a_kernel(
 
 // sums_b = the sums of B's columns.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ee18bf7d_sum_b_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_a6369eba_sum_b_kernel(
     const signed char* __restrict__ B,
     int* __restrict__ sums_b,
     int K,
@@ -468,11 +469,11 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ee18bf7d_sum_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ee18bf7d(
-    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, const int* __restrict__ zero_n, const int* __restrict__ zero_a,
-    const int* __restrict__ sums_a, const int* __restrict__ sums_b, int M, int K, int lda, int ldb, int batch,
-    long long stride_a, long long stride_b, long long stride_c, int alpha, int beta) {
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_a6369eba(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
+    const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const int* __restrict__ zero_n,
+    const int* __restrict__ zero_a, const int* __restrict__ sums_a, const int* __restrict__ sums_b, int M, int K,
+    int lda, int ldb, int batch, long long stride_a, long long stride_b, long long stride_c, int alpha, int beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
@@ -497,16 +498,16 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ee18bf7d(
         for (int number = blockIdx.x; number < tiles * batch; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number % tiles);
             const int matrix = number / tiles;
-            // lines of A's tile in boxes that do not lie outside
-            const int inside_a = max(0, min(BM, (s.M - tile.m + BOX_A - 1) / BOX_A * BOX_A));
+            // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+            const int inside_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 const int lines_a = fresh > 0 ? BM : inside_a;
+                const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
                 fresh -= fresh > 0;
                 unsigned long long* const full = &shared.full[ring.stage];
                 mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(signed char) + sizeof(shared.b[0]));
-                for (int line = 0; line < lines_a; line += BOX_A)
-                    tma_load_3d(shared.a[ring.stage] + line * LINE_A, &map_a, full, k, tile.m + line, matrix);
+                tma_load_3d(shared.a[ring.stage], box_a, full, k, tile.m, matrix);
                 tma_load_3d(shared.b[ring.stage], &map_b, full, k, tile.n, matrix);
             }
         }

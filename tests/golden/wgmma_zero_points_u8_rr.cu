@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb
+// gemm_u8s8s8_rr_Mx512x100_sm90_3586db4a
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores;
@@ -19,18 +19,20 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 107520 bytes of dynamic shared memory
-// Maps    map_a of prepared_a: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+// Maps    map_a of prepared_a: boxes of 128 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_a_tail of prepared_a: boxes of 128 x ((M - 1) % 128 / 8 * 8 + 8) elements, swizzle of 128 bytes, L2
+//         promotion of 128 bytes
 //         map_b of prepared_b: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 64 x 64 elements, swizzle of 64 bytes
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other
 //         operand,
-//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_prepare_a_kernel writes before:
+//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_3586db4a_prepare_a_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_prepare_b_kernel writes before:
+//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_3586db4a_prepare_b_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_sum_a_kernel writes before: any grid, blocks
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_3586db4a_sum_a_kernel writes before: any grid, blocks
 //         of 256 threads,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_sum_b_kernel writes before: any grid,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_3586db4a_sum_b_kernel writes before: any grid,
 //         blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
@@ -71,7 +73,6 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 
 // Shared memory
 constexpr int LINE_A = 128;  // elements of a line of A's boxes, the span of the swizzle
-constexpr int BOX_A = 64;    // lines of a box of A: TMA brings none that lie outside
 constexpr int LINE_B = 128;  // elements of a line of B's boxes, the span of the swizzle
 constexpr int CN = 64;       // columns of a piece: C leaves by pieces of a consumer's 64 rows
 // a consumer's buffers: 2, in turns, for an even number of pieces
@@ -115,7 +116,7 @@ using Accumulators = int[MMAS_M][BN / 2];
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) unsigned char a[STAGES][BM * BK];  // boxes of BOX_A lines of LINE_A elements, one behind the other
+    alignas(1024) unsigned char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) signed char c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
@@ -406,7 +407,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_3586db4a_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M) {
@@ -434,7 +435,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_3586db4a_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 512, length = 100;  // of the copy
@@ -469,7 +470,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_3586db4a_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M) {
@@ -495,7 +496,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_3586db4a_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b) {
     grid_dependency_wait();
@@ -524,11 +525,12 @@ gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb_sum_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb(
-    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, const float* __restrict__ scale_m,
-    const float* __restrict__ scale_n, const int* __restrict__ zero_m, const int* __restrict__ zero_b,
-    const int* __restrict__ sums_a, const int* __restrict__ sums_b, int M, float alpha, float beta) {
+gemm_u8s8s8_rr_Mx512x100_sm90_3586db4a(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
+    const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n,
+    const float* __restrict__ scale_m, const float* __restrict__ scale_n, const int* __restrict__ zero_m,
+    const int* __restrict__ zero_b, const int* __restrict__ sums_a, const int* __restrict__ sums_b, int M, float alpha,
+    float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
@@ -552,16 +554,16 @@ gemm_u8s8s8_rr_Mx512x100_sm90_ff18b1eb(
         int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
-            // lines of A's tile in boxes that do not lie outside
-            const int inside_a = max(0, min(BM, (s.M - tile.m + BOX_A - 1) / BOX_A * BOX_A));
+            // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+            const int inside_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 const int lines_a = fresh > 0 ? BM : inside_a;
+                const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
                 fresh -= fresh > 0;
                 unsigned long long* const full = &shared.full[ring.stage];
                 mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(unsigned char) + sizeof(shared.b[0]));
-                for (int line = 0; line < lines_a; line += BOX_A)
-                    tma_load_2d(shared.a[ring.stage] + line * LINE_A, &map_a, full, k, tile.m + line);
+                tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);
                 tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
             }
         }

@@ -22,6 +22,7 @@ from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.kernel.families import SIMT, WGMMA
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.tensor_map import TensorMap, tail_lines
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.run.gpu import bindings
@@ -235,10 +236,10 @@ def in_c(driver: Driver, fastcalls: Any, monkeypatch: pytest.MonkeyPatch) -> lis
         asked.append("launch")
         return driver._cuLaunchKernelEx(*map(ctypes.c_void_p, given))
 
-    def encode(to: int, dtype: int, rank: int, at: int, sizes: int, *others: Any) -> int:
+    def encode(to: int, dtype: int, rank: int, at: int, sizes: int, strides: int, box: int, *others: Any) -> int:
         ctypes.memset(to, 0, 128)
-        lengths = (ctypes.c_uint64 * rank).from_address(sizes)
-        return driver._cuTensorMapEncodeTiled(*map(ctypes.c_void_p, (to, dtype, rank, at)), lengths, *others)
+        arrays = (ctypes.c_uint64 * rank).from_address(sizes), strides, (ctypes.c_uint32 * rank).from_address(box)
+        return driver._cuTensorMapEncodeTiled(*map(ctypes.c_void_p, (to, dtype, rank, at)), *arrays, *others)
 
     whole, word = ctypes.c_void_p, ctypes.c_int
     kinds = {
@@ -659,22 +660,29 @@ def test_launches_with_another_m_are_those_of_a_kernel_that_saw_no_other(
 
 
 def test_a_map_is_encoded_once_for_each_place_and_number_of_rows(driver, loaded, kind, monkeypatch) -> None:
-    encoded: list[tuple[int, int]] = []
+    encoded: list[tuple[int, int, int]] = []
     encode = driver._cuTensorMapEncodeTiled
     monkeypatch.setattr(
         driver,
         "_cuTensorMapEncodeTiled",
-        lambda to, dtype, rank, address, sizes, *others: (
-            encoded.append((address.value, sizes[1])) or encode(to, dtype, rank, address, sizes, *others)
+        lambda to, dtype, rank, address, sizes, strides, box, *others: (
+            encoded.append((address.value, sizes[1], box[1]))
+            or encode(to, dtype, rank, address, sizes, strides, box, *others)
         ),
     )
     kernel = loaded(wgmma())
     a, w, out = kind((300, 64), "bfloat16"), kind((64, 64), "bfloat16"), kind((300, 64), "bfloat16")
     for rows in (300, 20, 300, 20):
         kernel(*(kind((rows, 64), "bfloat16", one.address) if one is not w else w.T for one in (a, w, out)))
-    mapped = [{"A": a, "B": w, "C": out}[one.operand].address for one in kernel.source.launch.maps]
-    wanted = [(address, 64 if address == w.address else rows) for rows in (300, 20) for address in mapped]
-    again = set(wanted[:3]) if kind is Tensor else set()  # the first call is made in Python
+    maps, given = kernel.source.launch.maps, {"A": a, "B": w, "C": out}
+
+    def of(one: TensorMap, rows: int) -> tuple[int, int, int]:
+        lines = 64 if one.operand == "B" else rows
+        return given[one.operand].address, lines, tail_lines(lines, one.box[1]) if one.tail else one.box[1]
+
+    wanted = [of(one, rows) for rows in (300, 20) for one in maps]
+    again = wanted[: len(maps)] if kind is Tensor else []  # the first call is made in Python
+    assert any(one.tail for one in maps)
     assert sorted(encoded) == sorted([*set(wanted), *again])
 
 

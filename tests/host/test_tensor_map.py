@@ -8,9 +8,11 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gemmgen.kernel.source import MAP_TYPE, KernelSource, Launch, Parameter, parameters
-from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap, TiledTensor
+from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap, TiledTensor, tail_lines
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
@@ -45,8 +47,8 @@ def test_a_map_of_matrices_behind_pointers_holds_no_address_but_their_ends() -> 
     assert near * tensor.strides[1] + far * tensor.strides[2] == address and max(near, far) < 2**31
     source = KernelSource("k", "", POINTERS, "test", {}, launch, taken)
     case, addresses = POINTERS.case(8, 8, 8, batch=2), defaultdict[str, int](lambda: 160)
-    given, pointer, *_ = arguments_of(source, case, addresses, TiledTensor.pack)
-    assert given.kind == "s" and given.data[:8] == bytes(8), "no address, for the emulator neither"
+    first, pointer, *_ = arguments_of(source, case, addresses, TiledTensor.pack)
+    assert first.kind == "s" and first.data[:8] == bytes(8), "no address, for the emulator neither"
     assert pointer.kind == "p" and pointer.data == (160).to_bytes(8, "little")
 
 
@@ -67,6 +69,8 @@ def test_of_an_empty_operand_there_is_a_map_of_one_element() -> None:
         ({"box": (64, 257)}, "257 elements along a dimension of its box are not 1 to 256"),
         ({"swizzle": 16}, "swizzle of 16 bytes; known are 0, 32, 64, 128"),
         ({"promotion": 32}, "promotion of 32 bytes"),
+        ({"box": (64, 44), "tail": True}, "no tail of boxes of 44 lines: A and B have, of a multiple of 8"),
+        ({"operand": "C", "tail": True}, "C has no tail"),
     ],
 )
 def test_no_map_can_be_built_that_tma_does_not_take(change: dict[str, object], words: str) -> None:
@@ -92,6 +96,23 @@ def test_a_case_that_tma_cannot_move_is_refused_with_its_reason(change: dict[str
         replace(tensor, **change)  # type: ignore[arg-type]
 
 
+@given(lines=st.integers(1, 2**20), box=st.integers(1, 32).map(lambda eights: 8 * eights))
+def test_a_tail_is_what_whole_boxes_leave_by_eights(lines: int, box: int) -> None:
+    tail = tail_lines(lines, box)
+    whole = (lines - 1) // box
+    assert tail % 8 == 0 and 8 <= tail <= box
+    assert 0 <= whole * box + tail - lines < 8
+    length = MAP_A.box[0]
+    tensor = replace(MAP_A, box=(length, box), tail=True).of(BF16.case(lines, 200, 72))
+    assert (tensor.box, tensor.tail, tensor.box_bytes) == ((length, tail), box, 128 * tail)
+
+
+def test_a_reader_encodes_the_box_of_a_tail() -> None:
+    map_b = TensorMap("B", (64, 96), 128, tail=True)
+    assert map_b.parameter == "map_b_tail"
+    assert map_b.words == "boxes of 64 x ((N - 1) % 96 / 8 * 8 + 8) elements, swizzle of 128 bytes"
+
+
 def test_pointers_and_batches_need_maps_of_their_own() -> None:
     with pytest.raises(InvalidInput, match="lies where pointers say"):
         MAP_A.of(POINTERS.case(8, 8, 8, batch=2))
@@ -112,7 +133,7 @@ def test_maps_come_first_and_take_the_place_of_pointers() -> None:
     taken = parameters(BF16, launch)
     assert [one.name for one in taken][:4] == ["map_a", "map_b", "C", "M"]
     assert taken[0] == Parameter("map_a", MAP_TYPE) and taken[0].is_map and not taken[0].is_pointer
-    with pytest.raises(InvalidInput, match="two tensor maps of one operand: A, A"):
+    with pytest.raises(InvalidInput, match="two tensor maps of one name: map_a, map_a"):
         Launch(160, GRID, maps=(MAP_A, MAP_A))
     with pytest.raises(InvalidInput, match="unknown parameter"):
         Parameter("map_d", MAP_TYPE)

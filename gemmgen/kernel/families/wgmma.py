@@ -191,7 +191,6 @@ class WgmmaFamily(Family):
         if direct(plan.problem, one):
             names |= {"TM", "TN", "FM", "FN", "STEP_M", "STEP_N", "VC"}
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
-        names |= {f"BOX_{x.X}" for x in operands(plan.problem, one) if not x.ragged}
         return frozenset(names | ({"PITCH_C"} if staged(plan.problem) else {"C_STAGES"}))
 
     def view(self, plan: Plan) -> WgmmaView:

@@ -178,7 +178,6 @@ def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
     return (
         Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X}'s boxes, the span of the swizzle", STAGED),
         Derived(f"LINES_{x.X}", _box_lines(x), f"lines of a box of {x.X}: there are no more", STAGED),
-        Derived(f"BOX_{x.X}", str(x.box_lines), f"lines of a box of {x.X}: TMA brings none that lie outside", STAGED),
     )
 
 

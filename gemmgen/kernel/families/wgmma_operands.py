@@ -29,9 +29,6 @@ PARTS = 24, 64
 PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
 # Which check themselves: a space of thousands of configs has few that differ.
 map_of, instruction_of = lru_cache(maxsize=1024)(TensorMap), lru_cache(maxsize=1024)(Wgmma)
-# A run-time M may end anywhere in a tile, and TMA takes longer for zeros than for lines that exist: 271x4096x4096 took
-# 40.4 us by boxes of 128 lines, 27.6 by boxes of 64 (H100, 2026-11-26). Boxes of 32 cost 4% where no tile is cut.
-BOX_LINES = 64
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class Operand(Side):
     boxes    that make up a k tile of the operand
     lines    of a box
     limited  whether these are fewer than the tile's: the matrix has no more, and TMA takes its time for zeros, too
-    cut      lines of each of several boxes that have the tile's, of which those wholly outside are left out; 0: of one
+    ragged   whether a run-time size may end within a tile: a second map has boxes of the lines that it leaves there
     shared   whether the blocks of a cluster each bring a part of these lines to all
     beside   matrices side by side, of each of which a k tile has as many such boxes, one matrix after the other
     """
@@ -51,19 +48,9 @@ class Operand(Side):
     boxes: int
     lines: int
     limited: bool
-    cut: int
+    ragged: bool
     shared: bool
     beside: int = 1
-
-    @property
-    def ragged(self) -> bool:
-        """Whether boxes of a tile may be left out."""
-        return self.cut > 0
-
-    @property
-    def box_lines(self) -> int:
-        """Of a box that no cluster shares."""
-        return self.cut or self.lines
 
 
 @lru_cache(maxsize=64)
@@ -209,7 +196,8 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
 def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: bool) -> Operand:
     """`side`, which has `extent` rows of A or columns of B, and whose tiles may be `ragged` where that is not known.
 
-    TMA swizzles lines of 128 bytes at most.
+    TMA swizzles lines of 128 bytes at most. It takes longer for lines that lie outside, which it fills with zeros, than
+    for lines that exist: a pattern of a swizzle is the least that a second map can spare.
     """
     block = config.BM if side.x == "a" else config.BN
     across, lines = (config.BK, block) if side.along_k else (block, config.BK)
@@ -217,9 +205,9 @@ def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: b
     needed = lines if extent is None or not side.along_k else min(lines, -(-extent // PATTERN_LINES) * PATTERN_LINES)
     shared = config.CLUSTER > 1 and (side.x == "a") == bool(config.ACROSS)
     part = lines // config.CLUSTER if shared else lines
-    box = BOX_LINES if part % BOX_LINES == 0 else _parts(part) if config.SWAP else part
-    cut = box if ragged and extent is None and side.along_k and box < part else 0
-    return Operand(side.x, side.mn, side.along_k, line, across // line, needed, needed < lines, cut, shared)
+    spares = part > PATTERN_LINES and part % PATTERN_LINES == 0
+    ragged = ragged and extent is None and side.along_k and spares
+    return Operand(side.x, side.mn, side.along_k, line, across // line, needed, needed < lines, ragged, shared)
 
 
 def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
@@ -255,14 +243,16 @@ def row_access(problem: Problem) -> int:
 
 
 def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
-    """Of A and B, and of C where TMA stores it."""
+    """Of A and B, each with that of its tail where it has one, and of C where TMA stores it."""
     matrix = (1, 1) if problem.pointers else (1,) if problem.batched else ()
     piece = (1,) if problem.types.compute.pieces else matrix
     maps = []
     for x, dtype in zip(operands(problem, config), problem.types.factors, strict=True):
-        lines = x.lines // config.CLUSTER if x.shared and not x.ragged else x.box_lines
+        lines = x.lines // config.CLUSTER if x.shared else x.lines
         span, rounds = x.line * dtype.size, problem.types.compute is Compute.TF32
-        maps.append(map_of(x.X, (x.line, lines, *piece), span, PROMOTION_BYTES, rounds, problem.pointers))
+        for tail in (False, True)[: 1 + x.ragged]:
+            box = (x.line, lines, *piece)
+            maps.append(map_of(x.X, box, span, PROMOTION_BYTES, rounds, problem.pointers, tail))
     if staged(problem):
         columns, rows = piece_box(problem, config)
         span = columns * problem.types.c.size

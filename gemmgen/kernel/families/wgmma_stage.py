@@ -17,11 +17,11 @@ class Copy:
     """A call of the rendered kernel that lets TMA bring a box of a k tile, or several, each `at` another place.
 
     function  that starts it
-    map       of the operand
+    map       of the operand, or of its tail
     to        where the box goes
     start     where it begins in the operand
     boxes     bound and step of `at`; () for one box
-    lines     likewise of `line`, where boxes that lie wholly outside are left out
+    inside    asks whether some of it lies inside; "" where some does for sure
     blocks    those of the cluster that get it, as a mask; "" for this one alone
     """
 
@@ -30,7 +30,7 @@ class Copy:
     to: str
     start: str
     boxes: tuple[str, ...]
-    lines: tuple[str, ...]
+    inside: str
     blocks: str
 
 
@@ -58,30 +58,29 @@ class Tile:
 
 def copies_of(problem: Problem, config: WgmmaConfig, loops: Loops) -> tuple[Copy, ...]:
     """The copies that fill a stage."""
-    return tuple(copy for x in operands(problem, config) for copy in _copies(problem, x, loops))
+    clustered = config.CLUSTER > 1
+    return tuple(copy for x in operands(problem, config) for copy in _copies(problem, x, loops, clustered))
 
 
-def _copies(problem: Problem, x: Operand, loops: Loops) -> Iterator[Copy]:
+def _copies(problem: Problem, x: Operand, loops: Loops, clustered: bool) -> Iterator[Copy]:
     block, line = f"B{x.MN}", f"LINE_{x.X}"
     lines = _of_all(x, block) if x.along_k else "BK"  # of a box
     at, part = " + at" if x.boxes > 1 else "", " + part" if x.shared else ""
-    cut = f"min(PART_{x.X}, lines_{x.x} - part)" if x.shared else f"lines_{x.x}"
-    moved = [name for name, moves in (("part", x.shared), ("line", x.ragged)) if moves]  # so many lines on
-    on = " + ".join(moved)
-    within = f" + {f'({on})' if len(moved) > 1 else on} * {line}" if moved else ""
+    inside = f"part < lines_{x.x}" if x.shared else f"lines_{x.x} > 0" if clustered else ""
+    within = f" + part * {line}" if x.shared else ""
     for second in range(x.beside):
         behind = f" + {block} * {line if x.along_k else 'BK'}" if second else ""
         to = f"shared.{x.x}[ring.stage]{behind}{f'{at} * {lines}' if at else ''}{within}"
         first = f"s.{x.MN} + tile.{x.mn}" if second else f"tile.{x.mn}"
-        start = f"k{at}, {first}{f' + {on}' if moved else ''}" if x.along_k else f"{first}{at}, k{part}"
+        start = f"k{at}, {first}{part}" if x.along_k else f"{first}{at}, k{part}"
         matrix = _matrix(problem, x, loops)
         yield Copy(
             function=f"tma_load_{'multicast_' if x.shared else ''}{2 + len(matrix)}d",
-            map=f"&map_{x.x}",
+            map=f"box_{x.x}" if x.ragged else f"&map_{x.x}",
             to=to,
             start=", ".join((start, *matrix)),
             boxes=("BK" if x.along_k else block, line) if x.boxes > 1 else (),
-            lines=(cut, f"BOX_{x.X}") if x.ragged else (),
+            inside=inside if x.ragged else "",
             blocks="(1 << CLUSTER) - 1" if x.shared else "",
         )
 

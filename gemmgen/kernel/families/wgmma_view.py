@@ -201,7 +201,7 @@ class WgmmaView:
 
     @property
     def ragged(self) -> tuple[Operand, ...]:
-        """The operands of whose tiles copies leave out boxes that lie wholly outside."""
+        """The operands that a run-time size may cut within a tile: TMA brings what is inside, by a map of its own."""
         return tuple(x for x in (self.a, self.b) if x.ragged)
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 from cuda.bindings import driver
 
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, Launch
-from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TiledTensor
+from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TiledTensor, tail_lines
 from gemmgen.problem.device import STATIC_SHARED_BYTES
 from gemmgen.run.arguments import Argument
 from gemmgen.run.gpu import DRIVER
@@ -154,9 +154,10 @@ class MapEncoder:
         promotion = f"L2_{tensor.promotion}B" if tensor.promotion else "NONE"
         self._to, self._address = ctypes.c_void_p(), ctypes.c_void_p()
         self._sizes = (ctypes.c_uint64 * rank)(*tensor.sizes)
+        self._box = (ctypes.c_uint32 * rank)(*tensor.box)
         self._lengths = (
             (ctypes.c_uint64 * (rank - 1))(*tensor.strides),
-            (ctypes.c_uint32 * rank)(*tensor.box),
+            self._box,
             (ctypes.c_uint32 * rank)(*[1] * rank),  # every element
         )
         self._kinds = (
@@ -180,10 +181,11 @@ class MapEncoder:
 
     @property
     def arguments(self) -> tuple[int, ...]:
-        """Those of cuTensorMapEncodeTiled but the map and the address; arrays by the host's address."""
+        """`TiledTensor.tail`, and the arguments of cuTensorMapEncodeTiled but the map and the address; arrays by the
+        host's address."""
         kind, *others = self._kinds
         lengths = (ctypes.addressof(one) for one in (self._sizes, *self._lengths))
-        return kind, len(self._sizes), *lengths, *others
+        return self._tensor.tail, kind, len(self._sizes), *lengths, *others
 
     def __call__(self, address: int, lines: int | None = None) -> EncodedMap:
         """Raises DriverError, or InvalidInput for the address. One thread at a time."""
@@ -192,6 +194,8 @@ class MapEncoder:
         self._to.value, self._address.value = made.address, address
         if lines is not None:
             self._sizes[1] = lines
+            if self._tensor.tail:
+                self._box[1] = tail_lines(lines, self._tensor.tail)
         status = self._encode()
         if status:
             raise DriverError(driver.CUresult(status).name)

@@ -158,7 +158,7 @@ MMA_PAIRS_FAST = Subject(
 WGMMA_RC = Subject("wgmma bf16 rc", replace(_typed("bf16", "rc"), n=72, ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA)
 WGMMA_WIDE = Subject("wgmma bf16 rc, wide tiles", replace(_typed("bf16", "rc"), ld_align=8), (("BN", 256),), WGMMA)
 WGMMA_CUT = Subject(
-    "wgmma bf16 rc, boxes of a cut tile", replace(_typed("bf16", "rc"), ld_align=8),
+    "wgmma bf16 rc, a tile that an edge cuts", replace(_typed("bf16", "rc"), ld_align=8),
     (("BM", 128), ("BN", 64), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
 WGMMA_TURNS = Subject(

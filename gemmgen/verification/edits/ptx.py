@@ -110,12 +110,12 @@ unsigned before;
                 : "+f"(acc[i][j][0]), "+f"(acc[i][j][1]), "+f"(acc[i][j][2]), "+f"(acc[i][j][3])
                 : "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]), "r"(b[j][0]), "r"(b[j][1]));"""),)),
     Edit("TMA and its barriers by inline PTX", WGMMA_RC, (
-        ("                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);", """\
+        ("                tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);", """\
                 const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared.a[ring.stage]));
                 const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(full));
                 asm volatile(
                     "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                    "[%0], [%1, {%3, %4}], [%2];" ::"r"(to), "l"(&map_a), "r"(at), "r"(k), "r"(tile.m) : "memory");"""),
+                    "[%0], [%1, {%3, %4}], [%2];" ::"r"(to), "l"(box_a), "r"(at), "r"(k), "r"(tile.m) : "memory");"""),
         ("            mbarrier_wait(&shared.full[ring.stage], ring.parity);", """\
             asm volatile(
                 "{\\n"

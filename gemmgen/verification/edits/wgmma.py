@@ -52,8 +52,8 @@ WGMMA_EDITS = (
         ("for (int first = 0; first < CN; first += 32) {",
             "for (int first = (CN - 1) / 32 * 32; first >= 0; first -= 32) {"),)),
     Edit("A goes by a load to several blocks to one of them", WGMMA_PAIR, (
-        ("tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m)",
-            "tma_load_multicast_2d(shared.a[ring.stage], &map_a, full, k, tile.m, 1 << rank)"),)),
+        ("tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m)",
+            "tma_load_multicast_2d(shared.a[ring.stage], box_a, full, k, tile.m, 1 << rank)"),)),
     Edit("other lanes arrive at the blocks of a cluster", WGMMA_PAIR, (
         ("rank = threadIdx.x % 128;", "rank = threadIdx.x / 64 % 2;"),
         ("if (rank < CLUSTER)", "if (threadIdx.x % 64 == 63)"))),

@@ -38,6 +38,14 @@ cudaError_t encode_map(Encode encode, const char* name, const void* address, CUt
     return cudaSuccess;
 }
 
+//% if out.maps.encoded | selectattr("map.tail") | list
+// Lines of the last of the boxes of `box` lines that cover `lines`, rounded up to eight: a pattern of a swizzle.
+cuuint32_t tail_lines(int lines, int box)
+{
+    return cuuint32_t((lines - 1) % box / 8 * 8 + 8);
+}
+
+//% endif
 TensorMap as_parameter(const size_t (&map)[16])
 {
     TensorMap parameter;
