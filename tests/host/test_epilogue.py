@@ -330,7 +330,8 @@ def test_a_kernel_that_rounds_each_operation_stays_within_the_bound(epilogue, se
     with np.errstate(all="ignore"):
         got = computed(epilogue.tree, kernel, dtype.numpy.type).astype(np.float64)
     finite = np.isfinite(got) & (np.abs(want.value) < 2.0**120)
-    assert (np.abs(got - want.value) <= want.bound)[np.broadcast_to(finite, want.value.shape)].all()
+    found, value, bound = (np.broadcast_to(one, finite.shape)[finite] for one in (got, want.value, want.bound))
+    assert (np.abs(found - value) <= bound).all()
 
 
 def test_what_is_exact_in_one_order_may_round_in_another():
