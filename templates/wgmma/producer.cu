@@ -6,9 +6,6 @@ if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads start
     setmaxnreg_dec<PRODUCER_REGISTERS>();
 //% endif
     if (${ "first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()" if view.uniform else "threadIdx.x > CONSUMERS * 128" }) return;  // no __syncthreads follows
-//% if view.ragged
-    int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
-//% endif
 //% if view.persistent
     for (int number = ${ view.loops.first }; number < ${ view.loops.every }; number += ${ view.loops.step }) {
 ${ load_tile(view) | indent(8, true) | trim("\n") }
@@ -24,14 +21,15 @@ const TileOrigin tile = tile_of_block(s, ${ view.loops.tile }${ ", rank" if view
 //% if view.batched and not view.pieces
 const int matrix = ${ view.loops.matrix };
 //% endif
+//% for x in [view.a, view.b] if x.shared
+const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this block brings, to the whole cluster
+//% endfor
 //% if view.pointers
 const MapOrigin origin_a = map_origin(A_array[matrix]), origin_b = map_origin(B_array[matrix]);
 //% endif
 //% for x in view.ragged
-const int inside_${ x.x } = ${ "max(0, min(B%s, (s.%s - tile.%s + 7) / 8 * 8))" | format(x.MN, x.MN, x.mn) if view.cluster > 1 else "min(B%s, (s.%s - tile.%s + 7) / 8 * 8)" | format(x.MN, x.MN, x.mn) };  // lines of ${ x.X }'s tile that lie within ${ x.X }, rounded up to 8 as those of map_${ x.x }_tail's box
-//% endfor
-//% for x in [view.a, view.b] if x.shared
-const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this block brings, to the whole cluster
+const int lines_${ x.x } = ${ "max(0, min(B%s, (s.%s - tile.%s + 7) / 8 * 8))" | format(x.MN, x.MN, x.mn) if view.cluster > 1 else "min(B%s, (s.%s - tile.%s + 7) / 8 * 8)" | format(x.MN, x.MN, x.mn) };  // lines of ${ x.X }'s tile that lie within ${ x.X }, rounded up to 8 as those of map_${ x.x }_tail's box
+const TensorMap* const box_${ x.x } = ${ "lines_%s - part < PART_%s" | format(x.x, x.X) if x.shared else "lines_%s < B%s" | format(x.x, x.MN) } ? &map_${ x.x }_tail : &map_${ x.x };
 //% endfor
 //% if view.pieces
 for (int first = ${ view.loops.begin }; first < ${ view.loops.end }; first += INTERVAL) {

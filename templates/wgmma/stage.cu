@@ -2,13 +2,6 @@
 //% from "wgmma/each.cu" import each_mma
 /*# TMA's copies of k tiles that begin at k, or of a block's part of them. Their bytes count at `full`. #*/
 //% macro fill_stage(view)
-//% for x in view.ragged
-const int lines_${ x.x } = fresh > 0 ? B${ x.MN } : inside_${ x.x };
-const TensorMap* const box_${ x.x } = ${ "lines_%s - part < PART_%s" | format(x.x, x.X) if x.shared else "lines_%s < B%s" | format(x.x, x.MN) } ? &map_${ x.x }_tail : &map_${ x.x };
-//% endfor
-//% if view.ragged
-fresh -= fresh > 0;
-//% endif
 unsigned long long* const full = &shared.full[ring.stage];
 mbarrier_arrive_expect_tx(full, ${ view.tile_a.bytes } + ${ view.tile_b.bytes });${ "  // of %s also the parts that other blocks multicast" | format("A" if view.a.shared else "B") if view.cluster > 1 }
 //% for copy in view.copies

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_1c5e7d11
+// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_7c9b3500
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -435,7 +435,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int colum
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_1c5e7d11(
+gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_7c9b3500(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n,
     int M, float alpha, float beta) {
@@ -460,17 +460,14 @@ gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_1c5e7d11(
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
-        int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
-            // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
-            const int inside_a = max(0, min(BM, (s.M - tile.m + 7) / 8 * 8));
             const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
+            // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+            const int lines_a = max(0, min(BM, (s.M - tile.m + 7) / 8 * 8));
+            const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
-                const int lines_a = fresh > 0 ? BM : inside_a;
-                const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
-                fresh -= fresh > 0;
                 unsigned long long* const full = &shared.full[ring.stage];
                 // of B also the parts that other blocks multicast
                 mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(BF16) + sizeof(shared.b[0]));

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070
+// gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -18,9 +18,9 @@
 //         promotion of 128 bytes
 //         map_b of prepared_b: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070_prepare_a_kernel writes before:
+//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030_prepare_a_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070_prepare_b_kernel writes before:
+//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030_prepare_b_kernel writes before:
 //         any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
@@ -335,7 +335,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M) {
@@ -363,7 +363,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 513, length = 100;  // of the copy
@@ -402,7 +402,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070(
+gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, int* __restrict__ C, int M, int alpha, int beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -424,16 +424,13 @@ gemm_s8s8s32_rr_Mx513x100_sm90_1b96e070(
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
-        int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
             // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
-            const int inside_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
+            const int lines_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
+            const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
-                const int lines_a = fresh > 0 ? BM : inside_a;
-                const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
-                fresh -= fresh > 0;
                 unsigned long long* const full = &shared.full[ring.stage];
                 mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(signed char) + sizeof(shared.b[0]));
                 tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_eb9b88bc
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_774fe4c2
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -428,7 +428,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_eb9b88bc(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_774fe4c2(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -451,15 +451,12 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_eb9b88bc(
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
-        int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
         // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
-        const int inside_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
+        const int lines_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
+        const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
         for (int k = begin; k < end; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
-            const int lines_a = fresh > 0 ? BM : inside_a;
-            const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
-            fresh -= fresh > 0;
             unsigned long long* const full = &shared.full[ring.stage];
             mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(E4M3) + sizeof(shared.b[0]));
             tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);

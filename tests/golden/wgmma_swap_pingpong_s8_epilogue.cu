@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_d40b0e6e
+// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_8ea027e0
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16;
 //                                                         sums in s32 on tensor cores;
@@ -378,7 +378,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_d40b0e6e(
+gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_8ea027e0(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ scale_m,
     const float* __restrict__ scale_n, int M, float alpha, float beta) {
@@ -403,16 +403,13 @@ gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_d40b0e6e(
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
-        int fresh = STAGES;  // stages that nobody has written to: they come whole, for products read all of a stage
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
             // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
-            const int inside_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
+            const int lines_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
+            const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
-                const int lines_a = fresh > 0 ? BM : inside_a;
-                const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
-                fresh -= fresh > 0;
                 unsigned long long* const full = &shared.full[ring.stage];
                 mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(signed char) + sizeof(shared.b[0]));
                 tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);

@@ -95,11 +95,16 @@ class Races {
     if (watching) write(address, bytes, place, Kind::copy);
   }
 
+  // Whether nobody has written any of these bytes of shared memory.
+  bool unset(const unsigned char* address, std::size_t bytes) const {
+    return shared_.unset(shared_.offset_of(address), bytes);
+  }
+
   // What TMA or wgmma read in shared memory: see SharedRaces.
   void read_by_proxy(const unsigned char* address, std::size_t bytes, Place place, Kind kind, const Clock& proxied,
-                     unsigned reader) {
+                     unsigned reader, bool may_be_unset = false) {
     check_shared(address, bytes, place, kind);
-    shared_.read_by_proxy(shared_.offset_of(address), bytes, place, kind, proxied, reader);
+    shared_.read_by_proxy(shared_.offset_of(address), bytes, place, kind, proxied, reader, may_be_unset);
   }
 
   // What a cp.async, or TMA, reads.

@@ -61,18 +61,27 @@ class SharedRaces {
 
   // A read by TMA or wgmma, whose agent acts. What the generic proxy has written is for it where `proxied` knows of that.
   // `reader` tells apart those of whose reads none need be known once a later one has been waited for.
-  void read_by_proxy(std::size_t start, std::size_t bytes, Place place, Kind kind, const Clock& proxied, unsigned reader) {
+  void read_by_proxy(std::size_t start, std::size_t bytes, Place place, Kind kind, const Clock& proxied, unsigned reader,
+                     bool may_be_unset) {
     if (proxy_reads_ == nullptr) proxy_reads_ = shadow<ProxyReads>(1);
     each_cell(start, bytes, [&](std::size_t number, std::size_t offset) {
       const Access& write = cells_[number].write;
-      if (!clocks.of_this_block(write)) note_unset_read(offset, place, kind);
-      else if (!clocks.before(write)) refuse(write, offset, place, kind);
+      if (!clocks.of_this_block(write)) {
+        if (!may_be_unset) note_unset_read(offset, place, kind);
+      } else if (!clocks.before(write)) refuse(write, offset, place, kind);
       else if (write.kind != Kind::load && !proxied.covers(write) && !clocks.told_before(write, proxied))
         refuse_unfenced(write, offset, place, kind);
       ProxyReads& reads = proxy_reads_[number];
       reads.some[reader] = clocks.now(place, kind);
       reads.readers |= 1u << reader;
     });
+  }
+
+  bool unset(std::size_t start, std::size_t bytes) const {
+    const std::size_t last = (start + bytes - 1) >> cell_shift_;
+    for (std::size_t cell = start >> cell_shift_; cell <= last; ++cell)
+      if (clocks.of_this_block(cells_[cell].write)) return false;
+    return true;
   }
 
   // A write up to the block's next barrier would have been a race with an unset read, which says more: so it is told then.

@@ -399,6 +399,16 @@ class WarpgroupProducts {
     });
   }
 
+  // The lines of an operand, along k, that nobody has written: where an edge of the matrix cuts a tile it may leave them out,
+  // as long as no sum of them is stored. They are full of poison, NaN or -1, for comparison to find such sums.
+  static std::vector<bool> unset_lines(Descriptor at, unsigned lines, Element element, bool transposed) {
+    std::vector<bool> found(lines, !transposed);
+    at.each_chunk(lines, bits_of(element) / 8, transposed, [&](uint32_t address, unsigned line, unsigned) {
+      if (found[line] && !races.unset(of_window(address), CHUNK_BYTES)) found[line] = false;
+    });
+    return found;
+  }
+
   // Each warp must come after what it reads.
   void announce(const WgmmaOperand& one, unsigned first, const Clock& proxied) const {
     if (!watching) {
@@ -411,8 +421,10 @@ class WarpgroupProducts {
       clocks.run(leader);
       clocks.begin_operation(agent_);
       const auto read = [&](Descriptor at, unsigned lines, Element element, bool transposed) {
-        at.each_chunk(lines, bits_of(element) / 8, transposed, [&](uint32_t address, unsigned, unsigned) {
-          races.read_by_proxy(of_window(address), CHUNK_BYTES, place, Kind::product, proxied, cluster.in_block(first) / WARPGROUP);
+        const std::vector<bool> unset = unset_lines(at, lines, element, transposed);
+        at.each_chunk(lines, bits_of(element) / 8, transposed, [&](uint32_t address, unsigned row, unsigned) {
+          races.read_by_proxy(of_window(address), CHUNK_BYTES, place, Kind::product, proxied, cluster.in_block(first) / WARPGROUP,
+                              unset[row]);
         });
       };
       if (one.fragment == nullptr) read(Descriptor(one.a), WGMMA_ROWS, one.instruction->sums.a, one.instruction->trans_a);
