@@ -725,7 +725,8 @@ def test_plans_share_a_weight_that_is_packed_once(tmp_path: Path) -> None:
         assert library.zp_make_packed_plan(*arguments, memory, ctypes.c_size_t(left - 1)) == 1
         assert library.zp_make_packed_plan(*arguments, memory, ctypes.c_size_t(left)) == 0
         map_a, map_a_tail, map_b = (made[first] for first in (1, 17, 33))
-        assert map_a == map_a_tail == 1 << 22 and map_b == packed.value, "the copy of A begins the workspace, that of B lies apart"
+        assert map_a == map_a_tail == 1 << 22, "the copy of A begins the workspace"
+        assert map_b == packed.value, "that of B lies apart"
         launched[:] = [0, 0, 0]
         assert library.zp_prepare_b(made, None) == 0 and launched[0] == 0
         assert library.zp_run(made, None) == 0 and launched[1] == 384
