@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from dataclasses import asdict
 from itertools import pairwise
 
@@ -117,3 +118,27 @@ def test_sizes_count_by_their_weights() -> None:
     shares = weights_of(sizes) / weights_of(sizes).sum()
     assert shares[0] > 0.05 and shares[-1] > 0.3  # neither small sizes nor large ones are outvoted,
     assert shares[3:8].sum() < 0.1  # least of all by many beside each other
+
+
+@given(st.lists(st.integers(1, 8192), min_size=2, unique=True), st.lists(st.integers(1, 8191), unique=True), st.data())
+def test_looking_closer_halves_the_longest_gap_of_some_steps(
+    known: list[int], bounds: list[int], data: st.DataObject
+) -> None:
+    known.sort()
+    inside = sorted(bound for bound in bounds if known[0] <= bound < known[-1])
+    division, count = Division(8, 1, 132, 132), data.draw(st.integers(0, 60))
+    steps = Steps("M", tuple(inside), (0,) * (len(inside) + 1), (division,))
+    found = steps.middles(known, count)
+    assert len(found) <= count and not {*found} & {*known}
+    assert all(known[0] < size < known[-1] for size in found)
+    of_step = [bisect_left(steps.bounds, size) for size in found]
+    assert len(set(of_step)) == len(of_step), "each is of another step"
+    if count > len(inside):
+        missed = {*range(known[0], known[-1] + 1)} - {*known}
+        assert {*of_step} == {bisect_left(steps.bounds, size) for size in missed}
+
+
+def test_the_middle_is_by_ratio_and_the_longest_steps_come_first() -> None:
+    steps = Steps("M", (64,), (0, 1), (Division(8, 1, 132, 132),) * 2)
+    assert steps.middles([1, 64, 1024, 8192], 2) == [8, 2896]
+    assert steps.middles([1, 64, 1024, 8192], 1) == [2896]

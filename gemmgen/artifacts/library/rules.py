@@ -31,6 +31,7 @@ from gemmgen.support.words import plural
 # Least gain of a kernel, in mean log(time): a kernel that gains less is dropped. Predictions err by a fifth.
 PAYS = {"measured": 0.003, "predicted": 0.02}
 DRAWN, ATTEMPTS = 64, 10  # sizes for the regret, and for each as many draws where it was seen
+FIRST, CLOSER = 0.6, 2  # share of a grid's points that come first; rounds in which steps say where the others lie
 COMPARED = 8  # kernels whose estimates a rule compares, at most: it decides in less than 100 ns
 
 
@@ -245,34 +246,27 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
     fixed = dict(section.fixed)
     box = Box().within(fixed)
     ranges = _reached(section, product, members)
-    grid = grid_of(ranges, taken, clock.spec, clock.most, product.batch or 1)
+    varying = [axis for axis, one in zip(AXES, ranges, strict=True) if not one.listed]
+    stepped = len(varying) == 1 and not product.varies and all(len(one.listed) in (0, 1) for one in ranges)
+    grid = grid_of(ranges, taken, clock.spec, int(FIRST * clock.most) if stepped else clock.most, product.batch or 1)
     if len(taken) == 1:
         return _Part((Rule(section.needs, box, (numbers[0],), (grid[len(grid) // 2],)),))
-    products = [product.at(place, sizes) for place, sizes in enumerate(grid)]
-    timed = zip(grid, products, _times_of(products, taken, grid, section.needs, clock), strict=True)
-    rows = [(sizes, one.batch or 1, row) for sizes, one, row in timed if any(map(math.isfinite, row.us))]
-    none = f"none of the {len(taken)} kernels of {product.name} could be timed at any of {plural(len(grid), 'size')}"
-    require(bool(rows), none)
-    grid, batches = [sizes for sizes, _, _ in rows], [batch for _, batch, _ in rows]
-    times = np.array([row.us for _, _, row in rows], np.float64)
-    failed = np.isinf(times).any(axis=0)
-    times[:, failed] = math.inf  # a kernel that failed at a size is trusted with none beside
-    require(not failed.all(), f"every kernel of {product.name} failed at one or more of {plural(len(grid), 'size')}")
-    varying = [axis for axis, one in zip(AXES, ranges, strict=True) if not one.listed]
-    along = [sizes[AXES.index(varying[0])] for sizes in grid] if len(varying) == 1 else []
-    alone = len(grid) == len(set(along))
-    weights = weights_of(along) if alone else None
-    sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights)
-    if alone and not product.varies:
-        divisions = [
-            division(taken[one], varying[0], ranges, clock.spec, product.batch or 1) for one in sets[-1].kernels
-        ]
-        made = [_steps_rule(varying[0], taken, grid, times, sets[-1].kernels, divisions)]
-    elif varying or product.varies:
-        rule = _estimates_rule(ranges, taken, grid, batches, times, sets, clock)
-        made = [rule if product.varies else replace(rule, batches=())]
+    rows = _rows(product, taken, grid, section.needs, clock)
+    if stepped:
+        divisions = [division(one, varying[0], ranges, clock.spec, product.batch or 1) for one in taken]
+        rows, sets, rule = _steps_rule(varying[0], product, taken, rows, divisions, section.needs, clock)
+        made = [rule]
     else:
-        made = _box_rules(taken, grid, np.nan_to_num(times, nan=math.inf), sets[-1].kernels, box, clock)
+        times = _matrix(product, rows)
+        grid, batches = [row.sizes for row in rows], [row.batch for row in rows]
+        along = [sizes[AXES.index(varying[0])] for sizes in grid] if len(varying) == 1 else []
+        weights = weights_of(along) if len(grid) == len(set(along)) else None
+        sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights)
+        if varying or product.varies:
+            rule = _estimates_rule(ranges, taken, grid, batches, times, sets, clock)
+            made = [rule if product.varies else replace(rule, batches=())]
+        else:
+            made = _box_rules(taken, grid, np.nan_to_num(times, nan=math.inf), sets[-1].kernels, box, clock)
     if not any(_section_of(taken[one]) == section for rule in made for one in rule.kernels):
         return None
     rules = tuple(
@@ -280,10 +274,39 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
         for rule in made
     )
     points = tuple(
-        Point(section.needs, sizes, dict(zip(numbers, row.us, strict=True)), row.best_us, row.library_us, batch)
-        for sizes, batch, row in rows
+        Point(section.needs, sizes, dict(zip(numbers, timed.us, strict=True)), timed.best_us, timed.library_us, batch)
+        for sizes, batch, timed in rows
     )
     return _Part(rules, points, sets)
+
+
+class _Row(NamedTuple):
+    """Some sizes, the batch of the product that has them, and its times."""
+
+    sizes: Sizes
+    batch: int
+    timed: Timed
+
+
+def _rows(
+    product: Product, members: Sequence[Contestant], grid: Sequence[Sizes], given: Needs, clock: Clock
+) -> list[_Row]:
+    """Those of the grid at which some kernel could be timed. Raises InvalidInput where there are none."""
+    products = [product.at(place, sizes) for place, sizes in enumerate(grid)]
+    timed = zip(grid, products, _times_of(products, members, grid, given, clock), strict=True)
+    rows = [_Row(sizes, one.batch or 1, row) for sizes, one, row in timed if any(map(math.isfinite, row.us))]
+    none = f"none of the {len(members)} kernels of {product.name} could be timed at any of {plural(len(grid), 'size')}"
+    require(bool(rows) or not grid, none)
+    return rows
+
+
+def _matrix(product: Product, rows: Sequence[_Row]) -> Numbers:
+    """The rows' times: a kernel that failed at a size is trusted with none beside. InvalidInput where all failed."""
+    times = np.array([row.timed.us for row in rows], np.float64)
+    failed = np.isinf(times).any(axis=0)
+    times[:, failed] = math.inf
+    require(not failed.all(), f"every kernel of {product.name} failed at one or more of {plural(len(rows), 'size')}")
+    return times
 
 
 def _times_of(
@@ -300,26 +323,46 @@ def _times_of(
 
 def _steps_rule(
     axis: str,
+    product: Product,
     members: Sequence[Contestant],
-    grid: Sequence[Sizes],
-    times: Numbers,
-    kernels: Sequence[int],
+    rows: Sequence[_Row],
     divisions: Sequence[Division],
-) -> Rule:
-    """One rule for all sizes: steps along the axis that is a range."""
-    along = [sizes[AXES.index(axis)] for sizes in grid]
-    places, steps = steps_of(axis, along, times[:, list(kernels)], divisions).used()
+    given: Needs,
+    clock: Clock,
+) -> tuple[list[_Row], tuple[KernelSet, ...], Rule]:
+    """One rule for all sizes, steps along the axis that is a range; the sets that it was chosen from; and all times.
+
+    Steps say where to look closer: the kernels are timed in the middle of the longest ones, and steps made again.
+    """
+    place = AXES.index(axis)
+    found = list(rows)
+    for turn in range(CLOSER + 1):
+        along = [row.sizes[place] for row in found]
+        times = _matrix(product, found)
+        sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights_of(along))
+        kernels = sets[-1].kernels
+        steps = steps_of(axis, along, times[:, list(kernels)], [divisions[one] for one in kernels])
+        if turn < CLOSER:
+            more = steps.middles(along, (clock.most - len(found)) // (CLOSER - turn))
+            found += _rows(product, members, [_at(rows[0].sizes, axis, size) for size in more], given, clock)
+            found.sort(key=lambda row: row.sizes[place])
+    places, steps = steps.used()
     numbers = tuple(kernels[place] for place in places)
-    examples = tuple(_example(grid, steps, place) for place in range(len(places)))
+    examples = tuple(_example([row.sizes for row in found], steps, place) for place in range(len(places)))
     box = reduce(_some_depth, (members[one] for one in numbers), Box())
-    return Rule(Needs.NONE, box, numbers, examples, steps=steps if places[1:] else None)
+    return found, sets, Rule(Needs.NONE, box, numbers, examples, steps=steps if places[1:] else None)
 
 
 def _example(grid: Sequence[Sizes], steps: Steps, place: int) -> Sizes:
     """Sizes that the kernel of this place serves: the first bound of its steps, or one more than the last bound."""
     step = steps.kernels.index(place)
     bound = steps.bounds[step] if step < len(steps.bounds) else (steps.bounds[-1] if steps.bounds else 0) + 1
-    m, n, k = (bound if axis == steps.axis else size for axis, size in zip(AXES, grid[0], strict=True))
+    return _at(grid[0], steps.axis, bound)
+
+
+def _at(sizes: Sizes, axis: str, size: int) -> Sizes:
+    """`sizes` with another one along `axis`."""
+    m, n, k = (size if name == axis else one for name, one in zip(AXES, sizes, strict=True))
     return m, n, k
 
 

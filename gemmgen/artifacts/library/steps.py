@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -84,6 +84,25 @@ class Steps:
         kept = [(bound, places.index(one)) for bound, one in pairs if one in places]
         bounds = tuple(bound for bound, _ in kept[:-1])
         return Steps(self.axis, bounds, tuple(one for _, one in kept), tuple(self.divisions[one] for one in places))
+
+    def middles(self, known: Sequence[int], count: int) -> list[int]:
+        """Sizes to time next, `count` at most: the middle of the longest gap of each step between those `known`.
+
+        Gaps count half by their ratio and half by their length, as calls do.
+        """
+        least, most = known[0], known[-1]
+        firsts, lasts = (least, *(bound + 1 for bound in self.bounds)), (*self.bounds, most)
+        gaps = []
+        for first, last in zip(firsts, lasts, strict=True):
+            ends = sorted({first - 1, *(size for size in known if first <= size <= last), last + 1})
+            spans = [(low, high) for low, high in pairwise(ends) if high - low > 1 and low >= least]
+            gaps += [max(((self._worth(*span, least, most), *span) for span in spans), default=(0.0, 0, 0))]
+        chosen = sorted(gaps, reverse=True)[:count]
+        return sorted({max(low + 1, math.isqrt(low * high)) for worth, low, high in chosen if worth > 0})
+
+    @staticmethod
+    def _worth(low: int, high: int, least: int, most: int) -> float:
+        return math.log(high / low) / math.log(most / least) + (high - low) / (most - least)
 
     def used(self) -> tuple[tuple[int, ...], Steps]:
         """(the kernels that serve a size, the steps among these alone)."""
