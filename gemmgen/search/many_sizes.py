@@ -35,7 +35,7 @@ from gemmgen.support.words import plural
 EACH = 2  # candidates of each size in the first round, which are those that the model ranks first
 LATER = (3, 2)  # times as many in each later round, at the sizes that `_wanting` names
 BEHIND = 8  # sizes, at most, at which cuBLASLt is ahead of the best candidate so far: more are tried there
-HOPE = 1.4  # a candidate is timed at sizes for which the model predicts less than so many times the least of all
+HOPE = 1.3  # a candidate is timed at sizes for which the model predicts less than so many times the least of all
 PREDICTED_EACH = 1  # without a GPU times tell nothing new
 NEAR = 0.03  # a kernel that is so close to the fastest of a size may be the fastest when timed again
 MOST_FINALISTS = 26

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,6 @@ from gemmgen.artifacts.library.table import Sizes
 from gemmgen.artifacts.records import problem_document
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
-from gemmgen.run.gpu.timing import GRID
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress
 from gemmgen.support.files import Store, code_digest, content_key, generator_digest
@@ -87,8 +86,7 @@ class Remembered:
         key = content_key(
             self.clock.description,
             f"{case.problem} {case}",
-            json.dumps(asdict(GRID)),
-            code_digest("run/gpu/timing.py", "run/gpu/replay.py"),
+            code_digest("artifacts/library/clocks.py", "run/gpu/timing.py", "run/gpu/replay.py"),
             *(f"{one.arch} {one.source.digest}" if isinstance(one, Member) else one.name for one in members),
         )
 

@@ -20,9 +20,12 @@ from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.run.compile import CompiledKernel
-from gemmgen.search.order import HOPELESS
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
+
+# A kernel is timed at sizes for which the model predicts less than so many times the least of all. On an H200 that left
+# out no kernel that was the fastest, of nine products at 112 sizes; 1.3 left out one (2026-11-28).
+HOPE = 1.5
 
 
 class Needs(IntFlag):
@@ -157,10 +160,10 @@ class Member:
 
 
 def hopeful(members: Sequence[Member], sizes: Sizes, device: DeviceSpec) -> dict[str, float]:
-    """By the names of `members` the model's microseconds, of those with less than HOPELESS times the least."""
+    """By the names of `members` the model's microseconds, of those with less than HOPE times the least."""
     predicted = {one.name: one.predicted_us(sizes, device) for one in members}
     least = min(predicted.values())
-    return {name: us for name, us in predicted.items() if us < HOPELESS * least}
+    return {name: us for name, us in predicted.items() if us < HOPE * least}
 
 
 def case_of(product: Product, sizes: Sizes, given: Needs) -> Case:
