@@ -13,6 +13,7 @@ Times = npt.NDArray[np.float64]  # microseconds, a row per size, a column per ke
 
 CLOSE = 0.02  # a kernel that takes so much longer than the fastest candidate is as good as it
 SHARE = 0.95  # of the sizes at which a set is to have such a kernel
+FAR = 0.06  # at no size may the best kernel of a set take so much longer; times of long launches differ by as much
 HOPELESS_LOG = 20.0  # log of a time ratio where no kernel of a set serves a size
 
 
@@ -24,16 +25,18 @@ class KernelSet:
     slowdown  geometric mean over the sizes: 0.01 is 1%
     p95       at the 95th percentile
     close     share of the sizes at which it is at most CLOSE
+    worst     at the worst size
     """
 
     kernels: tuple[int, ...]
     slowdown: float
     p95: float
     close: float
+    worst: float
 
     @property
     def suffices(self) -> bool:
-        return self.close >= SHARE
+        return self.close >= SHARE and self.worst < FAR
 
 
 def smallest_set(
@@ -124,4 +127,5 @@ class _Table:
         order = held.argsort()
         place = min(int(np.searchsorted(self.shares[order].cumsum(), 0.95)), len(held) - 1)
         slowdown, p95 = math.expm1(float(held @ self.shares)), math.expm1(float(held[order][place]))
-        return KernelSet(kernels, slowdown, p95, float(self.shares[held <= math.log1p(CLOSE)].sum()))
+        close = float(self.shares[held <= math.log1p(CLOSE)].sum())
+        return KernelSet(kernels, slowdown, p95, close, math.expm1(float(held.max())))

@@ -109,6 +109,17 @@ def test_steps_without_a_kernel_leave_its_sizes_to_the_next() -> None:
     assert Steps("M", (16,), (2, 0), (a, b, c)).used() == ((0, 2), Steps("M", (16,), (1, 0), (a, c)))
 
 
+def test_a_set_grows_for_a_single_size_that_is_far_behind() -> None:
+    times = np.array([[1.0, 1.0]] * 99 + [[1.05, 1.0]])
+    assert smallest_set(times, 2)[-1].kernels in ((0,), (1,))
+    times[-1, 0] = 1.08
+    assert smallest_set(times[:, [0]], 2)[-1].suffices, "there is no faster candidate"
+    weights = [1.0] * 99 + [0.01]
+    other = np.column_stack([times[:, 0], np.append(np.full(99, 1.01), 1.0)])
+    one, two = smallest_set(other, 2, weights)
+    assert one.kernels == (0,) and one.close > SHARE and not one.suffices and two.kernels == (0, 1)
+
+
 def test_sizes_count_by_their_weights() -> None:
     times = np.array([[1.0, 2.0]] + [[1.05, 1.0]] * 9)
     assert smallest_set(times, 1)[0].kernels == (0,)
@@ -132,7 +143,12 @@ def test_looking_closer_halves_the_longest_gap_of_some_steps(
     assert len(found) <= count and not {*found} & {*known}
     assert all(known[0] < size < known[-1] for size in found)
     of_step = [bisect_left(steps.bounds, size) for size in found]
+    ends = (known[0] - 1, *inside, known[-1])
+    ranges = [(step, low + 1, high) for step, (low, high) in enumerate(pairwise(ends))]
     assert len(set(of_step)) == len(of_step), "each is of another step"
+    blind = {step for step, low, high in ranges if not any(low <= size <= high for size in known)}
+    if count >= len(blind):
+        assert blind <= {*of_step}, "steps in which no size is known come first"
     if count > len(inside):
         missed = {*range(known[0], known[-1] + 1)} - {*known}
         assert {*of_step} == {bisect_left(steps.bounds, size) for size in missed}

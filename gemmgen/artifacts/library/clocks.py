@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gemmgen.artifacts.library.fallback import Contestant
@@ -16,10 +16,10 @@ from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu.beside import BesideLibrary
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.run.gpu.timing import GRID, SUSTAINED, Timing
+from gemmgen.run.gpu.timing import GRID, Timing
 from gemmgen.support.errors import require
 
-LONG_US = 50.0  # predicted, of the fastest kernel: from here on times are SUSTAINED
+LONG_US, LONG_SAMPLES = 150.0, 3  # from so many microseconds on, as predicted, more samples gain nothing
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Measured:
         """The times of a call of these sizes that keeps what is `given`."""
         tried = hopeful([one for one in members if isinstance(one, Member)], sizes, self._spec)
         kernels = [self._kernel(one) for one in members if isinstance(one, Member) and one.name in tried]
-        protocol = GRID if min(tried.values()) < LONG_US else SUSTAINED
+        protocol = GRID if min(tried.values()) < LONG_US else replace(GRID, samples=LONG_SAMPLES)
         found = self._beside.measure(kernels, case_of(members[0].product, sizes, given), protocol)
         ours = iter(timing.median_us if isinstance(timing, Timing) else math.inf for timing in found.timings)
         theirs = None if found.baseline is None else found.baseline.timing.median_us

@@ -83,7 +83,7 @@ def rule_document(rule: Rule, names: Sequence[str]) -> Document:
 
 def _set_document(one: KernelSet) -> Document:
     """What a table loses that has so many kernels to choose from."""
-    return {"kernels": len(one.kernels), "slowdown": one.slowdown, "p95": one.p95, "close": one.close}
+    return {**asdict(one), "kernels": len(one.kernels)}
 
 
 def _kernel_document(member: Member) -> Document:

@@ -42,8 +42,6 @@ RANK = Protocol("rank", samples=3, sample_us=1_000, warmup_s=0.05)  # orders a s
 QUICK = Protocol("quick", samples=5, sample_us=1_000, warmup_s=0.05)  # finds the library's best; files of times
 # At each of hundreds of sizes, where differences of a few percent between kernels decide.
 GRID = Protocol("grid", samples=5, sample_us=500, warmup_s=0.02, most_sets=64, least_sets=1)
-# Likewise where a launch is long, and draws so much power that clocks fall while it is measured.
-SUSTAINED = replace(GRID, name="sustained", samples=7, sample_us=1_000, warmup_s=0.1)
 COARSE = replace(GRID, name="coarse", samples=3, sample_us=250, warmup_s=0.005)  # of candidates, of which some go on
 # At each of dozens of sizes: a library beside cuBLASLt's best, with dozens of candidates in the same run.
 LIBRARY = Protocol("library", samples=7, sample_us=1_200, warmup_s=0.02)
