@@ -52,6 +52,7 @@ class ArrayProduct:
     ) -> None:
         """`device` is where the kernels that `load` loads have their arrays."""
         self.name, self._kernels, self._rules, self._load = name, kernels, rules, load
+        self._names = tuple(kernels)  # by their places in rules
         self.device = device
         self._loaded: dict[str, ArrayKernel] = {}
         self._shortcut = Shortcut()
@@ -180,14 +181,15 @@ class ArrayProduct:
     def _choose(self, known: Checked, rows: int | None, located: bool) -> ArrayKernel:
         """The kernel that the rules name for so many rows; `located` if CHUNK bytes divide all addresses."""
         case = known.case
-        if "kept" not in known.forms:  # which holds for each M that `known` leaves open
-            known.forms["kept"] = kept(case)
-        given: Needs = known.forms["kept"] if located else Needs.NONE
+        rules: list[Rule] | None = known.forms.get(("rules", located))
+        if rules is None:  # the same for each M that `known` leaves open
+            given = kept(case) if located else Needs.NONE
+            rules = known.forms["rules", located] = [one for one in self._rules if one.needs in given]
         sizes = case.m if rows is None else rows, case.n, case.k
-        rule = next((one for one in self._rules if one.needs in given and one.box.holds(sizes)), None)
-        if rule is None:
-            raise InvalidInput(f"{self.name} has no rule for {known.at(rows)}")
-        return self._kernel([*self._kernels][rule.kernel(sizes, case.batch)])
+        for rule in rules:
+            if rule.box.holds(sizes):
+                return self._kernel(self._names[rule.kernel(sizes, case.batch)])
+        raise InvalidInput(f"{self.name} has no rule for {known.at(rows)}")
 
     def _kernel(self, name: str) -> ArrayKernel:
         if name not in self._loaded:
