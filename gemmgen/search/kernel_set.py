@@ -13,7 +13,7 @@ Times = npt.NDArray[np.float64]  # microseconds, a row per size, a column per ke
 
 CLOSE = 0.02  # a kernel that takes so much longer than the fastest candidate is as good as it
 SHARE = 0.95  # of the sizes at which a set is to have such a kernel
-FAR = 0.06  # at no size may the best kernel of a set take so much longer; times of long launches differ by as much
+FAR = 0.06  # measured times of long launches differ by as much from run to run
 HOPELESS_LOG = 20.0  # log of a time ratio where no kernel of a set serves a size
 
 
@@ -36,17 +36,21 @@ class KernelSet:
 
     @property
     def suffices(self) -> bool:
-        return self.close >= SHARE and self.worst < FAR
+        return self.close >= SHARE
 
 
 def smallest_set(
-    times: Sequence[Sequence[float]] | Times, most: int, weights: Sequence[float] | Times | None = None
+    times: Sequence[Sequence[float]] | Times,
+    most: int,
+    weights: Sequence[float] | Times | None = None,
+    far: float = math.inf,
 ) -> tuple[KernelSet, ...]:
     """The best set found of one kernel, of two, and so on, until a set suffices or has `most` kernels.
 
     The last one is the result; the others show what fewer kernels cost.
 
     weights  of the sizes; None: they count alike
+    far      a set suffices only if its best kernel takes less than so much longer at every size
 
     Each set is the one before and the kernel that gains most; then kernels are exchanged as long as that gains. A set
     that gains nothing over a smaller one is left out.
@@ -56,7 +60,7 @@ def smallest_set(
     shares = (np.ones(len(values)) if weights is None else np.array(weights, np.float64))[served]
     table = _Table(_costs(values[served]), shares / shares.sum())
     found = [table.measured(table.exchanged((table.best_addition(()),)))]
-    while len(found[-1].kernels) < min(most, values.shape[1]) and not found[-1].suffices:
+    while len(found[-1].kernels) < min(most, values.shape[1]) and not (found[-1].suffices and found[-1].worst < far):
         larger = table.exchanged((*found[-1].kernels, table.best_addition(found[-1].kernels)))
         if table.lost(larger) >= table.lost(found[-1].kernels):
             break

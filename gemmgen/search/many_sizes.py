@@ -23,7 +23,7 @@ from gemmgen.run.gpu.executor import GpuKernel
 from gemmgen.run.gpu.timing import COARSE, InterleavedTimings, Timing
 from gemmgen.run.target import Target
 from gemmgen.search.explorer import PROCESS, Named
-from gemmgen.search.kernel_set import Times, near_best, smallest_set, weights_of
+from gemmgen.search.kernel_set import FAR, Times, near_best, smallest_set, weights_of
 from gemmgen.search.order import Ranked
 from gemmgen.search.trial import Progress, Silent, Trial
 from gemmgen.support.child import Child, crew
@@ -126,7 +126,7 @@ class _ManySizes:
             times = self._timed(timer, times, fresh)
             if not np.isfinite(times).any():
                 raise self._nothing()
-        wanted = smallest_set(times, self.most, self._weights)[-1].kernels
+        wanted = smallest_set(times, self.most, self._weights, FAR)[-1].kernels
         close = near_best(times, NEAR, MOST_FINALISTS)
         more = [one for one in close if one not in wanted][: max(0, MOST_FINALISTS - len(wanted))]
         return self._finalists(times, sorted([*wanted, *more]))
@@ -135,7 +135,7 @@ class _ManySizes:
         """Where to try more: for each kernel of the best set a size that it serves, and where cuBLASLt is ahead."""
         best = times.min(axis=1)
         behind = [place for place in np.argsort(self._library / best) if self._library[place] < best[place]]
-        chosen = _stands_for(times, smallest_set(times, self.most, self._weights)[-1].kernels)
+        chosen = _stands_for(times, smallest_set(times, self.most, self._weights, FAR)[-1].kernels)
         return list(dict.fromkeys([*chosen, *map(int, behind[:BEHIND])]))
 
     def predicted(self, each: int) -> Finalists:

@@ -110,14 +110,11 @@ def test_steps_without_a_kernel_leave_its_sizes_to_the_next() -> None:
 
 
 def test_a_set_grows_for_a_single_size_that_is_far_behind() -> None:
-    times = np.array([[1.0, 1.0]] * 99 + [[1.05, 1.0]])
-    assert smallest_set(times, 2)[-1].kernels in ((0,), (1,))
-    times[-1, 0] = 1.08
-    assert smallest_set(times[:, [0]], 2)[-1].suffices, "there is no faster candidate"
-    weights = [1.0] * 99 + [0.01]
-    other = np.column_stack([times[:, 0], np.append(np.full(99, 1.01), 1.0)])
-    one, two = smallest_set(other, 2, weights)
-    assert one.kernels == (0,) and one.close > SHARE and not one.suffices and two.kernels == (0, 1)
+    times = np.array([[1.0, 1.01]] * 99 + [[1.08, 1.0]])
+    (one,) = smallest_set(times, 2)
+    assert one.kernels == (0,) and one.suffices and math.isclose(one.worst, 0.08)
+    assert smallest_set(times, 2, far=0.09) == (one,)
+    assert [two.kernels for two in smallest_set(times, 2, far=0.06)] == [(0,), (0, 1)]
 
 
 def test_sizes_count_by_their_weights() -> None:

@@ -22,7 +22,7 @@ from gemmgen.artifacts.library.spec import OTHER_BATCHES, Product
 from gemmgen.artifacts.library.steps import Division, Steps, steps_of
 from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of, without_idle
 from gemmgen.problem.device import DeviceSpec
-from gemmgen.search.kernel_set import KernelSet, smallest_set, weights_of
+from gemmgen.search.kernel_set import FAR, KernelSet, smallest_set, weights_of
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 from gemmgen.support.words import plural
@@ -260,7 +260,8 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
         grid, batches = [row.sizes for row in rows], [row.batch for row in rows]
         along = [sizes[AXES.index(varying[0])] for sizes in grid] if len(varying) == 1 else []
         weights = weights_of(along) if len(grid) == len(set(along)) else None
-        sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights)
+        far = FAR if clock.kind == "measured" else math.inf
+        sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights, far)
         if varying or product.varies:
             rule = _estimates_rule(ranges, taken, grid, batches, times, sets, clock)
             made = [rule if product.varies else replace(rule, batches=())]
@@ -333,12 +334,12 @@ def _steps_rule(
 
     Steps say where to look closer: the kernels are timed in the middle of the longest ones, and steps made again.
     """
-    place = AXES.index(axis)
+    place, far = AXES.index(axis), FAR if clock.kind == "measured" else math.inf
     found = list(rows)
     for turn in range(CLOSER + 1):
         along = [row.sizes[place] for row in found]
         times = _matrix(product, found)
-        sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights_of(along))
+        sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights_of(along), far)
         kernels = sets[-1].kernels
         steps = steps_of(axis, along, times[:, list(kernels)], [divisions[one] for one in kernels])
         if turn < CLOSER:
