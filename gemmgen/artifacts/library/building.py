@@ -103,6 +103,8 @@ def build_library(spec: Spec, to: Path, options: Options, progress: Progress) ->
         target = open_target(options.device, arch, store)
         with target.executor:
             maker = _Maker(target, store, options, progress)
+            if isinstance(target.executor, EmulatorExecutor) and options.examples != 0:
+                target.executor.prepare()
             maker.compile_taken(spec.products)
             made = [maker.choice(product) for product in spec.products]
             certificates |= maker.certificates({one.name: one for choice in made for one in choice.kernels})

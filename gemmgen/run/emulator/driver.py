@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from threading import Thread
 from types import TracebackType
 from typing import Any
 
@@ -292,6 +294,18 @@ class EmulatorExecutor:
     def unconfined(self) -> tuple[str, ...]:
         """See `Confinement.missing`."""
         return self._compiler.confinement(self.store).missing
+
+    def prepare(self) -> None:
+        """Begin to compile what every kernel is linked with, which takes 13 s of a core the first time on a machine.
+
+        It does not wait. What fails fails again in `load`.
+        """
+
+        def compile_runtime() -> None:
+            with suppress(CandidateFailed):
+                self._compiler.runtime(self.store)
+
+        Thread(target=compile_runtime, daemon=True).start()
 
     def load(self, source: KernelSource) -> EmulatedKernel:
         """Compile, or fetch from the store. Raises CandidateFailed: unjudged, where the emulator lacks what it uses."""
