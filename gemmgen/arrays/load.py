@@ -33,7 +33,7 @@ def _arch(device: DeviceChoice) -> str:
     """Of the first GPU; that which the emulator stands for."""
     if _emulates(device):
         return DEFAULT_ARCH
-    from gemmgen.arrays.card import arch_here  # as below
+    from gemmgen.arrays.context import arch_here  # as below
 
     return arch_here()
 

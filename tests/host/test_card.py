@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 from cuda.bindings import driver as cuda
 
-from gemmgen.arrays import card, libraries
+from gemmgen.arrays import card, context, form, libraries
 from gemmgen.arrays import kernel as kernel_module
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.kernel.families import SIMT, WGMMA
@@ -204,7 +204,7 @@ class Driver:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     played = Driver()
-    for module in (card, bindings):
+    for module in (card, context, form, bindings):
         monkeypatch.setattr(module, "driver", played)
     monkeypatch.setattr(bindings, "entry", played.entry)
     monkeypatch.setattr(card, "compile_kernel", lambda *given: SimpleNamespace(cubin=b""))
@@ -215,7 +215,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     monkeypatch.setattr(Library, "ordered", True)
     monkeypatch.setattr(Library, "zeroed", [])
     monkeypatch.setattr(Library, "written", [])
-    caches = (card.primary, card.context_of, bindings.encoded)
+    caches = (context.primary, context.context_of, bindings.encoded)
     for cached in caches:
         cached.cache_clear()
     yield played
@@ -248,7 +248,7 @@ def in_c(driver: Driver, fastcalls: Any, monkeypatch: pytest.MonkeyPatch) -> lis
         "cuTensorMapEncodeTiled": (encode, whole, word, word, *[whole] * 5, *[word] * 4),
     }
     functions = {name: ctypes.CFUNCTYPE(word, *types)(function) for name, (function, *types) in kinds.items()}
-    monkeypatch.setattr(card, "pointer", lambda name: ctypes.cast(functions[name], whole).value)
+    monkeypatch.setattr(form, "pointer", lambda name: ctypes.cast(functions[name], whole).value)
     monkeypatch.setattr(card, "native", lambda store: fastcalls)
     monkeypatch.setattr(kernel_module, "tensor_type", lambda: Tensor)
     monkeypatch.setattr(Library, "name", "torch")

@@ -1,0 +1,316 @@
+"""The launches of calls whose operands lie alike: what is planned once, and what is bound anew for each call."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from ctypes import addressof, c_uint64, sizeof
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from struct import Struct
+from threading import Lock
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from cuda.bindings import driver
+
+from gemmgen.arrays.context import Context, elsewhere, failures
+from gemmgen.arrays.fastcall import Direct, Pointers
+from gemmgen.arrays.libraries import Library
+from gemmgen.arrays.view import view_of
+from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.kernel.tensor_map import MAP_BYTES, TiledTensor
+from gemmgen.problem.case import Case
+from gemmgen.problem.dtype import WORD
+from gemmgen.run.arguments import slots_of
+from gemmgen.run.gpu.bindings import (
+    DriverError,
+    DriverFunction,
+    EncodedMap,
+    MapEncoder,
+    PlannedLaunch,
+    blocks_on,
+    checked,
+    pointer,
+)
+from gemmgen.support.errors import CandidateFailed, Failure
+
+PART_ALIGN = 256  # bytes, of the workspace's parts
+MOST_MAPS = 1024  # of an argument that are kept: addresses of activations come again, and some do not
+MOST_EXTENTS = 1 << 14  # of a form: numbers of rows that a server brings
+
+
+@dataclass
+class Part:
+    """Memory of a workspace, which only grows: an array of the operands' library, its address and bytes.
+
+    It belongs to one stream, whose launches alone use it. Memory that is freed on growth is reused only after the
+    launches that read it: the allocator is ordered by the stream, or else the stream is synchronized first.
+    """
+
+    array: Any = None
+    address: int = 0
+    size: int = 0
+
+    def reserve(self, size: int, library: Library, like: Any, stream: int) -> int:
+        """The address of `size` bytes, which are zero where launches on `stream` first use them."""
+        if self.size < size:
+            if self.array is not None and not library.ordered:
+                checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
+            self.array = _zeros(library, size, like, stream)
+            self.address, self.size = view_of("workspace", self.array).address, size
+        return self.address
+
+
+@dataclass
+class Workspace:
+    """What the launches of one stream share. Semaphores lie apart: what is written to the rest leaves them zero."""
+
+    semaphores: Part = field(default_factory=Part)
+    rest: Part = field(default_factory=Part)
+    alone: Lock = field(default_factory=Lock)  # of threads: the launches of one call follow each other, in one array
+
+
+class Maps:
+    """The tensor maps of one argument, each kept where the driver reads it.
+
+    place    of the operand among the addresses
+    by_rows  the operand has as many lines as C has rows
+    """
+
+    def __init__(self, tensor: TiledTensor, place: int, by_rows: bool) -> None:
+        self._encode = MapEncoder(tensor)
+        self._anywhere, self._place, self._by_rows = tensor.anywhere, place, by_rows
+        self._made: dict[tuple[int, int | None], EncodedMap] = {}
+
+    @property
+    def direct(self) -> tuple[int, ...]:
+        """See fastcall.Direct.maps."""
+        return self._place, self._by_rows, *self._encode.arguments
+
+    def at(self, addresses: Sequence[int], rows: int | None) -> int:
+        """The host's address of the map for these operands. Raises DriverError, or InvalidInput for the address."""
+        key = 0 if self._anywhere else addresses[self._place], rows if self._by_rows else None
+        made = self._made.get(key)
+        if made is None:
+            if len(self._made) >= MOST_MAPS:
+                self._made.clear()
+            made = self._made[key] = self._encode(*key)
+        return made.address
+
+
+@dataclass(frozen=True)
+class Step:
+    """One launch of a kernel's program.
+
+    launch  its geometry
+    zeroed  outputs that are zero before it, by the place of their address
+    """
+
+    launch: Launch
+    planned: PlannedLaunch
+    zeroed: tuple[tuple[int, str], ...]
+
+    def zero(self, addresses: Sequence[int], words: Mapping[str, int], stream: int) -> None:
+        for place, name in self.zeroed:
+            checked(driver.cuMemsetD32Async(addresses[place], 0, words[name], driver.CUstream(stream)))
+
+
+class Extent(NamedTuple):
+    """The launch parameters of a form for one number of rows.
+
+    blocks      of each step
+    semaphores  bytes of the workspace's semaphores
+    offsets     of its other parts in `rest` bytes
+    words       4 bytes each, of each output that is zero before a launch
+    """
+
+    blocks: tuple[int, ...]
+    semaphores: int = 0
+    offsets: tuple[int, ...] = ()
+    rest: int = 0
+    words: Mapping[str, int] = MappingProxyType({})
+
+
+class Form:
+    """The launches for one `Checked`: at any addresses and, if the kernel leaves M open, for any number of rows.
+
+    case     of one of them
+    by_rows  they have any M, else that of `case`
+    names    of the operands whose addresses a launch gets
+    parts    of the workspace: their addresses come behind those, that of the semaphores last
+    waits    it returns when they are done
+
+    All arguments that vary are read from one array of words: the addresses, and M.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        source: KernelSource,
+        case: Case,
+        by_rows: bool,
+        names: Sequence[str],
+        parts: Sequence[str] = (),
+        waits: bool = False,
+    ) -> None:
+        self.context, self._source, self._case, self._by_rows = context, source, case, by_rows
+        self._zeroed = source.zeroed
+        self._parts, self._waits = (*parts, "semaphores") if parts else (), waits
+        self.takes_workspace = bool(parts)
+        places = (*names, *self._parts, "M")
+        self._places = {name: place for place, name in enumerate(places)}
+        self._pack, self._words = Struct(f"<{len(places)}Q").pack_into, (c_uint64 * len(places))()
+        self._steps: tuple[Step, ...] = ()
+        self._maps: list[tuple[Any, int, Maps]] = []  # a launch's parameters, the place of one, and its maps
+        self._variables: list[tuple[int, int]] = []  # the place of a parameter, and of its word
+        self._bound: int | None = -1  # rows of the last launch
+        self._extents: dict[int | None, Extent] = {}
+        self._alone = Lock()  # threads of one stream's callers share the arguments
+
+    def add(self, source: KernelSource, function: DriverFunction) -> None:
+        """The launch of `source` as the next step; none where it has no block."""
+        blocks = blocks_on(source.launch, self._case.values, self.context.sms)
+        if blocks == 0:
+            return  # K = 0, and a launch that prepares an operand without an element
+        slots, place_of = slots_of(source, self._case), self._places
+        unbound = defaultdict[str, int](int)
+        arguments = [slot.argument(unbound, lambda tensor, address: bytes(MAP_BYTES)) for slot in slots]
+        planned = function.planned(arguments, blocks)
+        for place, (parameter, slot) in enumerate(zip(source.parameters, slots, strict=True)):
+            name = "M" if parameter.name == "M" and self._by_rows else slot.name
+            if name is None:
+                continue
+            if slot.tensor is not None:
+                maps = Maps(slot.tensor, place_of[name], self._by_rows and slot.tensor.operand != "B")
+                self._maps.append((planned.parameters, place, maps))
+            else:  # of M, an int, the low bytes of a word: hosts of CUDA are little-endian
+                planned.parameters[place] = addressof(self._words) + sizeof(c_uint64) * place_of[name]
+                self._variables.append((place, place_of[name]))
+        zeroed = tuple((place_of[name], name) for name in source.zeroed)
+        self._steps = (*self._steps, Step(source.launch, planned, zeroed))
+
+    def extent(self, rows: int | None) -> Extent:
+        found = self._extents.get(rows)
+        if found is None:
+            if len(self._extents) >= MOST_EXTENTS:
+                self._extents.clear()
+            found = self._extents[rows] = self._extent(rows)
+        return found
+
+    def _extent(self, rows: int | None) -> Extent:
+        case, sms = self._case, self.context.sms
+        sizes = case.values if rows is None else {**case.values, "M": rows}
+        found = Extent(tuple([blocks_on(step.launch, sizes, sms) for step in self._steps]))
+        if not self._parts and not self._zeroed:
+            return found
+        return self._with_memory(found, case if rows is None else replace(case, m=rows))
+
+    def _with_memory(self, extent: Extent, case: Case) -> Extent:
+        """With the memory that launches of `case` take or set."""
+        lengths = self._source.launch.workspace(case).lengths
+        rounded = [-(-lengths[name] // PART_ALIGN) * PART_ALIGN for name in self._parts[:-1]]
+        *offsets, rest = accumulate(rounded, initial=0)
+        words = {name: case.extra[name].bytes // WORD for name in self._zeroed}
+        return Extent(extent.blocks, lengths.get("semaphores", 0), tuple(offsets), rest, words)
+
+    def direct(self) -> Direct | None:
+        """It as fastcall.c has it; None where that is more than one launch on operands as they lie."""
+        if len(self._steps) != 1 or self._zeroed or self._parts or self._waits:
+            return None
+        (step,) = self._steps
+        planned, by_m = step.planned, [tile for size, tile in step.launch.grid if size == "M"]
+        found = Direct(
+            Pointers(*map(pointer, ("cuCtxGetCurrent", "cuLaunchKernelEx", "cuTensorMapEncodeTiled"))),
+            self.context.handle,
+            planned.function,
+            planned.config_bytes,
+            [*planned.parameters],
+            self._variables,
+            [(place, *maps.direct) for _, place, maps in self._maps],
+            by_m[0] if len(by_m) == 1 else 1,
+            lambda rows: self.extent(rows).blocks[0],
+            self,
+        )
+        return found if found.fits else None
+
+    def run(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
+        """Bind and enqueue them."""
+        with self._alone:
+            self.bind(addresses, rows)
+            self.enqueue(addresses, rows, stream)
+
+    def bind(self, addresses: Sequence[int], rows: int | None) -> None:
+        """Raises CandidateFailed (launch), or InvalidInput, for what no tensor map is made of."""
+        self._pack(self._words, 0, *addresses, rows or 0)
+        if rows != self._bound:
+            for step, blocks in zip(self._steps, self.extent(rows).blocks, strict=True):
+                step.planned.config.blocks = blocks
+            self._bound = rows
+        try:
+            for parameters, place, maps in self._maps:
+                parameters[place] = maps.at(addresses, rows)
+        except DriverError as error:
+            raise CandidateFailed(Failure("launch", str(error), "gpu")) from error
+
+    def enqueue(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
+        """Raises CandidateFailed: launch."""
+        try:
+            for step in self._steps:
+                if step.zeroed:
+                    step.zero(addresses, self.extent(rows).words, stream)
+                step.planned(stream)
+            if self._waits:
+                checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
+        except DriverError as error:
+            raise CandidateFailed(Failure("launch", f"{error}{elsewhere(self.context)}", "gpu")) from error
+
+    def placed(self, rows: int | None, memory: Workspace, library: Library, like: Any, stream: int) -> tuple[int, ...]:
+        """Addresses of the workspace's parts in `memory`, for launches on `stream`."""
+        if not self._parts:
+            return ()
+        extent = self.extent(rows)
+        first = memory.rest.reserve(extent.rest, library, like, stream)
+        last = memory.semaphores.reserve(extent.semaphores, library, like, stream)
+        return *(first + offset for offset in extent.offsets), last
+
+
+@dataclass(frozen=True)
+class Zeroing:
+    """Replaces a Form if C has no elements: largest magnitudes become 0.
+
+    zeroed  the places of their addresses, and their bytes
+    waits   as a Form's
+    """
+
+    context: Context
+    zeroed: tuple[tuple[int, int], ...]
+    waits: bool
+    takes_workspace = False
+
+    def run(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
+        """Enqueue what sets them to 0."""
+        self.enqueue(addresses, rows, stream)
+
+    def bind(self, addresses: Sequence[int], rows: int | None) -> None:
+        """Nothing is encoded."""
+
+    def enqueue(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
+        """Raises CandidateFailed: launch."""
+        with failures():
+            for place, size in self.zeroed:
+                checked(driver.cuMemsetD32Async(addresses[place], 0, size // WORD, driver.CUstream(stream)))
+            if self.waits:
+                checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
+
+    def placed(self, rows: int | None, memory: Workspace, library: Library, like: Any, stream: int) -> tuple[int, ...]:
+        """No part of a workspace."""
+        return ()
+
+
+def _zeros(library: Library, count: int, like: Any, stream: int) -> Any:
+    """Bytes of zero that `stream` finds so."""
+    made = library.zeros(count, like, stream)
+    if not library.ordered:  # the default stream writes them
+        checked(driver.cuStreamSynchronize(driver.CUstream(0)))
+    return made
