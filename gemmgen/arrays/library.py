@@ -10,7 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from gemmgen.arrays.kernel import LOADED, ArrayKernel, Checked, Plan, Shortcut, Traced, forget
+from gemmgen.arrays.checked import Checked
+from gemmgen.arrays.kernel import ArrayKernel, Plan, Shortcut
+from gemmgen.arrays.traced import LOADED, Traced, forget
 from gemmgen.arrays.view import Device
 from gemmgen.artifacts.kernelfile import read_kernel, read_record, reading
 from gemmgen.artifacts.library.fallback import NAME as CUBLASLT

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from gemmgen.arrays.kernel import ArrayKernel, Backend
+from gemmgen.arrays.backend import Backend
+from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import ArrayLibrary, read_library
 from gemmgen.arrays.view import Device
 from gemmgen.kernel.source import KernelSource

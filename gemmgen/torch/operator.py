@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from gemmgen.arrays.binding import Prepared, require_known, require_names
-from gemmgen.arrays.kernel import LOADED, ArrayKernel
+from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import ArrayProduct
+from gemmgen.arrays.traced import LOADED
 from gemmgen.arrays.view import element_types
 from gemmgen.problem.epilogue import Epilogue, parse_epilogue
 from gemmgen.support.errors import require

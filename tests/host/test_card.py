@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 from cuda.bindings import driver as cuda
 
-from gemmgen.arrays import card, context, form, libraries
+from gemmgen.arrays import card, checked, context, form, libraries
 from gemmgen.arrays import kernel as kernel_module
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.kernel.families import SIMT, WGMMA
@@ -341,9 +341,9 @@ def test_a_known_call_is_made_in_c_and_what_is_unusual_is_not(driver, loaded, in
     assert [call(a=Parameter((64, 64), "bfloat16")) for _ in range(2)] == [0, 0], "its class may read otherwise"
     learning = Tensor((64, 64), "bfloat16")
     learning.requires_grad = True
-    monkeypatch.setattr(kernel_module, "records_gradients", lambda: False)
+    monkeypatch.setattr(checked, "records_gradients", lambda: False)
     assert [call(a=learning), call(a=learning)] == [0, 0]
-    monkeypatch.setattr(kernel_module, "records_gradients", lambda: True)
+    monkeypatch.setattr(checked, "records_gradients", lambda: True)
     with pytest.raises(InvalidInput, match="A requires a gradient"):
         call(a=learning)
     with pytest.raises(InvalidInput, match="no argument is called bias_n"):

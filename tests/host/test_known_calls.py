@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from gemmgen.arrays import fastcall, libraries
 from gemmgen.arrays import kernel as kernel_module
-from gemmgen.arrays.kernel import ArrayKernel, Arrays, Checked
+from gemmgen.arrays.checked import Arrays, Checked
+from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import ArrayProduct
 from gemmgen.arrays.view import ArrayView, view_of
 from gemmgen.artifacts.library.members import Needs

@@ -1,0 +1,55 @@
+"""What a kernel that takes arrays asks of the device that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from gemmgen.arrays.checked import Arrays, Checked
+from gemmgen.arrays.fastcall import Direct
+from gemmgen.arrays.libraries import Library
+from gemmgen.arrays.view import ArrayView, Device
+from gemmgen.kernel.prepare import Step
+from gemmgen.problem.case import Case
+
+
+class Planned(Protocol):
+    """Launches on arrays that stay where they are, on the stream of a call."""
+
+    def __call__(self, stream: Any) -> None: ...
+
+
+class Backend(Protocol):
+    """What runs a kernel: a GPU or the emulator."""
+
+    device: Device
+
+    def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
+        """Enqueue the kernel's launches; `a` and `stream` are those of the call, others as `Arrays` has them."""
+        ...
+
+    def plan(self, arrays: Arrays) -> Planned:
+        """The same for later, in a workspace of its own."""
+        ...
+
+    def locate(self, view: ArrayView) -> ArrayView:
+        """`view` with its device's number."""
+        ...
+
+    def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, library: Library, stream: Any) -> None:
+        """Enqueue the launch that copies an operand, or sums the lines of its copy."""
+        ...
+
+    @property
+    def native(self) -> Any:
+        """The module of fastcall.c, or None."""
+        ...
+
+    def direct(self, known: Checked) -> Direct | None:
+        """The launch that ran, in the context of its first run, for fastcall.c; None if C does not serve it.
+
+        Raises LookupError where nothing of it ran.
+        """
+        ...
+
+    def close(self) -> None: ...

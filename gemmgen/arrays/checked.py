@@ -1,0 +1,189 @@
+"""What the check of a call found: for calls whose operands lie as those of the first one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from gemmgen.arrays.binding import require_address, vector_shape
+from gemmgen.arrays.libraries import Library, records_gradients
+from gemmgen.arrays.overlap import meet
+from gemmgen.problem.case import Case
+from gemmgen.problem.dtype import DType
+from gemmgen.support.errors import require
+from gemmgen.support.words import listed
+
+MOST_FORMS = 1024  # of operands whose check is kept: sizes of a run with `?` may come once
+C = 2  # its place among addresses
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A checked launch, kept for operands of the same types, strides and sizes: at any address and, `by_rows`, any M.
+
+    case      of the first one: see `at`
+    shape     of C in the first one; without an element there is nothing to launch, and the case is that of the least
+              sizes
+    names     of the addresses: A, B and C ("prepared_b" for B's copy), operands in the call's order, sums of copies
+    prepared  the operands that were prepared before
+    sums      those of them that have sums
+    by_rows   kernels, strides and types allow any M from 2 on: `at` says which launch that is
+    ordinal   of the device
+    library   that makes new arrays
+    tracked   the tensors among them that require a gradient
+    forms     cache of the backend and of products for such launches, by keys of their own
+    apart     distances between operands at which they are known to share no element
+    """
+
+    case: Case
+    shape: tuple[int, ...]
+    names: tuple[str, ...]
+    prepared: tuple[str, ...]
+    sums: tuple[str, ...]
+    by_rows: bool
+    ordinal: int
+    library: Library
+    tracked: tuple[str, ...] = ()
+    forms: dict[Hashable, Any] = field(default_factory=dict)
+    apart: set[tuple[int, int, int, int | None]] = field(default_factory=set)
+
+    @cached_property
+    def empty(self) -> bool:
+        """Whether C has no element."""
+        return 0 in self.shape
+
+    @property
+    def zeroed(self) -> tuple[tuple[str, int], ...]:
+        """Largest magnitudes that are 0 where C is empty, with their bytes."""
+        amaxes = [operand.name for operand in self.case.problem.epilogue.amaxes] if self.empty else []
+        size = self.case.problem.types.scalar.size
+        return tuple((name, size * math.prod(vector_shape(name, self.shape))) for name in amaxes)
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int, int, int, int, int], ...]:
+        """Pairs of an output and another operand, each with its place and its extent in bytes.
+
+        If M is open, the extent is split: the bytes without a row, and those of each row.
+        """
+        tensors, written = self.case.tensors, tuple(self.case.written)
+        names = [name for name in self.names if name in tensors and tensors[name].elements]
+        if self.empty:
+            return ()
+
+        def sized(name: str) -> tuple[int, int, int]:
+            row = tensors[name].dtype.bytes(tensors[name].ld) if name in self._grown else 0
+            return self.names.index(name), tensors[name].bytes - self.case.m * row, row
+
+        return tuple(
+            (*sized(out), *sized(name))
+            for place, out in enumerate(written)
+            for name in names
+            if name not in written[: place + 1]
+        )
+
+    @property
+    def _grown(self) -> set[str]:
+        """The operands with a line for each row of C, where M is open."""
+        if not self.by_rows:
+            return set()
+        problem = self.case.problem
+        vectors = {operand.name for operand in problem.epilogue.operands if operand.along == "m"}
+        return {one.name for one in problem.matrices if one.rows == "M"} | vectors
+
+    @cached_property
+    def masks(self) -> tuple[tuple[int, int], ...]:
+        """Of the operands that are read or written where they lie: the bits of an address that have to be zero."""
+        tensors, problem = self.case.tensors, self.case.problem
+        if self.empty:
+            return ()
+        places = ((place, name) for place, name in enumerate(self.names) if name in tensors and tensors[name].elements)
+        return tuple((place, problem.align_of(name) - 1) for place, name in places)
+
+    def at(self, rows: int | None) -> Case:
+        """The launch of so many rows. Raises InvalidInput for a number that none has."""
+        return self.case if rows in (None, self.case.m) else replace(self.case, m=rows)
+
+    def require_addresses(self, addresses: Sequence[int], rows: int | None) -> None:
+        """Raise InvalidInput for operands that a kernel cannot take there, or whose gradient would be lost."""
+        if self.tracked:
+            require_untracked(self.tracked)
+        for place, mask in self.masks:
+            if addresses[place] & mask:
+                name = self.names[place]
+                require_address(self.case.problem, name, addresses[place], self.case.tensors[name])
+        count = rows or 0
+        for out, size, row, other, extent, step in self.pairs:
+            if -extent - count * step < addresses[other] - addresses[out] < size + count * row:
+                self._require_apart(out, other, addresses, rows)
+
+    def _require_apart(self, out: int, other: int, addresses: Sequence[int], rows: int | None) -> None:
+        """Raise InvalidInput where the other operand has an element of `out`, rather than lies between these."""
+        first, second, tensors = addresses[out], addresses[other], self.at(rows).tensors
+        known = out, other, second - first, rows
+        if known in self.apart:
+            return
+        name, one, two = self.names[other], tensors[self.names[out]], tensors[self.names[other]]
+        word = "out" if out == C else self.names[out]
+        require(first != second, f"{word} is {name}'s array: what is written overlaps no other operand")
+        require(
+            not meet(one, two, second - first),
+            f"{word} overlaps {name}: it has addresses from {first:#x} to {first + one.bytes - 1:#x}, and {name} from "
+            f"{second:#x} to {second + two.bytes - 1:#x}",
+        )
+        if len(self.apart) >= MOST_FORMS:
+            self.apart.clear()
+        self.apart.add(known)
+
+    @cached_property
+    def _room(self) -> tuple[tuple[int, ...], int, int, DType]:
+        """A new C: sizes before its columns, elements of a row in memory and in C, and their type."""
+        c = self.case.c
+        if self.empty:
+            return self.shape[:-1], self.shape[-1], self.shape[-1], c.dtype
+        require(c.batch is None or c.stride == c.rows * c.ld, f"stride_c = {c.stride} is not dense: give out=")
+        return (c.rows,) if c.batch is None else (c.batch, c.rows), c.ld, c.cols, c.dtype
+
+    def new_c(self, rows: int | None, like: Any) -> Any:
+        """An array for C. Raises InvalidInput where none is made that lies so."""
+        lead, ld, cols, dtype = self._room
+        made = self.library.empty((*lead, ld) if rows is None else (rows, ld), dtype, like)
+        return made if ld == cols else made[..., :cols]
+
+
+class Arrays(NamedTuple):
+    """The arrays of one launch.
+
+    rows       M, where `checked` leaves it open
+    addresses  of operands, and of what was prepared of them, by `Checked.names`
+    like       an array of the library that makes new ones
+    kept       all that have to live as long as they are read
+    written    those that are written and were there before
+    """
+
+    checked: Checked
+    rows: int | None
+    addresses: Sequence[int]
+    out: Any
+    like: Any
+    kept: tuple[Any, ...]
+    written: tuple[Any, ...]
+
+    @property
+    def case(self) -> Case:
+        return self.checked.at(self.rows)
+
+    @property
+    def library(self) -> Library:
+        return self.checked.library
+
+
+def require_untracked(names: tuple[str, ...]) -> None:
+    """Raise InvalidInput where torch's grad mode is on, for tensors that require a gradient: no launch records one."""
+    require(
+        not records_gradients(),
+        f"{listed(names)} {'requires' if len(names) == 1 else 'require'} a gradient, and a launch records none: call "
+        "gemmgen.torch.gemm, which does, or launch under torch.no_grad()",
+    )

@@ -1,0 +1,42 @@
+"""What torch.compile knows of a loaded kernel, or of a product, while it traces a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+from gemmgen.kernel.source import KernelSource
+
+# Kernels and products of libraries by their identities: the last that was loaded, until it is closed.
+LOADED: WeakValueDictionary[str, Any] = WeakValueDictionary()
+
+
+def forget(identity: str, closed: Any) -> None:
+    """Take what was closed out of LOADED."""
+    if LOADED.get(identity) is closed:
+        del LOADED[identity]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The plain values that torch.compile reads of a loaded kernel while it traces a call.
+
+    identity  the same of kernels that compute the same in the same way, on the same kind of device
+    operands  the epilogue's by name, in their order
+    reads     all of them are read: none is written
+    scaled    the epilogue has alpha
+    products  of A with a matrix of B, for one C
+    """
+
+    identity: str
+    operands: tuple[str, ...]
+    reads: bool
+    scaled: bool
+    products: int
+
+    @classmethod
+    def of(cls, source: KernelSource, identity: str) -> Traced:
+        epilogue = source.problem.epilogue
+        names = tuple(operand.name for operand in epilogue.operands)
+        return cls(identity, names, not epilogue.outputs, "alpha" in epilogue.scalars, epilogue.products)
