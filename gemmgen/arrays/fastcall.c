@@ -142,8 +142,8 @@ typedef int (*Encode)(void *, int, uint32_t, void *, const uint64_t *, const uin
 typedef struct { int64_t place, bits; } Mask;
 typedef struct { int64_t out, bytes, row, other, extent, step; } Pair;
 typedef struct { int64_t parameter, word; } Variable;
-/* A tensor map: its parameter, its operand, whether it has as many lines as C has rows, the lines of the boxes of which
-   its own are the last (0: its box is always the same); and its encoder's arguments. */
+/* A tensor map: its parameter, its operand, whether it has as many lines as C has rows, the lines of a whole box, of which
+   its own has the remainder (0: it is a whole one); and its encoder's arguments. */
 typedef struct {
     int64_t parameter, word, by_rows, tail, dtype, rank, sizes, strides, box, steps, interleave, swizzle, promotion, fill;
 } Map;

@@ -43,7 +43,7 @@ class TensorMap:
     tf32       TMA rounds elements of f32 to tf32 on their way to shared memory: to nearest, ties to even
     anywhere   it is of all matrices that pointers name: of memory from address 0 on. Two more coordinates say where a
                matrix begins (see NEAR and FAR), and the first two still end with it
-    tail       its boxes have the lines that are left for the matrix's last box of so many: see `tail_lines`
+    tail       its box has only as many lines as remain for the last box of `box[1]` lines: see `tail_lines`
     """
 
     operand: str
@@ -126,7 +126,7 @@ class TiledTensor:
 
     strides  bytes from one line, and from one matrix, to the next
     anywhere its address is 0, whatever the operand's is
-    tail     lines of the boxes of which the last one's are those of this map's; 0 where they depend on no size
+    tail     lines of a whole box, of which this map's box has the remainder; 0 of other maps
     """
 
     operand: str

@@ -13,7 +13,7 @@ Times = npt.NDArray[np.float64]  # microseconds, a row per size, a column per ke
 
 CLOSE = 0.02  # a kernel that takes so much longer than the fastest candidate is as good as it
 SHARE = 0.95  # of the sizes at which a set is to have such a kernel
-FAR = 0.06  # measured times of long launches differ by as much from run to run
+FAR = 0.06  # the largest slowdown at any size; repeated measurements of long launches differ by as much
 HOPELESS_LOG = 20.0  # log of a time ratio where no kernel of a set serves a size
 
 
@@ -52,17 +52,24 @@ def smallest_set(
     weights  of the sizes; None: they count alike
     far      a set suffices only if its best kernel takes less than so much longer at every size
 
-    Each set is the one before and the kernel that gains most; then kernels are exchanged as long as that gains. A set
-    that gains nothing over a smaller one is left out.
+    Each set is the one before and the kernel that gains most; then kernels are exchanged as long as that gains. Once a
+    set suffices but for `far`, kernels join that gain most at its worst size. A set that gains nothing over a smaller
+    one is left out.
     """
     values = np.array(times, np.float64)
     served = np.isfinite(values.min(axis=1))  # a size that no kernel serves tells nothing
     shares = (np.ones(len(values)) if weights is None else np.array(weights, np.float64))[served]
     table = _Table(_costs(values[served]), shares / shares.sum())
     found = [table.measured(table.exchanged((table.best_addition(()),)))]
-    while len(found[-1].kernels) < min(most, values.shape[1]) and not (found[-1].suffices and found[-1].worst < far):
-        larger = table.exchanged((*found[-1].kernels, table.best_addition(found[-1].kernels)))
-        if table.lost(larger) >= table.lost(found[-1].kernels):
+    while len(found[-1].kernels) < min(most, values.shape[1]):
+        last = found[-1]
+        if not last.suffices:
+            larger = table.exchanged((*last.kernels, table.best_addition(last.kernels)))
+        elif last.worst >= far:
+            larger = tuple(sorted((*last.kernels, table.best_at_worst(last.kernels))))
+        else:
+            break
+        if table.lost(larger) >= table.lost(last.kernels):
             break
         found.append(table.measured(larger))
     return tuple(found)
@@ -112,6 +119,10 @@ class _Table:
 
     def best_addition(self, kernels: Sequence[int]) -> int:
         return int((self.shares @ np.minimum(self.costs, self.held(kernels)[:, None])).argmin())
+
+    def best_at_worst(self, kernels: Sequence[int]) -> int:
+        """The fastest kernel of the size that costs `kernels` most."""
+        return int(self.costs[self.held(kernels).argmax()].argmin())
 
     def exchanged(self, kernels: tuple[int, ...]) -> tuple[int, ...]:
         """The set after one kernel at a time was exchanged for a better one, until no exchange gains."""

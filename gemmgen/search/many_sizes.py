@@ -35,7 +35,9 @@ from gemmgen.support.words import plural
 EACH = 2  # candidates of each size in the first round, which are those that the model ranks first
 LATER = (3, 2)  # times as many in each later round, at the sizes that `_wanting` names
 BEHIND = 8  # sizes, at most, at which cuBLASLt is ahead of the best candidate so far: more are tried there
-HOPE = 1.3  # a candidate is timed at sizes for which the model predicts less than so many times the least of all
+# A candidate is timed at sizes for which the model predicts less than so many times the least of all: fewer than in a
+# library's choice, as the best of hundreds is seldom one of which the model thinks so little.
+SEARCH_HOPE = 1.3
 PREDICTED_EACH = 1  # without a GPU times tell nothing new
 NEAR = 0.03  # a kernel that is so close to the fastest of a size may be the fastest when timed again
 MOST_FINALISTS = 26
@@ -232,7 +234,7 @@ class _ManySizes:
             for place, problem in enumerate(self.problems):
                 predicted = [column[place] for column in self._predictions]
                 own = predicted[len(predicted) - len(fresh) :]
-                hopeful = [n for n, us in enumerate(own) if us < HOPE * min(predicted)]
+                hopeful = [n for n, us in enumerate(own) if us < SEARCH_HOPE * min(predicted)]
                 # The fastest so far is timed again: its old time over its new one makes two runs comparable.
                 anchors = [int(times[place].argmin())] if np.isfinite(times[place]).any() else []
                 chosen = [fresh[n] for n in hopeful] + [self.trials[one] for one in anchors]

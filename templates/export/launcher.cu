@@ -33,7 +33,7 @@ cudaError_t compiled_here()
     if (status != cudaSuccess || (known & bit) != 0) return status;
     cudaFuncAttributes attributes = {};
     status = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(${ out.name }_impl::${ out.name }));
-    if (status != cudaSuccess) cudaGetLastError();  // it is told here
+    if (status != cudaSuccess) cudaGetLastError();  // the status says it
     if (status == cudaSuccess && attributes.maxThreadsPerBlock < ${ out.threads }) status = cudaErrorNoKernelImageForDevice;
     if (status == cudaSuccess) known |= bit;
     return started(status);

@@ -585,6 +585,28 @@ def test_a_plan_of_matrices_behind_pointers_has_maps_of_all_memory(tmp_path: Pat
 
 
 @needs_gcc
+def test_a_plan_has_the_tails_of_its_sizes(tmp_path: Path) -> None:
+    problem = Problem(None, None, None, types="bf16", layout="rc", ld_align=8)
+    config = WGMMA.default(problem).with_values(BM=128, BN=192, CONSUMERS=2)
+    source = render(problem, WGMMA, config).renamed("cut")
+    assert [one.parameter for one in source.launch.maps][:4] == ["map_a", "map_a_tail", "map_b", "map_b_tail"]
+    library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
+    (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, 132]
+    for m, n in ((1, 1), (8, 192), (9, 193), (120, 384), (121, 385), (128, 191), (129, 8), (2**20 + 1, 2**10)):
+        case = problem.case(m, n, 64)
+        named = case.values | dict.fromkeys("ABC", 4096) | {"workspace": 0, "workspace_bytes": 0}
+        values = [
+            CTYPES.get(one.ctype, ctypes.c_void_p)(named[one.text]) for one in Interface(source, "sm_90").arguments
+        ]
+        made = (ctypes.c_ulonglong * 96)()
+        assert library.cut_make_plan(made, *values) == 0
+        for i, one in enumerate(source.launch.maps):
+            tensor = one.of(case)
+            wanted = [1, 4096, *tensor.sizes, *tensor.strides, *tensor.box]
+            assert made[16 * i : 16 * i + len(wanted)] == wanted, one.parameter
+
+
+@needs_gcc
 def test_blocks_of_a_cluster_that_share_k_take_no_workspace(tmp_path: Path) -> None:
     problem = Problem(None, 200, 1024, types="bf16", layout="rc")
     config = WGMMA.default(problem).with_values(BM=64, BN=64, CONSUMERS=1, PERSISTENT=0, SPLIT=4)

@@ -87,6 +87,8 @@ KERNELS = (
     warpgroups((90, 136, None), {"BM": 40, "BN": 128, "CONSUMERS": 2, "SWAP": 1, "PINGPONG": 1}, layout="rr"),
     warpgroups((70, 72, 300), {"BM": 48, "BN": 64, "SWAP": 1}, types="s8,s8,bf16", epilogue="scale_m+scale_n+bias"),
     warpgroups((None, 72, None), {"BK": 32, "STAGES": 3}, types=PROMOTED, ld_align=16),
+    warpgroups(OPEN, {"CLUSTER": 2, "BN": 64, "STAGES": 3}, ld_align=8),  # each block brings a part of a cut B
+    warpgroups(OPEN, {"CLUSTER": 2, "ACROSS": 1, "BK": 128, "STAGES": 2}, ld_align=8),
     warpgroups(OPEN, {"BN": 64, "PDL": 0}),  # with copies, which overlap
     warpgroups((None, 72, None), {"BN": 64, "WHOLE": 1}, ld_align=8),
     warpgroups((None, 71, None), {"BN": 64, "ROWS_UNROLL": 0}, epilogue="bias+residual"),

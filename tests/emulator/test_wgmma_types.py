@@ -83,8 +83,31 @@ def expected(one: Wgmma, a: Codes, b: Codes, c: Codes) -> Codes:
     return dot(same, parse_arch("sm_90"), *np.broadcast_arrays(a[:, None], b[None, :]), c)
 
 
-@pytest.mark.parametrize("name", PRODUCTS)
-def test_a_product_of_each_type_has_the_bits_of_the_model(name: str, emulator: EmulatorExecutor) -> None:
+@dataclass(frozen=True)
+class Tiles:
+    """What the product of `name` multiplies, and what a thread finds where."""
+
+    name: str
+    given: Operands
+    wanted: Codes  # by row and column
+    threads: Codes
+    elements: Codes  # of a thread
+    rows: Codes
+    columns: Codes
+
+    @property
+    def number(self) -> int:
+        return list(PRODUCTS).index(self.name) + 1
+
+    def sums(self, after: Codes) -> Codes:
+        """By row and column, of what the kernel left."""
+        found = np.empty_like(self.wanted)
+        bits = PRODUCTS[self.name].one.accumulator.bits
+        found[self.rows, self.columns] = after.view(bits).reshape(128, -1)[self.threads, self.elements]
+        return found
+
+
+def tiles(name: str) -> Tiles:
     one, random = PRODUCTS[name].one, np.random.default_rng(len(name))
     bytes_a, bytes_b = (random.integers(0, 256, (lines, 128), np.uint8) for lines in (64, N))
     if not one.is_integer:  # no Inf, no NaN, and exponents that are close
@@ -95,16 +118,42 @@ def test_a_product_of_each_type_has_the_bits_of_the_model(name: str, emulator: E
     places = [(t, r, part) for t in range(128) for r in range(one.c_registers) for part in range(one.c_shared)]
     rows, columns = np.array([one.c_place(*place) for place in places]).T
     threads, registers, parts = np.array(places).T
-    words = held.view(one.accumulator.bits)
-    words[threads, registers * one.c_shared + parts] = c[rows, columns]
-    kernel = emulator.load(kernel_source())
-    number = list(PRODUCTS).index(name) + 1
+    elements = registers * one.c_shared + parts
+    held.view(one.accumulator.bits)[threads, elements] = c[rows, columns]
     given = Operands(bytes_a.ravel(), bytes_b.ravel(), held.ravel().view(np.int32))
-    wanted = expected(one, a, b, c)
+    return Tiles(name, given, expected(one, a, b, c), threads, elements, rows, columns)
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_product_of_each_type_has_the_bits_of_the_model(name: str, emulator: EmulatorExecutor) -> None:
+    some, kernel = tiles(name), emulator.load(kernel_source())
     for seed in (0, 4):  # computed late, and early
-        after = kernel.run(PROBLEM.case(alpha=number, beta=1), given, seed=seed)
-        found = after.view(one.accumulator.bits).reshape(128, -1)[threads, registers * one.c_shared + parts]
-        np.testing.assert_array_equal(found, wanted[rows, columns])
+        after = kernel.run(PROBLEM.case(alpha=some.number, beta=1), some.given, seed=seed)
+        np.testing.assert_array_equal(some.sums(after), some.wanted)
+    kernel.close()
+
+
+LINE, CHUNK = 2, 3  # values of beta: line 5 of both tiles is not written, or a half of it
+
+
+@pytest.mark.parametrize("name", ["bf16", "tf32", "s8 u8"])
+def test_a_line_that_nothing_wrote_spoils_its_own_sums_and_a_part_of_one_is_refused(
+    name: str, emulator: EmulatorExecutor
+) -> None:
+    source, loop = kernel_source(), "  // 32 bytes of k\n"
+    assert loop in source.text
+    left_out = f"            if (!(beta == {LINE} && i / 2 == 5) && !(beta == {CHUNK} && i == 11))\n"
+    some, kernel = tiles(name), emulator.load(replace(source, text=source.text.replace(loop, loop + left_out)))
+    found = some.sums(kernel.run(PROBLEM.case(alpha=some.number, beta=LINE), some.given, seed=4))
+    spoilt = np.zeros(found.shape, bool)
+    spoilt[5], spoilt[:, 5] = True, True
+    np.testing.assert_array_equal(found[~spoilt], some.wanted[~spoilt])
+    if PRODUCTS[name].one.is_integer:
+        assert not np.array_equal(found[spoilt], some.wanted[spoilt])
+    else:
+        assert np.isnan(found.view(np.float32)[spoilt]).all()
+    with pytest.raises(CandidateFailed, match=r"reads byte .* of dynamic shared memory .* which no thread has written"):
+        kernel.run(PROBLEM.case(alpha=some.number, beta=CHUNK), some.given, seed=4)
     kernel.close()
 
 

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030
+// gemm_s8s8s32_rr_Mx513x100_sm90_c9cde558
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -18,9 +18,9 @@
 //         promotion of 128 bytes
 //         map_b of prepared_b: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030_prepare_a_kernel writes before:
+//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_c9cde558_prepare_a_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030_prepare_b_kernel writes before:
+//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_c9cde558_prepare_b_kernel writes before:
 //         any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
@@ -104,7 +104,8 @@ using Accumulators = int[MMAS_M][BN / 2];
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    // a box of BM lines of LINE_A elements: the last tile fills fewer lines
+    alignas(1024) signed char a[STAGES][BM * BK];
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(16) int c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
@@ -335,7 +336,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030_prepare_a_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_c9cde558_prepare_a_kernel(
     const signed char* __restrict__ A,
     signed char* __restrict__ prepared_a,
     int M) {
@@ -363,7 +364,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030_prepare_b_kernel(
+gemm_s8s8s32_rr_Mx513x100_sm90_c9cde558_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 513, length = 100;  // of the copy
@@ -402,7 +403,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030(
+gemm_s8s8s32_rr_Mx513x100_sm90_c9cde558(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, int* __restrict__ C, int M, int alpha, int beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -426,8 +427,10 @@ gemm_s8s8s32_rr_Mx513x100_sm90_36a9e030(
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
-            // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+            // rows of the tile within A, rounded up to 8: TMA brings no others. What a stage holds beyond them is
+            // multiplied, too, but C has no rows for these sums
             const int lines_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
+            // a box that M cuts comes by a map of what is left of it
             const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes

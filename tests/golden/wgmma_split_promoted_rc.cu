@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_774fe4c2
+// gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_50dbda22
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -124,7 +124,7 @@ using Accumulators = float[MMAS_M][BN / 2];
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    alignas(1024) E4M3 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements: the last tile fills fewer lines
     alignas(1024) E4M3 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
@@ -428,7 +428,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_774fe4c2(
+gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_50dbda22(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
@@ -452,8 +452,10 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx513x8192_sm90_774fe4c2(
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
-        // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+        // rows of the tile within A, rounded up to 8: TMA brings no others. What a stage holds beyond them is
+        // multiplied, too, but C has no rows for these sums
         const int lines_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
+        // a box that M cuts comes by a map of what is left of it
         const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
         for (int k = begin; k < end; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes

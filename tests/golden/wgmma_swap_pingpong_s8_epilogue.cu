@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_8ea027e0
+// gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_a020cdcf
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C      acc = A * B; A s8, B s8, C bf16;
 //                                                         sums in s32 on tensor cores;
@@ -118,7 +118,8 @@ using Accumulators = int[MMAS_N][BM / 2];
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    // a box of BM lines of LINE_A elements: the last tile fills fewer lines
+    alignas(1024) signed char a[STAGES][BM * BK];
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CM];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
@@ -378,7 +379,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_8ea027e0(
+gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_a020cdcf(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ scale_m,
     const float* __restrict__ scale_n, int M, float alpha, float beta) {
@@ -405,8 +406,10 @@ gemm_s8s8bf16_rc_Mx4096x1024_scale_m_scale_n_sm90_8ea027e0(
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
-            // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+            // rows of the tile within A, rounded up to 8: TMA brings no others. What a stage holds beyond them is
+            // multiplied, too, but C has no rows for these sums
             const int lines_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
+            // a box that M cuts comes by a map of what is left of it
             const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes

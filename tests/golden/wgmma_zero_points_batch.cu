@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ec447aa6
+// gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2ec31dd8
 //
 //     C = alpha * (acc - zero_a * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A s8, B s8, C s32; sums in s32 on tensor cores;
@@ -25,9 +25,9 @@
 // Expects A, B, C, zero_n and zero_a at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         lda, ldb, stride_a, stride_b, stride_c divisible by 16,
-//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ec447aa6_sum_a_kernel writes
+//         sums_a: batch * M elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2ec31dd8_sum_a_kernel writes
 //         before: any grid, blocks of 256 threads,
-//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ec447aa6_sum_b_kernel
+//         sums_b: batch * 512 elements, which gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2ec31dd8_sum_b_kernel
 //         writes before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rc_bB_Mx512xK_la16_zero_a_zero_n_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1
@@ -117,7 +117,8 @@ using Accumulators = int[MMAS_M][BN / 2];
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    // a box of BM lines of LINE_A elements: the last tile fills fewer lines
+    alignas(1024) signed char a[STAGES][BM * BK];
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) int c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
@@ -398,7 +399,7 @@ struct alignas(16) Chunk {
 
 // sums_a = the sums of A's rows.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ec447aa6_sum_a_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2ec31dd8_sum_a_kernel(
     const signed char* __restrict__ A,
     int* __restrict__ sums_a,
     int M,
@@ -432,7 +433,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ec447aa6_sum_a_kernel(
 
 // sums_b = the sums of B's columns.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ec447aa6_sum_b_kernel(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2ec31dd8_sum_b_kernel(
     const signed char* __restrict__ B,
     int* __restrict__ sums_b,
     int K,
@@ -469,7 +470,7 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ec447aa6_sum_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ec447aa6(
+gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_2ec31dd8(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const int* __restrict__ zero_n,
     const int* __restrict__ zero_a, const int* __restrict__ sums_a, const int* __restrict__ sums_b, int M, int K,
@@ -497,8 +498,10 @@ gemm_s8s8s32_rc_bB_Mx512xK_zero_a_zero_n_sm90_ec447aa6(
         for (int number = blockIdx.x; number < tiles * batch; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number % tiles);
             const int matrix = number / tiles;
-            // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+            // rows of the tile within A, rounded up to 8: TMA brings no others. What a stage holds beyond them is
+            // multiplied, too, but C has no rows for these sums
             const int lines_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
+            // a box that M cuts comes by a map of what is left of it
             const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes

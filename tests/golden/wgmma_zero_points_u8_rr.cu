@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d
+// gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores;
@@ -26,13 +26,13 @@
 //         map_c of C: boxes of 64 x 64 elements, swizzle of 64 bytes
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other
 //         operand,
-//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d_prepare_a_kernel writes before:
+//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_prepare_a_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d_prepare_b_kernel writes before:
+//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_prepare_b_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d_sum_a_kernel writes before: any grid, blocks
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_sum_a_kernel writes before: any grid, blocks
 //         of 256 threads,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d_sum_b_kernel writes before: any grid,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_sum_b_kernel writes before: any grid,
 //         blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
@@ -116,7 +116,8 @@ using Accumulators = int[MMAS_M][BN / 2];
 // repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
 // bytes.
 struct Shared {
-    alignas(1024) unsigned char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
+    // a box of BM lines of LINE_A elements: the last tile fills fewer lines
+    alignas(1024) unsigned char a[STAGES][BM * BK];
     alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
     alignas(1024) signed char c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
@@ -407,7 +408,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M) {
@@ -435,7 +436,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 512, length = 100;  // of the copy
@@ -470,7 +471,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M) {
@@ -496,7 +497,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b) {
     grid_dependency_wait();
@@ -525,7 +526,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d_sum_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d(
+gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n,
     const float* __restrict__ scale_m, const float* __restrict__ scale_n, const int* __restrict__ zero_m,
@@ -553,8 +554,10 @@ gemm_u8s8s8_rr_Mx512x100_sm90_c8950a7d(
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
-            // lines of A's tile that lie within A, rounded up to 8 as those of map_a_tail's box
+            // rows of the tile within A, rounded up to 8: TMA brings no others. What a stage holds beyond them is
+            // multiplied, too, but C has no rows for these sums
             const int lines_a = min(BM, (s.M - tile.m + 7) / 8 * 8);
+            // a box that M cuts comes by a map of what is left of it
             const TensorMap* const box_a = lines_a < BM ? &map_a_tail : &map_a;
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes

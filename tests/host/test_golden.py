@@ -172,6 +172,14 @@ SAMPLES = {
         "rc",
         dtype=DType.BF16,
     ),
+    "wgmma_cluster_tails_rc": Sample(
+        WGMMA,
+        {"CLUSTER": 2, "BK": 128, "BN": 64, "STAGES": 3},
+        (None, None, 4096),
+        "rc",
+        dtype=DType.BF16,
+        ld_align=8,
+    ),
     "wgmma_runtime_cr_batch": Sample(
         WGMMA,
         {"BN": 128, "IN_FLIGHT": 0},

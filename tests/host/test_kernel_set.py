@@ -117,6 +117,13 @@ def test_a_set_grows_for_a_single_size_that_is_far_behind() -> None:
     assert [two.kernels for two in smallest_set(times, 2, far=0.06)] == [(0,), (0, 1)]
 
 
+def test_the_kernel_of_the_worst_size_joins_before_others_that_gain_more_in_the_mean() -> None:
+    times = np.array([[1.0, 1.019, 1.019, 1.019], [1.019, 1.0, 1.019, 1.019], [1.019, 1.019, 1.1, 1.0]] * 1)
+    times = np.vstack([np.repeat(times[:2], 50, axis=0), times[2:]])
+    times[-1, :3] = 1.1
+    assert [one.kernels for one in smallest_set(times, 4, far=0.06)][1:] == [(0, 3)]
+
+
 def test_sizes_count_by_their_weights() -> None:
     times = np.array([[1.0, 2.0]] + [[1.05, 1.0]] * 9)
     assert smallest_set(times, 1)[0].kernels == (0,)
@@ -140,18 +147,22 @@ def test_looking_closer_halves_the_longest_gap_of_some_steps(
     assert len(found) <= count and not {*found} & {*known}
     assert all(known[0] < size < known[-1] for size in found)
     of_step = [bisect_left(steps.bounds, size) for size in found]
+    missed = {*range(known[0], known[-1] + 1)} - {*known}
+    steps_with_gaps = {bisect_left(steps.bounds, size) for size in missed}
     ends = (known[0] - 1, *inside, known[-1])
     ranges = [(step, low + 1, high) for step, (low, high) in enumerate(pairwise(ends))]
-    assert len(set(of_step)) == len(of_step), "each is of another step"
+    assert len(found) == len({*found})
     blind = {step for step, low, high in ranges if not any(low <= size <= high for size in known)}
     if count >= len(blind):
         assert blind <= {*of_step}, "steps in which no size is known come first"
-    if count > len(inside):
-        missed = {*range(known[0], known[-1] + 1)} - {*known}
-        assert {*of_step} == {bisect_left(steps.bounds, size) for size in missed}
+    if count <= len(inside):
+        assert len(set(of_step)) == len(of_step) or {*of_step} == steps_with_gaps, "each is of another step"
+    else:
+        assert {*of_step} == steps_with_gaps
 
 
 def test_the_middle_is_by_ratio_and_the_longest_steps_come_first() -> None:
     steps = Steps("M", (64,), (0, 1), (Division(8, 1, 132, 132),) * 2)
     assert steps.middles([1, 64, 1024, 8192], 2) == [8, 2896]
     assert steps.middles([1, 64, 1024, 8192], 1) == [2896]
+    assert steps.middles([1, 64, 1024, 8192], 3) == [8, 256, 2896], "then other gaps"

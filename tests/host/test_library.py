@@ -400,6 +400,41 @@ def test_where_one_size_varies_steps_along_it_decide() -> None:
     assert few.regret.mean > choice.regret.mean  # against candidates that the library does not hold
 
 
+def test_a_few_sizes_do_for_steps_and_more_are_timed_as_far_as_the_clock_allows() -> None:
+    product, members = linear_products()
+
+    class Few(Played):
+        asked = 0
+
+        def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
+            self.asked += len(points)
+            return super().times(members, points, given)
+
+    for most in (8, 256):
+        clock = Few()
+        clock.most = most
+        choice = choose(product, "sm_80", members, clock)
+        timed = [point for point in choice.times if point.given]
+        assert any(rule.steps for rule in choice.rules)
+        assert len({point.sizes for point in timed}) == len(timed)
+        assert 4 <= len(timed) <= 16 if most == 8 else 200 < len(timed) <= most
+
+
+def test_later_sizes_at_which_no_kernel_could_be_timed_are_left_out() -> None:
+    product, members = linear_products()
+
+    class Ending(Played):
+        rounds = 0
+
+        def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
+            self.rounds += 1
+            found = super().times(members, points, given)
+            return found if self.rounds == 1 else [Timed([math.nan] * len(members)) for _ in found]
+
+    choice = choose(product, "sm_80", members, Ending())
+    assert any(rule.steps for rule in choice.rules) and choice.times
+
+
 def test_a_table_of_steps_is_read_back_and_written_as_the_dispatcher_finds_it() -> None:
     product, members = linear_products()
     choice = choose(product, "sm_80", members, Played())

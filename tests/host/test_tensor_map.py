@@ -105,6 +105,8 @@ def test_a_tail_is_what_whole_boxes_leave_by_eights(lines: int, box: int) -> Non
     length = MAP_A.box[0]
     tensor = replace(MAP_A, box=(length, box), tail=True).of(BF16.case(lines, 200, 72))
     assert (tensor.box, tensor.tail, tensor.box_bytes) == ((length, tail), box, 128 * tail)
+    said = replace(MAP_A, box=(length, box), tail=True).words.removeprefix("boxes of 64 x ").split(" elements")[0]
+    assert eval(said.replace("/", "//"), {"M": lines}) == tail
 
 
 def test_a_reader_encodes_the_box_of_a_tail() -> None:

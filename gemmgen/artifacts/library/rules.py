@@ -251,6 +251,8 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
     if len(taken) == 1:
         return _Part((Rule(section.needs, box, (numbers[0],), (grid[len(grid) // 2],)),))
     rows = _rows(product, taken, grid, section.needs, clock)
+    none = f"none of the {len(taken)} kernels of {product.name} could be timed at any of {plural(len(grid), 'size')}"
+    require(bool(rows), none)
     if stepped:
         divisions = [division(one, varying[0], ranges, clock.spec, product.batch or 1) for one in taken]
         rows, sets, rule = _steps_rule(varying[0], product, taken, rows, divisions, section.needs, clock)
@@ -291,17 +293,14 @@ class _Row(NamedTuple):
 def _rows(
     product: Product, members: Sequence[Contestant], grid: Sequence[Sizes], given: Needs, clock: Clock
 ) -> list[_Row]:
-    """Those of the grid at which some kernel could be timed. Raises InvalidInput where there are none."""
+    """Those of the grid at which some kernel could be timed."""
     products = [product.at(place, sizes) for place, sizes in enumerate(grid)]
     timed = zip(grid, products, _times_of(products, members, grid, given, clock), strict=True)
-    rows = [_Row(sizes, one.batch or 1, row) for sizes, one, row in timed if any(map(math.isfinite, row.us))]
-    none = f"none of the {len(members)} kernels of {product.name} could be timed at any of {plural(len(grid), 'size')}"
-    require(bool(rows) or not grid, none)
-    return rows
+    return [_Row(sizes, one.batch or 1, row) for sizes, one, row in timed if any(map(math.isfinite, row.us))]
 
 
 def _matrix(product: Product, rows: Sequence[_Row]) -> Numbers:
-    """The rows' times: a kernel that failed at a size is trusted with none beside. InvalidInput where all failed."""
+    """Times of the rows. A kernel that failed at one size is used at none. Raises InvalidInput if that leaves none."""
     times = np.array([row.timed.us for row in rows], np.float64)
     failed = np.isinf(times).any(axis=0)
     times[:, failed] = math.inf
@@ -343,7 +342,7 @@ def _steps_rule(
         kernels = sets[-1].kernels
         steps = steps_of(axis, along, times[:, list(kernels)], [divisions[one] for one in kernels])
         if turn < CLOSER:
-            more = steps.middles(along, (clock.most - len(found)) // (CLOSER - turn))
+            more = steps.middles(along, max(0, clock.most - len(found)) // (CLOSER - turn))
             found += _rows(product, members, [_at(rows[0].sizes, axis, size) for size in more], given, clock)
             found.sort(key=lambda row: row.sizes[place])
     places, steps = steps.used()

@@ -86,10 +86,10 @@ class Steps:
         return Steps(self.axis, bounds, tuple(one for _, one in kept), tuple(self.divisions[one] for one in places))
 
     def middles(self, known: Sequence[int], count: int) -> list[int]:
-        """Sizes to time next, `count` at most: the middle of the longest gap of each step between those `known`.
+        """Sizes to time next, `count` at most, in the middle of gaps between those `known`.
 
-        Steps in which none is known come first: their kernel was chosen by interpolation alone. Gaps count half by
-        their ratio and half by their length, as calls do.
+        Steps in which none is known come first: their kernel was chosen by interpolation alone. Then come the longest
+        gap of each step, and other long gaps. A gap counts half by its ratio and half by its length, as calls do.
         """
         least, most = known[0], known[-1]
         firsts, lasts = (least, *(bound + 1 for bound in self.bounds)), (*self.bounds, most)
@@ -97,10 +97,10 @@ class Steps:
         for first, last in zip(firsts, lasts, strict=True):
             ends = sorted({first - 1, *(size for size in known if first <= size <= last), last + 1})
             spans = [(low, high) for low, high in pairwise(ends) if high - low > 1 and low >= least]
-            longest = sorted((self._worth(*span, least, most), *span) for span in spans)[-1:]
-            gaps += [(len(ends) == 2, *one) for one in longest]
+            longest = sorted(((self._worth(*span, least, most), *span) for span in spans), reverse=True)
+            gaps += [(len(ends) == 2, number == 0, *one) for number, one in enumerate(longest)]
         chosen = sorted(gaps, reverse=True)[:count]
-        return sorted(max(low + 1, math.isqrt(low * high)) for _, _, low, high in chosen)
+        return sorted(max(low + 1, math.isqrt(low * high)) for *_, low, high in chosen)
 
     @staticmethod
     def _worth(low: int, high: int, least: int, most: int) -> float:

@@ -23,8 +23,8 @@ OTHER: dict[Order, Order] = {"r": "c", "c": "r"}
 LINE_BYTES = 128  # of shared memory that one pattern of a swizzle permutes, at most
 ROW_BYTES = 256  # of a row of C that a warp stages, at most
 PIECE_ROWS = 32  # of C that leave at once where products are those of C transposed, from registers
-# Where A and B change places, C leaves by pieces, and A comes by boxes, of so many rows at least and at most, or all:
-# few, as each piece waits until TMA has read the one before, and a box costs a start.
+# Where A and B change places, C leaves by pieces of so many rows at least and at most, or of all: few, as each piece
+# waits until TMA has read the one before.
 PARTS = 24, 64
 PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
 # Which check themselves: a space of thousands of configs has few that differ.
@@ -39,7 +39,7 @@ class Operand(Side):
     boxes    that make up a k tile of the operand
     lines    of a box
     limited  whether these are fewer than the tile's: the matrix has no more, and TMA takes its time for zeros, too
-    ragged   whether a run-time size may end within a tile: a second map has boxes of the lines that it leaves there
+    ragged   whether a run-time size may cut its last tile, which then comes by a second map
     shared   whether the blocks of a cluster each bring a part of these lines to all
     beside   matrices side by side, of each of which a k tile has as many such boxes, one matrix after the other
     """
@@ -196,8 +196,9 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
 def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: bool) -> Operand:
     """`side`, which has `extent` rows of A or columns of B, and whose tiles may be `ragged` where that is not known.
 
-    TMA swizzles lines of 128 bytes at most. It takes longer for lines that lie outside, which it fills with zeros, than
-    for lines that exist: a pattern of a swizzle is the least that a second map can spare.
+    TMA swizzles lines of 128 bytes at most. It takes longer for lines outside of the matrix than for lines that exist.
+    So a box that a run-time size cuts comes by a second map, whose box ends with the matrix, rounded up to 8 lines. A
+    box of 8 lines has nothing to save.
     """
     block = config.BM if side.x == "a" else config.BN
     across, lines = (config.BK, block) if side.along_k else (block, config.BK)

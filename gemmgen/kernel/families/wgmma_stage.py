@@ -21,7 +21,7 @@ class Copy:
     to        where the box goes
     start     where it begins in the operand
     boxes     bound and step of `at`; () for one box
-    inside    asks whether some of it lies inside; "" where some does for sure
+    inside    the condition under which it is not wholly outside of the matrix; "" if it never is
     blocks    those of the cluster that get it, as a mask; "" for this one alone
     """
 

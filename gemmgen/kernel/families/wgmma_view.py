@@ -201,7 +201,7 @@ class WgmmaView:
 
     @property
     def ragged(self) -> tuple[Operand, ...]:
-        """The operands that a run-time size may cut within a tile: TMA brings what is inside, by a map of its own."""
+        """The operands whose last tile a run-time size may cut: TMA brings that tile by a second map."""
         return tuple(x for x in (self.a, self.b) if x.ragged)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.verification.bugs.base import POISON, RACE_C, VALUE, Bug, Diagnosis
-from gemmgen.verification.bugs.subjects import WGMMA_PAIR, WGMMA_PAIR_CR
+from gemmgen.verification.bugs.subjects import WGMMA_PAIR, WGMMA_PAIR_CR, WGMMA_PAIR_CUT
 from gemmgen.verification.bugs.wgmma import BYTES, DEADLOCK, NOT_FENCED, TOO_MANY, UNDER_WAY
 
 LEAVES = Diagnosis("crash", "arrives at .* (which has exited|nothing orders that before block)")
@@ -42,4 +42,11 @@ CLUSTER_BUGS = (
         (RACE_C, POISON)),
     Bug("clusters as far apart as blocks", "stride", WGMMA_PAIR, "number += gridDim.x / CLUSTER",
         "number += gridDim.x", (POISON, VALUE), count=2),
+    # Tiles that edges cut
+    Bug("a box of a tile that lies wholly outside", "tail", WGMMA_PAIR_CUT, "if (lines_a > 0) tma_load", "tma_load",
+        (BYTES, UNDER_WAY, DEADLOCK)),
+    Bug("a part of B that lies wholly outside", "tail", WGMMA_PAIR_CUT, "if (part < lines_b)", "if (true)",
+        (BYTES, UNDER_WAY, DEADLOCK)),
+    Bug("the tail's box for a whole part of a tile that is cut", "tail", WGMMA_PAIR_CUT, "lines_b - part < PART_B",
+        "lines_b < BN", (BYTES, UNDER_WAY, DEADLOCK)),
 )  # fmt: skip

@@ -171,6 +171,10 @@ WGMMA_CR = Subject(
 WGMMA_PAIR = Subject(
     "wgmma bf16 rc, clusters", replace(_typed("bf16", "rc"), ld_align=8), (("CLUSTER", 2), ("STAGES", 2)), WGMMA
 )
+WGMMA_PAIR_CUT = Subject(
+    "wgmma bf16 rc, clusters, tiles that edges cut", replace(_typed("bf16", "rc"), ld_align=8),
+    (("BN", 64), ("CLUSTER", 2), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
 WGMMA_PAIR_CR = Subject(
     "wgmma f16 cr, clusters, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
     (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("CLUSTER", 2), ("STAGES", 2)), WGMMA,

@@ -399,8 +399,8 @@ class WarpgroupProducts {
     });
   }
 
-  // The lines of an operand, along k, that nobody has written: where an edge of the matrix cuts a tile it may leave them out,
-  // as long as no sum of them is stored. They are full of poison, NaN or -1, for comparison to find such sums.
+  // The lines of which nobody has written what one product reads, its bytes along k: tiles that an edge of the matrix cuts
+  // may leave them out, as long as no sum of them is stored. They hold poison (NaN, -1 or 255), and comparison finds such sums.
   static std::vector<bool> unset_lines(Descriptor at, unsigned lines, Element element, bool transposed) {
     std::vector<bool> found(lines, !transposed);
     at.each_chunk(lines, bits_of(element) / 8, transposed, [&](uint32_t address, unsigned line, unsigned) {
