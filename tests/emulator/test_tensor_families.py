@@ -206,7 +206,7 @@ MORE = (
     warpgroups((None, 80, None), {"BN": 64, "WHOLE": 1}, types="u8,s8,bf16", epilogue="zero_m+zero_n+scale_m+scale_n"),
     warpgroups((100, 72, 300), {"BN": 32, "SPLIT": 2, "PERSISTENT": 0, "WHOLE": 1}, epilogue="bias+residual", batch=2),
     warpgroups((100, 72, 300), {"BM": 32, "BN": 64, "WHOLE": 1}, types=TF32, layout="rr", epilogue="bias+gelu"),
-    warpgroups((128, 48, 200), {"WHOLE": 1}, batch=5, pointers=True, epilogue="bias+gelu", layout="cr"),
+    warpgroups((120, 48, 200), {"WHOLE": 1}, batch=5, pointers=True, epilogue="bias+gelu", layout="cr"),
     warpgroups((100, 72, None), {"BN": 48, "WHOLE": 1}, types=Types.parse("f16", Compute.F16), epilogue="silu"),
     warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2, "PINGPONG": 1, "BROADCAST": 1}, ld_align=8),
     warpgroups((100, 72, None), {"BM": 96, "BN": 128, "CONSUMERS": 2, "SWAP": 1, "BROADCAST": 1}, ld_align=8),
