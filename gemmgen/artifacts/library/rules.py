@@ -16,13 +16,14 @@ import numpy.typing as npt
 from gemmgen.artifacts.library.estimates import Estimates, Numbers, estimated
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.grid import division, grid_of
-from gemmgen.artifacts.library.members import HOPE, Member, Needs
+from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import OTHER_BATCHES, Product
 from gemmgen.artifacts.library.steps import Division, Steps, steps_of
 from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of, without_idle
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.search.kernel_set import FAR, KernelSet, smallest_set, weights_of
+from gemmgen.search.order import HOPELESS
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 from gemmgen.support.words import plural
@@ -420,8 +421,8 @@ def _products(call: tuple[Sizes, int]) -> int:
 
 
 def without_gaps(times: Numbers) -> Numbers:
-    """`times` with a kernel that was not timed HOPE times as slow as the fastest, as the model predicted."""
-    filled: Numbers = np.where(np.isfinite(times), times, HOPE * np.nanmin(times, axis=1, keepdims=True))
+    """`times` with a kernel that was not timed HOPELESS times as slow as the fastest: so it weighs little in fits."""
+    filled: Numbers = np.where(np.isfinite(times), times, HOPELESS * np.nanmin(times, axis=1, keepdims=True))
     return filled
 
 
