@@ -7,7 +7,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain, islice
 
 from gemmgen.kernel.config import Config
@@ -16,7 +17,7 @@ from gemmgen.kernel.model import Prediction, least_us, predict
 from gemmgen.kernel.plan import Plan
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
-from gemmgen.search.space import Space
+from gemmgen.search.space import MOST_CONFIGS, Space, of_any_size
 
 BEST_KEPT = 4  # configs whose neighbours a round tries
 SHAPE_HANDICAP, KIND_HANDICAP = 0.05, 0.03  # of the logarithm, for each config of that tile shape, or kind, before
@@ -35,12 +36,18 @@ class Ranked:
 
     @classmethod
     def of(cls, problem: Problem, family: Family, config: Config, device: DeviceSpec) -> Ranked:
-        plan = family.plan(problem, config)
+        plan = replace(_plan(family, of_any_size(problem), config), problem=problem)
         return cls(family, plan, predict(plan, device))
 
     @property
     def config(self) -> Config:
         return self.plan.config
+
+
+@lru_cache(maxsize=MOST_CONFIGS)
+def _plan(family: Family, problem: Problem, config: Config) -> Plan:
+    """For problems that differ in their typical sizes alone: their kernels have one text."""
+    return family.plan(problem, config)
 
 
 @dataclass

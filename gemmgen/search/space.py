@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -16,6 +17,8 @@ from gemmgen.kernel.families.base import Family, Rules, constants
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.brief import brief
+
+MOST_CONFIGS = 1 << 14  # of which is kept what many problems share that differ in their typical sizes
 
 
 @brief
@@ -60,7 +63,7 @@ def explore(family: Family, problem: Problem, device: DeviceSpec) -> Space:
     accepted, left = [], Rules(late)
     for row in zip(*(column.astype(int).tolist() for column in table.values()), strict=True):
         config = family.config_type(*row)
-        broken = left.first_broken({**names, **constants(family, problem, config)})
+        broken = left.first_broken({**names, **_constants(family, of_any_size(problem), config)})
         if broken is None:
             accepted.append(config)
         else:
@@ -68,6 +71,17 @@ def explore(family: Family, problem: Problem, device: DeviceSpec) -> Space:
     most_first = sorted(((rule, count) for rule, count in rejected.items() if count), key=lambda pair: -pair[1])
     decisive = next((rule for rule, count in reversed(rejected.items()) if count), None)
     return Space(family, problem, total, tuple(accepted), tuple(most_first), decisive)
+
+
+@lru_cache(maxsize=64)
+def of_any_size(problem: Problem) -> Problem:
+    """The problem without its typical sizes, on which neither constants of a kernel nor its plan depend."""
+    return replace(problem, typical=())
+
+
+@lru_cache(maxsize=MOST_CONFIGS)
+def _constants(family: Family, problem: Problem, config: Config) -> Mapping[str, int]:
+    return constants(family, problem, config)
 
 
 def _sifted(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -17,6 +18,7 @@ from gemmgen.kernel.expression import evaluate
 from gemmgen.kernel.families import (
     MMA,
     NAIVE,
+    SEARCHED,
     SIMT,
     SKINNY,
     WGMMA,
@@ -32,6 +34,7 @@ from gemmgen.problem.device import ARCHS, device_for
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
+from gemmgen.search.order import Ranked
 from gemmgen.search.space import Space, explore
 
 LAYOUTS = ("rr", "rc", "cr", "cc")
@@ -159,3 +162,18 @@ def test_tensor_cores_multiply_what_the_architecture_has_instructions_for(types:
         if any(explore(family, problem, device_for(arch)).accepted for family in (MMA, WGMMA))
     }
     assert found == archs
+
+
+@pytest.mark.parametrize("types", ["f32", "bf16", "s8,s8,s32", "e4m3,e4m3,bf16_promoted"])
+def test_plans_of_one_text_are_the_same_for_all_typical_sizes(types: str) -> None:
+    """So what was planned for one of them is taken for the others."""
+    device, drawn = device_for(ARCHS["sm_90"]), random.Random(0)
+    for family in SEARCHED:
+        said: dict[str, Any] = {"types": Types.parse(types), "layout": Layout.parse("rc"), "ld_align": 8}
+        sizes = {"M": drawn.choice([1, 40, 3000]), "batch": 64}
+        problem = Problem(None, 256, 512, batch=None, **said, typical=sizes)
+        accepted = explore(family, problem, device).accepted
+        for config in drawn.sample(accepted, min(40, len(accepted))):
+            assert Ranked.of(problem, family, config, device).plan == family.plan(problem, config)
+            other = replace(problem, typical={"M": 700, "batch": 3})
+            assert Ranked.of(other, family, config, device).plan == family.plan(other, config)
