@@ -182,7 +182,7 @@ MORE = (
     warpgroups((None, 40, None), {"SPLIT": 2, "PERSISTENT": 0}, layout="rr", ld_align=8, epilogue="swiglu"),
     warpgroups(OPEN, {"SPLIT": 2, "PERSISTENT": 0}, types=TF32, ld_align=4, epilogue="aux+relu"),
     warpgroups(OPEN, {"BN": 64, "PERSISTENT": 0, "SPLIT": 4}, batch=3, pointers=True, ld_align=8, layout="rr"),
-    warpgroups((128, 48, 200), {"CLUSTER": 2}, batch=5, pointers=True, epilogue="silu+row_amax", layout="cr"),
+    warpgroups((128, 48, 240), {"CLUSTER": 2}, batch=5, pointers=True, epilogue="silu+row_amax", layout="cr"),
     warpgroups(OPEN, {"BN": 32}, batch=None, pointers=True, types="s8,s8,s32", ld_align=16),
     warpgroups((None, 40, 64), {}, batch=4, pointers=True, layout="rr", types="f16", epilogue="swiglu"),
     warpgroups((2, None, 40), {"BN": 16}, batch=3, stride_c=None, epilogue="aux+relu"),

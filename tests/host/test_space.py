@@ -27,6 +27,7 @@ from gemmgen.kernel.families import (
     simt,
     simt_operands,
     skinny_constants,
+    wgmma_axes,
     wgmma_operands,
 )
 from gemmgen.kernel.families.base import constants, first_rejection
@@ -177,3 +178,25 @@ def test_plans_of_one_text_are_the_same_for_all_typical_sizes(types: str) -> Non
             assert Ranked.of(problem, family, config, device).plan == family.plan(problem, config)
             other = replace(problem, typical={"M": 700, "batch": 3})
             assert Ranked.of(other, family, config, device).plan == family.plan(other, config)
+
+
+@pytest.mark.parametrize(
+    ("k", "across", "layout", "right"),
+    [
+        (240, 0, "cr", True),
+        (200, 0, "cr", False),
+        (200, 0, "rc", True),
+        (200, 1, "cr", False),
+        (200, 1, "rr", True),
+    ],
+)
+def test_no_block_of_a_cluster_brings_a_part_behind_k_where_pointers_say(
+    k: int, across: int, layout: str, right: bool
+) -> None:
+    """Of lines across K the second block of two brings those from 224 on, where K ends at 200."""
+    given = Problem(128, 128, k, batch=4, pointers=True, types=Types.parse("bf16"), layout=Layout.parse(layout))
+    values = {**WGMMA.small, "BN": 64, "CLUSTER": 2, "ACROSS": across}
+    config = WGMMA.default(given).with_values(**values)
+    found = first_rejection(WGMMA, given, config, ARCHS["sm_90"].limits)
+    assert (found is None) == right, found
+    assert right or wgmma_axes.OUTSIDE in str(found)

@@ -121,6 +121,8 @@ CONSTRAINTS = (
             ("B_ALONG_K == 0", _meets("K", "BK", "LINE_B")),
             ("B_ALONG_K == 1", _meets("N", "BN", "LINE_B")),
             ("C_BY_TMA == 0", f"{_meets('M', 'BM', str(M))} and {_meets('N', 'BN', 'CN')}"),
+            ("ACROSS == 0 or A_ALONG_K == 1", _meets("K", "BK", "BK / CLUSTER")),  # the part of A, or B, that a block
+            ("ACROSS == 1 or B_ALONG_K == 1", _meets("K", "BK", "BK / CLUSTER")),  # brings to its cluster
             ("CLUSTER == 1", "M > 0 and N > 0 and M % BM == 0 and N % BN == 0"),
             ("CLUSTER == 1", "ACROSS == 0 and M % (CLUSTER * BM) == 0 or ACROSS == 1 and N % (CLUSTER * BN) == 0"),
         )
