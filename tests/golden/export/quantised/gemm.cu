@@ -46,7 +46,7 @@ cudaError_t compiled_here()
     if (status != cudaSuccess || (known & bit) != 0) return status;
     cudaFuncAttributes attributes = {};
     status = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(gemm_impl::gemm));
-    if (status != cudaSuccess) cudaGetLastError();  // it is told here
+    if (status != cudaSuccess) cudaGetLastError();  // the status says it
     if (status == cudaSuccess && attributes.maxThreadsPerBlock < 256) status = cudaErrorNoKernelImageForDevice;
     if (status == cudaSuccess) known |= bit;
     return started(status);
