@@ -1,4 +1,4 @@
-"""What a kernel that takes arrays asks of the device that runs it."""
+"""The protocol between a kernel that takes arrays and the device that runs it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Planned(Protocol):
 
 
 class Backend(Protocol):
-    """What runs a kernel: a GPU or the emulator."""
+    """Runs a kernel, on a GPU or in the emulator."""
 
     device: Device
 

@@ -1,4 +1,4 @@
-"""What the check of a call found: for calls whose operands lie as those of the first one."""
+"""The result of checking a call, which holds for later calls whose operands have the same types, strides and sizes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Checked:
 
     @cached_property
     def masks(self) -> tuple[tuple[int, int], ...]:
-        """Of the operands that are read or written where they lie: the bits of an address that have to be zero."""
+        """The bits that have to be zero in the address of each operand that is read or written in place."""
         tensors, problem = self.case.tensors, self.case.problem
         if self.empty:
             return ()

@@ -24,7 +24,7 @@ class Context:
 
 
 def elsewhere(context: Context) -> str:
-    """What to say where the current context is not the one that a launch belongs to."""
+    """The end of an error message if the current context is not that of a launch; "" if it is."""
     status, now = driver.cuCtxGetCurrent()
     same = status == driver.CUresult.CUDA_SUCCESS and int(now) == context.handle
     return "" if same else f": the launch belongs to device {context.ordinal}, whose context is not the current one"

@@ -64,7 +64,7 @@ class Part:
 
 @dataclass
 class Workspace:
-    """What the launches of one stream share. Semaphores lie apart: what is written to the rest leaves them zero."""
+    """Memory that the launches of one stream share. Semaphores lie in a part that no other write reaches."""
 
     semaphores: Part = field(default_factory=Part)
     rest: Part = field(default_factory=Part)

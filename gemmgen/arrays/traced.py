@@ -1,4 +1,4 @@
-"""What torch.compile knows of a loaded kernel, or of a product, while it traces a call."""
+"""The values that torch.compile reads of a loaded kernel, or of a product, while it traces a call."""
 
 from __future__ import annotations
 

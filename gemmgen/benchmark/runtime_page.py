@@ -25,7 +25,7 @@ RATIO = "{:.3f}x"
 MEANING = (
     "A library of one product serves every M from 1 to 8192, with N and K fixed. It was made without knowing the",
     "values of M below. At each of them one run times in turns: the kernel that the library's rules choose, the other",
-    "kernels and candidates that the model predicts to take less than 1.5 times the least time, and the best of all",
+    "kernels and candidates that the model expects to take little longer than the fastest, and the best of all",
     "algorithms that cuBLASLt offers, which an earlier run chose. Operands are aligned and dense. Ratios are",
     "cuBLASLt's time over ours; their means are geometric. Scales are applied by a kernel behind cuBLASLt's product:",
     "the scaling of fp8 by rows and columns that newer versions of cuBLASLt have is not used. Regret is our time over",

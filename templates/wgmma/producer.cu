@@ -27,9 +27,9 @@ const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this 
 //% if view.pointers
 const MapOrigin origin_a = map_origin(A_array[matrix]), origin_b = map_origin(B_array[matrix]);
 //% endif
-//% for x in view.ragged
-const int lines_${ x.x } = ${ "max(0, min(B%s, (s.%s - tile.%s + 7) / 8 * 8))" | format(x.MN, x.MN, x.mn) if view.cluster > 1 else "min(B%s, (s.%s - tile.%s + 7) / 8 * 8)" | format(x.MN, x.MN, x.mn) };  // ${ "rows" if x.X == "A" else "columns" } of the tile within ${ x.X }, rounded up to 8: TMA brings no others. What a stage holds beyond them is multiplied, too, but C has no ${ "rows" if x.X == "A" else "columns" } for these sums
-const TensorMap* const box_${ x.x } = ${ "lines_%s - part < PART_%s" | format(x.x, x.X) if x.shared else "lines_%s < B%s" | format(x.x, x.MN) } ? &map_${ x.x }_tail : &map_${ x.x };  // a box that ${ x.MN } cuts comes by a map of what is left of it
+//% for x, tail in view.tails
+const int lines_${ x.x } = ${ tail.lines };  // ${ tail.what } of the tile within ${ x.X }, rounded up to 8: TMA brings no others. What a stage holds beyond them is multiplied, too, but C has no ${ tail.what } for these sums
+const TensorMap* const box_${ x.x } = ${ tail.cut } ? &map_${ x.x }_tail : &map_${ x.x };  // a box that ${ x.MN } cuts comes by a map of what is left of it
 //% endfor
 //% if view.pieces
 for (int first = ${ view.loops.begin }; first < ${ view.loops.end }; first += INTERVAL) {

@@ -1,8 +1,9 @@
 /*# Shared memory: the ring of k tiles, C on its way out, and their barriers. #*/
 /*# How an operand's k tile lies there. #*/
 //% macro boxes_of(x)
-//% set several = x.boxes > 1
-${ "boxes" if several else "a box" } of ${ "B" ~ x.MN if x.along_k else "BK" } lines of LINE_${ x.X } elements${ ", one behind the other" if several }${ ": the last tile fills fewer lines" if x.ragged }
+//% set boxes, behind = ("boxes", ", one behind the other") if x.boxes > 1 else ("a box", "")
+//% set last = ": the last tile fills fewer lines" if x.ragged else ""
+${ boxes } of ${ "B" ~ x.MN if x.along_k else "BK" } lines of LINE_${ x.X } elements${ behind }${ last }
 //%- endmacro
 //% macro shared(kernel, view)
 // A thread's accumulators: 64 x ${ "2 * " if view.gated }${ "BM" if view.swapped else "BN" }${ " of each instruction" if view.mmas } over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }${ "; the first half of them are\n// A * B1's, the second A * B2's" if view.gated }.

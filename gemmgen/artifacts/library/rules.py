@@ -30,6 +30,7 @@ from gemmgen.support.words import plural
 
 # Least gain of a kernel, in mean log(time): a kernel that gains less is dropped. Predictions err by a fifth.
 PAYS = {"measured": 0.003, "predicted": 0.02}
+NO_SLOWER = {"measured": FAR, "predicted": math.inf}  # see `smallest_set`
 DRAWN, ATTEMPTS = 64, 10  # sizes for the regret, and for each as many draws where it was seen
 FIRST, CLOSER = 0.6, 2  # share of a grid's points that come first; rounds in which steps say where the others lie
 COMPARED = 8  # kernels whose estimates a rule compares, at most: it decides in less than 100 ns
@@ -263,8 +264,7 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
         grid, batches = [row.sizes for row in rows], [row.batch for row in rows]
         along = [sizes[AXES.index(varying[0])] for sizes in grid] if len(varying) == 1 else []
         weights = weights_of(along) if len(grid) == len(set(along)) else None
-        far = FAR if clock.kind == "measured" else math.inf
-        sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights, far)
+        sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights, NO_SLOWER[clock.kind])
         if varying or product.varies:
             rule = _estimates_rule(ranges, taken, grid, batches, times, sets, clock)
             made = [rule if product.varies else replace(rule, batches=())]
@@ -294,7 +294,7 @@ class _Row(NamedTuple):
 def _rows(
     product: Product, members: Sequence[Contestant], grid: Sequence[Sizes], given: Needs, clock: Clock
 ) -> list[_Row]:
-    """Those of the grid at which some kernel could be timed."""
+    """The sizes of the grid at which at least one kernel could be timed, with their times."""
     products = [product.at(place, sizes) for place, sizes in enumerate(grid)]
     timed = zip(grid, products, _times_of(products, members, grid, given, clock), strict=True)
     return [_Row(sizes, one.batch or 1, row) for sizes, one, row in timed if any(map(math.isfinite, row.us))]
@@ -334,12 +334,12 @@ def _steps_rule(
 
     Steps say where to look closer: the kernels are timed in the middle of the longest ones, and steps made again.
     """
-    place, far = AXES.index(axis), FAR if clock.kind == "measured" else math.inf
+    place = AXES.index(axis)
     found = list(rows)
     for turn in range(CLOSER + 1):
         along = [row.sizes[place] for row in found]
         times = _matrix(product, found)
-        sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights_of(along), far)
+        sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights_of(along), NO_SLOWER[clock.kind])
         kernels = sets[-1].kernels
         steps = steps_of(axis, along, times[:, list(kernels)], [divisions[one] for one in kernels])
         if turn < CLOSER:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
 from gemmgen.kernel.families.wgmma_loops import Loops
 from gemmgen.kernel.families.wgmma_operands import Operand, operands
+from gemmgen.kernel.tensor_map import PATTERN_LINES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.wgmma import M
 
@@ -32,6 +33,20 @@ class Copy:
     boxes: tuple[str, ...]
     inside: str
     blocks: str
+
+
+@dataclass(frozen=True)
+class Tail:
+    """How a block finds what a run-time size leaves of an operand's tile, as expressions of the rendered kernel.
+
+    what   the operand's lines are: "rows" or "columns"
+    lines  of the tile within the matrix, rounded up to 8
+    cut    whether the size cuts the box that the block brings
+    """
+
+    what: str
+    lines: str
+    cut: str
 
 
 @dataclass(frozen=True)
@@ -83,6 +98,16 @@ def _copies(problem: Problem, x: Operand, loops: Loops, clustered: bool) -> Iter
             inside=inside if x.ragged else "",
             blocks="(1 << CLUSTER) - 1" if x.shared else "",
         )
+
+
+def tail_of(config: WgmmaConfig, x: Operand) -> Tail:
+    """The tail of a ragged operand. A tile of a cluster may lie wholly outside of the matrix."""
+    within = f"min(B{x.MN}, (s.{x.MN} - tile.{x.mn} + {PATTERN_LINES - 1}) / {PATTERN_LINES} * {PATTERN_LINES})"
+    return Tail(
+        what="rows" if x.x == "a" else "columns",
+        lines=f"max(0, {within})" if config.CLUSTER > 1 else within,
+        cut=f"lines_{x.x} - part < PART_{x.X}" if x.shared else f"lines_{x.x} < B{x.MN}",
+    )
 
 
 def _matrix(problem: Problem, x: Operand, loops: Loops) -> tuple[str, ...]:

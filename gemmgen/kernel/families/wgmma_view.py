@@ -20,7 +20,7 @@ from gemmgen.kernel.families.wgmma_constants import (
 )
 from gemmgen.kernel.families.wgmma_loops import Loops, loops_of
 from gemmgen.kernel.families.wgmma_operands import Operand, mapped, operands, piece_box, row_access, staged, swaps
-from gemmgen.kernel.families.wgmma_stage import Copy, Tile, copies_of, tile_of
+from gemmgen.kernel.families.wgmma_stage import Copy, Tail, Tile, copies_of, tail_of, tile_of
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.pieces import Pieces
@@ -34,6 +34,7 @@ class WgmmaView:
     a, b         operands
     copies       those that fill a stage
     tile_a, _b   what they bring
+    tails        the operands whose last tile a run-time size may cut, and how
     feeds        products take the fragments of one of them from registers
     swapped      rows of an instruction are columns of C: products are those of its transpose
     wgmma        the instruction
@@ -81,6 +82,7 @@ class WgmmaView:
     copies: tuple[Copy, ...]
     tile_a: Tile
     tile_b: Tile
+    tails: tuple[tuple[Operand, Tail], ...]
     feeds: bool
     swapped: bool
     wgmma: Wgmma
@@ -200,11 +202,6 @@ class WgmmaView:
         return tuple(x for x in (self.a, self.b) if x.limited)
 
     @property
-    def ragged(self) -> tuple[Operand, ...]:
-        """The operands whose last tile a run-time size may cut: TMA brings that tile by a second map."""
-        return tuple(x for x in (self.a, self.b) if x.ragged)
-
-    @property
     def first(self) -> Operand:
         """The operand whose lines are the 64 rows of an instruction."""
         return self.b if self.swapped else self.a
@@ -233,6 +230,7 @@ def view_of(plan: Plan) -> WgmmaView:
         copies=copies_of(problem, one, loops),
         tile_a=tile_of(problem, one, a, "" if one.PINGPONG or swaps(one) else "first"),
         tile_b=tile_of(problem, one, b, "first" if one.SWAP and not one.PINGPONG else ""),
+        tails=tuple((x, tail_of(one, x)) for x in (a, b) if x.ragged),
         feeds=bool(one.FROM_REGISTERS),
         swapped=swaps(one),
         wgmma=plan.mma,

@@ -296,7 +296,7 @@ class EmulatorExecutor:
         return self._compiler.confinement(self.store).missing
 
     def prepare(self) -> None:
-        """Begin to compile what every kernel is linked with, which takes 13 s of a core the first time on a machine.
+        """Begin to compile what every kernel is linked with, which takes seconds the first time on a machine.
 
         It does not wait. What fails fails again in `load`.
         """

@@ -77,6 +77,7 @@ class SharedRaces {
     });
   }
 
+  // Whether nobody has written any of these bytes.
   bool unset(std::size_t start, std::size_t bytes) const {
     const std::size_t last = (start + bytes - 1) >> cell_shift_;
     for (std::size_t cell = start >> cell_shift_; cell <= last; ++cell)
