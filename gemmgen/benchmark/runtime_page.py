@@ -24,24 +24,24 @@ COLUMNS = ("M", "us", "kernel", "best us", "best", "cuBLASLt us", "algorithm", "
 RATIO = "{:.3f}x"
 MEANING = (
     "A library of one product serves every M from 1 to 8192, with N and K fixed. It was made without knowing the",
-    "values of M below. At each of them one run times in turns: the kernel that the library's rules choose, the other",
-    "kernels and candidates that the model expects to take little longer than the fastest, and the best of all",
-    "algorithms that cuBLASLt offers, which an earlier run chose. Operands are aligned and dense. Ratios are",
-    "cuBLASLt's time over ours; their means are geometric. Scales are applied by a kernel behind cuBLASLt's product:",
-    "the scaling of fp8 by rows and columns that newer versions of cuBLASLt have is not used. Regret is our time over",
-    "that of the fastest of all candidates that were timed, less 1. All kernels of a library are verified on the card;",
-    "candidates that it does not hold are only timed. Making a library is search, timing and verification, with an",
-    "empty cache.",
+    "values of M below. At each of them one run times in turns: the kernel that the library's rules choose, the",
+    "fastest of all kernels and candidates that the model expects to take little longer than the fastest, and the best",
+    "of all algorithms that cuBLASLt offers. Earlier runs found the fastest ones. Operands are aligned and dense.",
+    "Ratios are cuBLASLt's time over ours; their means are geometric. Scales are applied by a kernel behind cuBLASLt's",
+    "product: the scaling of fp8 by rows and columns that newer versions of cuBLASLt have is not used. Regret is our",
+    "time over that of the fastest of all candidates that were timed, less 1; below 0 where the earlier run was",
+    "mistaken. All kernels of a library are verified on the card; candidates that it does not hold are only timed.",
+    "Making a library is search, timing and verification, with an empty cache.",
 )
 
 
 @dataclass(frozen=True)
 class Row:
-    """One value of M: times in microseconds, and the kernels that took them.
+    """One value of M: times in microseconds, and the kernels that took them, all of one run.
 
-    best        of all candidates, those that the library does not hold included
+    best        of all candidates, those that the library does not hold included: the fastest in a run before it
     library_us  of cuBLASLt's best algorithm; None where it has none
-    ratio       cuBLASLt's time over ours, the median over the rounds
+    ratio       cuBLASLt's time over ours
     """
 
     m: int

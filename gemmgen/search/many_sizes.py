@@ -20,14 +20,14 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
 from gemmgen.run.gpu.beside import BesideLibrary
 from gemmgen.run.gpu.executor import GpuKernel
-from gemmgen.run.gpu.timing import COARSE, InterleavedTimings, Timing
+from gemmgen.run.gpu.timing import COARSE, InterleavedTimings
 from gemmgen.run.target import Target
 from gemmgen.search.explorer import PROCESS, Named
 from gemmgen.search.kernel_set import FAR, Times, near_best, smallest_set, weights_of
 from gemmgen.search.order import Ranked
 from gemmgen.search.trial import Progress, Silent, Trial
 from gemmgen.support.child import Child, crew
-from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
+from gemmgen.support.errors import CandidateFailed, GemmgenError
 from gemmgen.support.files import Store
 from gemmgen.support.threads import cores, in_threads
 from gemmgen.support.words import plural
@@ -287,10 +287,6 @@ def _times(
         found = timer.measure(measured, representative(problem), COARSE)
     except CandidateFailed as error:
         found = InterleavedTimings((error.failure,) * len(measured))
-    times, library = iter(found.timings), found.baseline
-    ours = [_microseconds(next(times)) if one else math.inf for one in loaded]
-    return [*ours, math.inf if library is None else library.timing.median_us]
-
-
-def _microseconds(timing: Timing | Failure) -> float:
-    return timing.median_us if isinstance(timing, Timing) else math.inf
+    ours, library = found.steady_us()
+    times = iter(ours)
+    return [*(next(times) if one else math.inf for one in loaded), math.inf if library is None else library]

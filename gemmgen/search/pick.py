@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gemmgen.kernel.model import MODEL_ERROR
-from gemmgen.run.gpu.timing import Timing, speedup
+from gemmgen.run.gpu.timing import Timing, speedup, steady
 
 TIE = 0.01  # relative difference below which two measured kernels count as equally fast
 
@@ -23,8 +23,9 @@ class Pick:
 
 
 def pick_measured(timings: Sequence[Timing]) -> Pick:
-    """The contestant with the lowest median; all from one interleaved measurement, so that rounds pair up."""
-    winner = min(range(len(timings)), key=lambda index: timings[index].median_us)
+    """The fastest contestant; all from one interleaved measurement, so that rounds pair up."""
+    times = steady(timings)
+    winner = min(range(len(timings)), key=times.__getitem__)
     return _split(winner, [speedup(timings[winner], timing) - 1 for timing in timings], TIE)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
-from gemmgen.artifacts.library.steps import MOST_STEPS, Division, Steps, interpolated, steps_from, steps_of
+from gemmgen.artifacts.library.steps import MOST_STEPS, Division, Steps, behind, interpolated, steps_from, steps_of
 from gemmgen.search.kernel_set import SHARE, near_best, smallest_set, weights_of
 
 TIMES = arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 6)), elements=st.floats(1.0, 100.0))
@@ -93,11 +93,26 @@ def test_a_kernel_serves_no_sizes_between_two_at_which_it_was_not_timed() -> Non
 
 def test_noise_makes_no_steps_and_there_are_few() -> None:
     generator = np.random.default_rng(0)
-    noise = np.exp(generator.normal(0, 0.002, (200, 2)))
+    noise = np.exp(generator.normal(0, 0.001, (200, 2)))
     divisions = [Division(1, 1, 132, 132)] * 2
     assert len(steps_of("M", range(101, 301), noise, divisions).bounds) <= 1
     restless = np.array([[1.0, 3.0] if place % 2 else [3.0, 1.0] for place in range(200)])
     assert len(steps_of("M", range(101, 301), restless, divisions).bounds) < MOST_STEPS
+
+
+def test_a_set_is_behind_where_another_kernel_fills_its_tiles() -> None:
+    """The kernel of smaller tiles, which the set lacks, is the faster one between sizes at which both were timed."""
+    small, large = Division(96, 132, 132, 132), Division(128, 132, 132, 132)  # each tile of M is a wave
+
+    def us(division: Division, wave_us: float, size: int) -> float:
+        return 2.0 + wave_us * -(-size // division.tile)
+
+    sizes = [1, 32, 64, 95, 120, 150, 190, 230, 250, 300, 330, 384]
+    times = np.array([[us(small, 8.0, size), us(large, 10.0, size)] for size in sizes])
+    assert behind(sizes, times, (small, large), (0, 1)) == []
+    first, *_ = behind(sizes, times, (small, large), (1,))
+    assert us(small, 8.0, first) < 0.98 * us(large, 10.0, first) and first not in sizes
+    assert all(us(small, 8.0, size) < us(large, 10.0, size) for size in behind(sizes, times, (small, large), (1,)))
 
 
 def test_steps_without_a_kernel_leave_its_sizes_to_the_next() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +21,10 @@ from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
-from gemmgen.run.gpu.timing import Timing
+from gemmgen.run.gpu.timing import Baseline, InterleavedTimings, Timing
 from gemmgen.search.measuring import Measurements
 from gemmgen.search.order import REACH, Search, rounds
-from gemmgen.search.pick import pick_measured, pick_predicted
+from gemmgen.search.pick import Pick, pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
 from gemmgen.search.trial import Silent, Trial
 from gemmgen.search.tuner import DEFAULT_BUDGET, TILED_BUDGET, Tuner, default_budget
@@ -46,15 +47,25 @@ def timing(*samples: float) -> Timing:
     return Timing(samples, {})
 
 
+def test_what_the_rounds_of_a_measurement_have_in_common_is_no_difference() -> None:
+    """The clock falls by half in the third round: of one contestant the median is a fast round, of the other a slow."""
+    one, other = timing(10, 10, 20, 20), timing(9, 9.1, 9, 18)
+    broken = Failure("launch", "no memory", "gpu")
+    ours, theirs = InterleavedTimings((one, broken, other), Baseline(0, 8, one, one, "cuBLASLt 13.1.0")).steady_us()
+    assert ours[1] == math.inf and ours[0] == theirs and ours[0] / ours[2] == pytest.approx(1.1, abs=0.02)
+    assert InterleavedTimings((other,)).steady_us() == ([pytest.approx(9.05)], None)
+    assert InterleavedTimings((broken,)).steady_us() == ([math.inf], None)
+
+
 def test_the_lowest_median_wins_and_ties_are_named() -> None:
     picked = pick_measured([timing(12, 12, 12), timing(10, 10, 90), timing(10.05, 10.05, 90.5), timing(11, 11, 91)])
     assert (picked.winner, picked.ties) == (1, (2,))
 
 
-def test_ties_compare_samples_of_the_same_round() -> None:
-    """Both slow down in the second half: their medians are far apart, their ratio is not."""
+def test_samples_of_the_same_round_are_compared() -> None:
+    """Both slow down in the second half: the slower has the lower median."""
     drifting, alike = timing(10, 10, 20, 20, 20), timing(10.05, 10.05, 10.05, 20.1, 20.1)
-    assert pick_measured([drifting, alike]).ties == (0,)
+    assert pick_measured([drifting, alike]) == Pick(0, (1,))
 
 
 def test_predictions_tie_where_the_model_cannot_tell_them_apart() -> None:

@@ -16,7 +16,7 @@ from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu.beside import BesideLibrary
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.run.gpu.timing import GRID, Timing
+from gemmgen.run.gpu.timing import GRID
 from gemmgen.support.errors import require
 
 LONG_US, LONG_SAMPLES = 150.0, 3  # from so many microseconds on, as predicted, more samples gain nothing
@@ -52,9 +52,8 @@ class Measured:
         kernels = [self._kernel(one) for one in members if isinstance(one, Member) and one.name in tried]
         protocol = GRID if min(tried.values()) < LONG_US else replace(GRID, samples=LONG_SAMPLES)
         found = self._beside.measure(kernels, case_of(members[0].product, sizes, given), protocol)
-        ours = iter(timing.median_us if isinstance(timing, Timing) else math.inf for timing in found.timings)
-        theirs = None if found.baseline is None else found.baseline.timing.median_us
-        us = []
+        measured, theirs = found.steady_us()
+        ours, us = iter(measured), []
         for one in members:
             if isinstance(one, Member):
                 us.append(next(ours) if one.name in tried else math.nan)

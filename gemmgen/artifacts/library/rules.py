@@ -19,7 +19,7 @@ from gemmgen.artifacts.library.grid import division, grid_of
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import OTHER_BATCHES, Product
-from gemmgen.artifacts.library.steps import Division, Steps, steps_of
+from gemmgen.artifacts.library.steps import Division, Steps, behind, steps_of
 from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of, without_idle
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.search.kernel_set import FAR, KernelSet, smallest_set, weights_of
@@ -32,7 +32,7 @@ from gemmgen.support.words import plural
 PAYS = {"measured": 0.003, "predicted": 0.02}
 NO_SLOWER = {"measured": FAR, "predicted": math.inf}  # see `smallest_set`
 DRAWN, ATTEMPTS = 64, 10  # sizes for the regret, and for each as many draws where it was seen
-FIRST, CLOSER = 0.6, 2  # share of a grid's points that come first; rounds in which steps say where the others lie
+FIRST, CLOSER = 0.6, 3  # share of a grid's points that come first; rounds that say where the others lie
 COMPARED = 8  # kernels whose estimates a rule compares, at most: it decides in less than 100 ns
 
 
@@ -332,7 +332,8 @@ def _steps_rule(
 ) -> tuple[list[_Row], tuple[KernelSet, ...], Rule]:
     """One rule for all sizes, steps along the axis that is a range; the sets that it was chosen from; and all times.
 
-    Steps say where to look closer: the kernels are timed in the middle of the longest ones, and steps made again.
+    These say where to look closer: kernels are timed where interpolated times say that the set is behind, and in the
+    middle of long steps, and steps are made again.
     """
     place = AXES.index(axis)
     found = list(rows)
@@ -343,7 +344,9 @@ def _steps_rule(
         kernels = sets[-1].kernels
         steps = steps_of(axis, along, times[:, list(kernels)], [divisions[one] for one in kernels])
         if turn < CLOSER:
-            more = steps.middles(along, max(0, clock.most - len(found)) // (CLOSER - turn))
+            room = max(0, clock.most - len(found)) // (CLOSER - turn)
+            more = behind(along, times, divisions, kernels)[: room // 2]
+            more += steps.middles(sorted({*along, *more}), room - len(more))
             found += _rows(product, members, [_at(rows[0].sizes, axis, size) for size in more], given, clock)
             found.sort(key=lambda row: row.sizes[place])
     places, steps = steps.used()

@@ -10,19 +10,21 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import count, groupby, pairwise
 from typing import Any
 
 import numpy as np
 
 from gemmgen.artifacts.library.estimates import Numbers, least_squares
 from gemmgen.artifacts.library.table import AXES, Sizes, between
+from gemmgen.search.kernel_set import weights_of
 
 FIRST_TILES = 4  # of an axis: at their ends a kernel's time steps by a fifth or more
 FINE = 1.01  # ratio of the sizes at which interpolated times are compared
-# What a change of kernels has to save of log(time / best), integrated over log(size): 1% over sizes 4% apart.
-WORTH = 0.0004
-MOST_STEPS = 48  # so that a person reads them
+# What a change of kernels has to save of log(time / best), a mean over all calls: half a percent of one call in 100.
+WORTH = 0.00005
+MOST_STEPS = 96  # so that a person reads them
+BEHIND = 0.02  # of log(time / best): from here on a set of kernels is behind
 
 
 @dataclass(frozen=True)
@@ -122,11 +124,8 @@ def steps_of(axis: str, sizes: Sequence[int], times: Numbers, divisions: Sequenc
     sizes  along the axis, ascending: each has a row of `times`, with a column per kernel. An infinite time: the kernel
            failed. NaN: not timed. A kernel serves no such size, and none between two adjacent such sizes
     """
-    fine = _fine(sizes, divisions)
-    columns = zip(times.T, divisions, strict=True)
-    found = np.column_stack([interpolated(sizes, column, fine, one) for column, one in columns])
-    spacing = np.gradient(np.log(fine)) if len(fine) > 1 else np.ones(1)
-    costs, worth = np.log(found / found.min(axis=1, keepdims=True)) * spacing[:, None], WORTH
+    fine, weights, costs = _between(sizes, times, divisions)
+    costs, worth = costs * weights[:, None], WORTH
     while True:
         chosen = _path(costs, worth)
         changes = [place for place in range(1, len(fine)) if chosen[place] != chosen[place - 1]]
@@ -135,6 +134,32 @@ def steps_of(axis: str, sizes: Sequence[int], times: Numbers, divisions: Sequenc
         worth *= 1.5
     bounds = tuple(_bound(fine[place - 1], fine[place], divisions[chosen[place - 1]].tile) for place in changes)
     return Steps(axis, bounds, tuple(chosen[place] for place in (0, *changes)), tuple(divisions))
+
+
+def behind(sizes: Sequence[int], times: Numbers, divisions: Sequence[Division], kernels: Sequence[int]) -> list[int]:
+    """Sizes between these at which a set of `kernels` is behind other candidates, by interpolated times.
+
+    Those with most to gain come first. Of neighbouring sizes with the same best candidate it is the one that is
+    furthest behind. `times` are as for `steps_of`, with a column per candidate.
+    """
+    fine, weights, costs = _between(sizes, times, divisions)
+    loss = costs[:, list(kernels)].min(axis=1)
+    stretches: list[tuple[float, int]] = []
+    for _, some in groupby(range(len(fine)), lambda place: (loss[place] > BEHIND, costs[place].argmin())):
+        places = [*some]
+        furthest = max(places, key=loss.__getitem__)
+        if loss[furthest] > BEHIND and fine[furthest] not in sizes:
+            stretches.append((float((loss * weights)[places].sum()), fine[furthest]))
+    return [size for _, size in sorted(stretches, reverse=True)]
+
+
+def _between(sizes: Sequence[int], times: Numbers, divisions: Sequence[Division]) -> tuple[list[int], Numbers, Numbers]:
+    """(the sizes at which kernels are compared, their shares of all calls, each kernel's log(time / best) there)."""
+    fine = _fine(sizes, divisions)
+    columns = zip(times.T, divisions, strict=True)
+    found = np.column_stack([interpolated(sizes, column, fine, one) for column, one in columns])
+    weights = weights_of(fine)
+    return fine, weights / weights.sum(), np.log(found / found.min(axis=1, keepdims=True))
 
 
 def interpolated(sizes: Sequence[int], times: Numbers, at: Sequence[int], division: Division) -> Numbers:

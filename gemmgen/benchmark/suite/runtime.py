@@ -25,7 +25,7 @@ from gemmgen.kernel.families import config_of
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.run.gpu.timing import BEST, LIBRARY, Timing, speedup
+from gemmgen.run.gpu.timing import BEST, FINAL, LIBRARY
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Silent
 from gemmgen.support.clock import now
@@ -164,27 +164,29 @@ def _timed(choice: Choice, gpu: GpuExecutor, spec: DeviceSpec, store: Store) -> 
 def _row(
     m: int, choice: Choice, loaded: Mapping[str, GpuKernel], gpu: GpuExecutor, spec: DeviceSpec
 ) -> tuple[Row, str | None]:
-    """The chosen kernel, all others for which the model has hope, and cuBLASLt's best, in one run.
+    """The chosen kernel, the fastest of all for which the model has hope, and cuBLASLt's best, in one run.
 
-    The call's operands are aligned and dense.
+    The fastest are chosen in runs before it: the least of dozens of times in one run is lower than it would be in
+    another. The call's operands are aligned and dense.
     """
     product, given = choice.product, Needs.ALIGNED | Needs.DENSE
     sizes = m, product.n.listed[0], product.k.listed[0]
     chosen = choice.members[choice.chosen(sizes, given)].name
     able = [one for one in (*choice.kernels, *choice.rivals) if one.serves(sizes, given)]
     names = [*dict.fromkeys((*hopeful(able, sizes, spec), chosen))]
-    measured = gpu.measure_many([loaded[one] for one in names], case_of(product, sizes, given), LIBRARY, beside=BEST)
-    timings = dict(zip(names, measured.timings, strict=True))
-    ours, theirs = timings[chosen], measured.baseline
-    if isinstance(ours, Failure):
-        raise CandidateFailed(ours)
-    best_us, best = min((one.median_us, name) for name, one in timings.items() if isinstance(one, Timing))
-    row = Row(m, _rounded(ours.median_us), chosen, _rounded(best_us), best, None, None, None)
-    if theirs is None:
+    case = case_of(product, sizes, given)
+    before, _ = gpu.measure_many([loaded[one] for one in names], case, LIBRARY).steady_us()
+    _, best = min(zip(before, names, strict=True))
+    measured = gpu.measure_many([loaded[one] for one in dict.fromkeys((chosen, best))], case, FINAL, beside=BEST)
+    for one in measured.timings:
+        if isinstance(one, Failure):
+            raise CandidateFailed(one)
+    us, library_us = measured.steady_us()
+    row = Row(m, _rounded(us[0]), chosen, _rounded(us[-1]), best, None, None, None)
+    if measured.baseline is None or library_us is None:
         return row, None
-    ratio = _rounded(speedup(ours, theirs.timing))
-    us = _rounded(theirs.timing.median_us)
-    return replace(row, library_us=us, algorithm=theirs.choice, ratio=ratio), theirs.version
+    ratio, algorithm = _rounded(library_us / us[0]), measured.baseline.choice
+    return replace(row, library_us=_rounded(library_us), algorithm=algorithm, ratio=ratio), measured.baseline.version
 
 
 def _rounded(value: float) -> float:
@@ -207,7 +209,7 @@ def _document(
         "command": plan.command,
         "date": now(),
         "suite": {"made": library.made, "timed": library_digest()},
-        "protocol": asdict(LIBRARY),
+        "protocols": [asdict(LIBRARY), asdict(FINAL)],
         "configs": {one.name: _config(one) for one in (*choice.kernels, *choice.rivals)},
         "columns": COLUMNS,
         "rows": [astuple(row) for row in rows],

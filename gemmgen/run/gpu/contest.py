@@ -32,6 +32,7 @@ from gemmgen.run.gpu.timing import (
     InterleavedTimings,
     Protocol,
     Timing,
+    steady,
 )
 from gemmgen.support.errors import NoBaseline
 
@@ -177,7 +178,7 @@ class Contest:
             contenders = range(plan.offered)[:most]
             protocol = QUICK if len(contenders) > 1 else GRID
             timings = self._measure([partial(plan.enqueue, index) for index in contenders], sets, protocol)
-            best = min(contenders, key=lambda index: timings[index].median_us)
+            best = min(contenders, key=steady(timings).__getitem__)
             self._champions[key] = Champion(plan, best, timings[0])
         return self._champions[key]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median, quantiles
+from operator import truediv
+from statistics import geometric_mean, median, quantiles
 from typing import Literal
 
 from gemmgen.problem.case import Case
@@ -43,7 +46,7 @@ QUICK = Protocol("quick", samples=5, sample_us=1_000, warmup_s=0.05)  # finds th
 # At each of hundreds of sizes, where differences of a few percent between kernels decide.
 GRID = Protocol("grid", samples=5, sample_us=500, warmup_s=0.02, most_sets=64, least_sets=1)
 COARSE = replace(GRID, name="coarse", samples=3, sample_us=250, warmup_s=0.005)  # of candidates, of which some go on
-# At each of dozens of sizes: a library beside cuBLASLt's best, with dozens of candidates in the same run.
+# At each of dozens of sizes: which of a library's dozens of kernels and candidates is the fastest.
 LIBRARY = Protocol("library", samples=7, sample_us=1_200, warmup_s=0.02)
 FINAL = Protocol("final", samples=15, sample_us=4_000, warmup_s=0.25)  # chooses among a search's fastest
 GEMM_BATCHED = "gemmBatched"  # of cuBLAS, the baseline of batches of pointers
@@ -138,6 +141,30 @@ class InterleavedTimings:
     baseline: Baseline | None = None
     moving: Timing | None = None
     lacking: Failure | None = None
+
+    def steady_us(self) -> tuple[list[float], float | None]:
+        """Microseconds of the kernels, infinite of one that failed, and of the baseline if there is one.
+
+        They are in the proportions of a usual round: see `steady`.
+        """
+        ran = [one for one in self.timings if isinstance(one, Timing)]
+        theirs = [] if self.baseline is None else [self.baseline.timing]
+        times = iter(steady([*ran, *theirs]))
+        ours = [next(times) if isinstance(one, Timing) else math.inf for one in self.timings]
+        return ours, next(times, None)
+
+
+def steady(timings: Sequence[Timing]) -> list[float]:
+    """Microseconds of each of the contestants of one measurement, without what their rounds have in common.
+
+    A card at the limit of its power changes its clock during a measurement, and two medians may come of rounds of
+    different clocks. So a sample counts by its ratio to the mean of its round.
+    """
+    if not timings:
+        return []
+    rounds = [geometric_mean(samples) for samples in zip(*(one.samples_us for one in timings), strict=True)]
+    usual = median(rounds)
+    return [usual * median(map(truediv, one.samples_us, rounds)) for one in timings]
 
 
 def speedup(ours: Timing, theirs: Timing) -> float:
