@@ -5,6 +5,7 @@ pycuda has no graphs; they come from cuda.bindings, on pycuda's context and stre
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -31,7 +32,6 @@ from gemmgen.support.errors import CandidateFailed, Failure
 Enqueue = Callable[[Pointers, Any], None]  # puts one launch on a stream
 
 ALIGN = 256  # bytes; operands start where cuMemAlloc would place them, which is what cuBLASLt expects
-LONG_US = 2_000.0  # from here on the latency of the first graph launch (under 10 us) does not count
 
 
 def allocate(size: int) -> Any:
@@ -128,73 +128,81 @@ class Graph:
         self._executable = checked(driver.cuGraphInstantiate(graph, 0))
         checked(driver.cuGraphDestroy(graph))
 
-    def time_us(self, replays: int, *, lead_in: bool = False) -> float:
-        """Device microseconds a launch. `lead_in` replays once before the clock starts, to hide the start's latency."""
+    def sample(self, replays: int) -> Sample:
+        """Put a sample of so many replays on the stream."""
         start, stop = cuda.Event(), cuda.Event()
-        if lead_in:
-            self._replay()
         start.record(self._stream)
         for _ in range(replays):
-            self._replay()
+            self.replay()
         stop.record(self._stream)
-        stop.synchronize()
-        return float(stop.time_since(start)) * 1e3 / (replays * self.launches)
+        return Sample(start, stop, replays * self.launches)
 
     def free(self) -> None:
         checked(driver.cuGraphExecDestroy(self._executable))
 
-    def _replay(self) -> None:
+    def replay(self) -> None:
         checked(driver.cuGraphLaunch(self._executable, driver.CUstream(self._stream.handle)))
 
 
 @dataclass(frozen=True)
-class Sampling:
-    """How one contestant is sampled: replays of its graph, with or without a lead-in."""
+class Sample:
+    """What lies between two events of a stream: so many launches."""
 
-    replays: int
-    lead_in: bool
+    start: Any
+    stop: Any
+    launches: int
+
+    def wait_us(self) -> float:
+        """Device microseconds a launch, as soon as it has ended."""
+        self.stop.synchronize()
+        return float(self.stop.time_since(self.start)) * 1e3 / self.launches
 
 
 def measure(contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol, stream: Any) -> list[Timing]:
     """Time the contestants in turn, A B C C B A, and return their timings in order.
 
-    Every second round goes backwards: a card at the limit of its power is the faster the less the one before took.
+    All samples are put on the stream at once. So no sample waits for its launch, and the card does not rest in between:
+    its clock is that of steady work. Every second round goes backwards: a card at the limit of its power is the faster
+    the less the one before took.
     """
     graphs = [Graph(enqueue, sets, stream) for enqueue in contestants]
     try:
         launch_us, warmup_s = _warm_up(graphs, protocol)
-        plans = [_sampling(us * graph.launches, protocol) for us, graph in zip(launch_us, graphs, strict=True)]
-        rounds = [_round(graphs, plans, backwards=number % 2 == 1) for number in range(protocol.samples)]
-        notes = [_notes(protocol, warmup_s, plan, sets, len(graphs)) for plan in plans]
-        return [Timing(samples, note) for samples, note in zip(zip(*rounds, strict=True), notes, strict=True)]
+        replays = [
+            max(1, round(protocol.sample_us / (us * graph.launches)))
+            for us, graph in zip(launch_us, graphs, strict=True)
+        ]
+        graphs[0].replay()  # the latency of the first launch is no sample's
+        rounds = [_round(graphs, replays, backwards=number % 2 == 1) for number in range(protocol.samples)]
+        samples = [tuple(one.wait_us() for one in of_one) for of_one in zip(*rounds, strict=True)]
+        return [
+            Timing(of_one, _notes(protocol, warmup_s, one.launches, sets, len(graphs)))
+            for of_one, one in zip(samples, rounds[0], strict=True)
+        ]
     finally:
         for graph in graphs:
             graph.free()
 
 
-def _round(graphs: Sequence[Graph], plans: Sequence[Sampling], backwards: bool) -> list[float]:
+def _round(graphs: Sequence[Graph], replays: Sequence[int], backwards: bool) -> list[Sample]:
     """A sample of each, in their order, taken in it or backwards."""
-    turns = list(zip(graphs, plans, strict=True))
     step = -1 if backwards else 1
-    samples = [graph.time_us(plan.replays, lead_in=plan.lead_in) for graph, plan in turns[::step]]
+    samples = [graph.sample(count) for graph, count in list(zip(graphs, replays, strict=True))[::step]]
     return samples[::step]
 
 
 def _warm_up(graphs: Sequence[Graph], protocol: Protocol) -> tuple[list[float], float]:
     """Replay in rounds until their sum is stable; the last round's microseconds a launch, and the seconds taken."""
     started = time.perf_counter()
-    last = [graph.time_us(1) for graph in graphs]
+    once = [1] * len(graphs)
+    last = math.inf
     while True:
-        latest = [graph.time_us(1) for graph in graphs]
+        latest = [one.wait_us() for one in _round(graphs, once, backwards=False)]
         elapsed = time.perf_counter() - started
-        stable = abs(sum(latest) - sum(last)) <= STABLE * sum(latest)
+        stable = abs(sum(latest) - last) <= STABLE * sum(latest)
         if elapsed >= 4 * protocol.warmup_s or (stable and elapsed >= protocol.warmup_s):
             return latest, elapsed
-        last = latest
-
-
-def _sampling(graph_us: float, protocol: Protocol) -> Sampling:
-    return Sampling(replays=max(1, round(protocol.sample_us / graph_us)), lead_in=graph_us < LONG_US)
+        last = sum(latest)
 
 
 def _data_words(sets: InputSets) -> str:
@@ -205,14 +213,14 @@ def _data_words(sets: InputSets) -> str:
 
 
 def _notes(
-    protocol: Protocol, warmup_s: float, plan: Sampling, sets: InputSets, contestants: int
+    protocol: Protocol, warmup_s: float, launches: int, sets: InputSets, contestants: int
 ) -> dict[str, str | int | float]:
     """The protocol as it was carried out, for the record."""
     return {
         "protocol": protocol.name,
         "warmup_s": round(warmup_s, 3),
         "samples": protocol.samples,
-        "launches_per_sample": plan.replays * len(sets.pointers),
+        "launches_per_sample": launches,
         "graph_replay": True,
         "interleaved_with": contestants - 1,
         "input_sets": len(sets.pointers),
