@@ -41,7 +41,7 @@ from gemmgen.support.errors import require
 @click.option(
     "--points",
     type=Whole(8),
-    help="Sizes at which a product's kernels are timed, at most.  [default: 112 on a GPU, 1024 predicted]",
+    help="Sizes at which a product's kernels are timed, at most.  [default: 112 on a GPU, 256 predicted]",
 )
 @click.option(
     "--fallback",

@@ -28,7 +28,7 @@ class Predicted:
 
     spec: DeviceSpec
     kind: Literal["measured", "predicted"] = "predicted"
-    most: int = 1024
+    most: int = 256
 
     def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
         """Raises InvalidInput for cuBLASLt, whose times nobody predicts."""
