@@ -19,14 +19,16 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
 from gemmgen.support.errors import CandidateFailed, GemmgenError
 
 COUNT = struct.Struct("<Q")
+AHEAD = 2  # items of `in_order` for each child: the one that it works on, and the next
 ReplyKind = Literal["done", "failed", "fatal", "error"]
 
 
@@ -160,6 +162,41 @@ def spread(
 
     `on_done` is called here, in the caller's thread, as each gets ready. Where that raises, some children still work.
     """
+    ask_one = _by_whoever_is_idle(children, ask)
+    pool = ThreadPoolExecutor(len(children))  # a thread waits for each process
+    try:
+        futures = {pool.submit(ask_one, item): item for item in items}
+        for future in as_completed(futures):
+            on_done(futures[future], future.result())
+        return [future.result() for future in futures]
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def in_order(
+    children: Sequence[Child], items: Iterable[Item], ask: Callable[[Child, Item], Answer]
+) -> Iterator[tuple[Item, Answer]]:
+    """`ask(child, item)` for each item, with whichever child is idle; items and answers in the items' order.
+
+    Items may come without end: they are taken as children get idle, one for each of these ahead. Where `ask` raises,
+    so does this in that item's turn.
+    """
+    ask_one = _by_whoever_is_idle(children, ask)
+    pool, waiting = ThreadPoolExecutor(len(children)), deque[tuple[Item, Future[Answer]]]()
+    try:
+        for item in items:
+            waiting.append((item, pool.submit(ask_one, item)))
+            if len(waiting) >= AHEAD * len(children):
+                first, future = waiting.popleft()
+                yield first, future.result()
+        for item, future in waiting:
+            yield item, future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _by_whoever_is_idle(children: Sequence[Child], ask: Callable[[Child, Item], Answer]) -> Callable[[Item], Answer]:
+    """What as many threads as there are children may call."""
     idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
     for child in children:
         idle.put(child)
@@ -171,14 +208,7 @@ def spread(
         finally:
             idle.put(child)
 
-    pool = ThreadPoolExecutor(len(children))  # a thread waits for each process
-    try:
-        futures = {pool.submit(ask_one, item): item for item in items}
-        for future in as_completed(futures):
-            on_done(futures[future], future.result())
-        return [future.result() for future in futures]
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    return ask_one
 
 
 class _Alarm:

@@ -1,15 +1,14 @@
 """Fuzzing: whole cases, kernel and situation, drawn with hypothesis until one fails, which is then made small.
 
-A kernel costs a compilation and serves many situations, so the two are drawn apart: points of the space in batches,
-and for each of them situations. The next kernels compile while situations run.
+A kernel costs a compilation and serves many situations, so the two are drawn apart: points of the space here, and for
+each of them situations in a lane, a process that compiles and runs it while others do so with other kernels.
 """
 
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -21,9 +20,11 @@ from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import Limits
 from gemmgen.run.executor import Executor, LoadedKernel
+from gemmgen.support.child import Child, ChildDied, crew, in_order
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.verification.checks import Wrong, check
 from gemmgen.verification.corpus import Entry, entries, read, save
+from gemmgen.verification.lanes import lanes_like
 from gemmgen.verification.random_kernels import LAYOUTS, RandomKernel, draw_points, schedules, simpler
 from gemmgen.verification.seeding import for_each
 from gemmgen.verification.situation import (
@@ -42,7 +43,6 @@ LARGEST = 160  # of run-time sizes, long sides of tall and flat shapes apart
 PER_KERNEL = 40  # situations
 FAR_KERNELS = 8  # one in so many kernels meets sizes that 16 bits cannot count
 SEED_STEP = 2**20  # no two runs draw the same situations
-AHEAD = 3  # kernels at most that are loaded before they are needed
 SHRINK_EXAMPLES = 60  # situations for a kernel that may be simpler
 MOST_REDUCTIONS = 200  # of a situation
 SHRINK_TRIALS = 60  # kernels
@@ -106,11 +106,57 @@ class FuzzTally:
         """Situations a second."""
         return self.situations / max(self.seconds, 1e-9)
 
-    def count(self, point: RandomKernel, situation: Situation) -> None:
-        self.situations += 1
-        self.data[situation.data] += 1
+    def add(self, point: RandomKernel, tried: Tried) -> None:
+        """A kernel, and the situations that it met."""
+        self.kernels += 1
+        self.situations += tried.data.total()
+        for kind, count in tried.data.items():
+            self.data[kind] += count
         layout = str(point.problem.layout)
-        self.cells.update((point.schedule, layout, edge) for edge in edges(situation.case))
+        self.cells.update((point.schedule, layout, edge) for edge in tried.edges)
+        if tried.worst > self.worst:
+            self.worst, self.worst_in = tried.worst, tried.worst_in
+
+
+@dataclass
+class Tried:
+    """What one kernel met: how many situations of each kind of data, edges, and its largest error over its bound."""
+
+    data: Counter[DataKind] = field(default_factory=Counter)
+    edges: set[str] = field(default_factory=set)
+    worst: float = 0.0
+    worst_in: str = ""
+    found: Found | None = None
+
+    def count(self, situation: Situation) -> None:
+        self.data[situation.data] += 1
+        self.edges.update(edges(situation.case))
+
+
+@dataclass(frozen=True)
+class FuzzJob:
+    """A kernel to try in so many situations; `far`: of these the first are what draws hardly reach."""
+
+    source: KernelSource
+    examples: int
+    seed: int
+    far: bool
+
+    def run(self, executor: Executor) -> Tried:
+        """A lane's part. Raises CandidateFailed where the executor is not available, which is no kernel's fault."""
+        tried, source = Tried(), self.source
+        loaded = _loaded(executor, source)
+        if isinstance(loaded, Failure):
+            return replace(tried, found=Found(source, loaded, None))
+        far = far_situations(source, FAR_SIZES[-1])[: self.examples - 1] if self.far else []
+        try:
+            found = _try(loaded, self.examples - len(far), self.seed, tried)
+            for situation in far if found is None else []:
+                tried.count(situation)
+                found = found or _first(loaded, situation)
+        finally:
+            loaded.close()
+        return replace(tried, found=found)
 
 
 @dataclass(frozen=True)
@@ -142,15 +188,13 @@ class Budget:
     seconds: float | None = None
     situations: int | None = None
 
-    def left(self, tally: FuzzTally) -> int:
-        """Situations that the next kernel may run."""
-        if self.seconds is not None and tally.seconds >= self.seconds:
-            return 0
-        return PER_KERNEL if self.situations is None else min(PER_KERNEL, self.situations - tally.situations)
-
-    def ahead(self, tally: FuzzTally) -> int:
-        """Kernels to load beside the next one."""
-        return AHEAD if self.situations is None else min(AHEAD, (self.situations - tally.situations - 1) // PER_KERNEL)
+    def shares(self, tally: FuzzTally) -> Iterator[int]:
+        """Situations of each kernel, until the budget is spent."""
+        left = self.situations
+        while (self.seconds is None or tally.seconds < self.seconds) and left != 0:
+            share = PER_KERNEL if left is None else min(PER_KERNEL, left)
+            yield share
+            left = None if left is None else left - share
 
 
 def fuzz(
@@ -165,8 +209,9 @@ def fuzz(
 ) -> Report:
     """Replay `corpus`, then draw cases until `budget` is spent or one fails; that one is shrunk and saved.
 
-    `on_step` hears of every situation, and what is being done. Raises InvalidInput (a corrupt corpus), and
-    CandidateFailed where the executor is not available.
+    `executor` replays and shrinks; cases are tried by processes that have one like it. `on_step` hears of every kernel,
+    and what is being done. Raises InvalidInput (a corrupt corpus), and CandidateFailed where the executor is not
+    available.
     """
     space = {
         (s, layout, edge)
@@ -262,41 +307,38 @@ def _search(
     tally: FuzzTally,
     on_step: Callable[[FuzzTally, str], None],
 ) -> tuple[RandomKernel, Found] | None:
-    drawn = draw_points(families, limits, seed)
-    with _Loader(executor, drawn) as loader:
-        while (examples := budget.left(tally)) > 0:
-            point, source, loaded = loader.next(budget.ahead(tally))
-            tally.kernels += 1
-            if isinstance(loaded, Failure):
-                return point, Found(source, loaded, None)
 
-            def counted(situation: Situation, point: RandomKernel = point) -> None:
-                tally.count(point, situation)
-                on_step(tally, "fuzz")
+    def jobs() -> Iterator[tuple[RandomKernel, FuzzJob]]:
+        drawn = zip(budget.shares(tally), draw_points(families, limits, seed), strict=False)
+        for number, (share, point) in enumerate(drawn, 1):
+            source = render(point.problem, point.family, point.config)
+            yield point, FuzzJob(source, share, seed * SEED_STEP + number, far=number % FAR_KERNELS == 0)
 
-            far = far_situations(source, FAR_SIZES[-1]) if tally.kernels % FAR_KERNELS == 0 else []
-            far = far[: examples - 1]
-            try:
-                found = _try(loaded, examples - len(far), seed * SEED_STEP + tally.kernels, counted, tally)
-                for situation in far if found is None else []:
-                    counted(situation)
-                    found = found or _first(loaded, situation)
-            finally:
-                loaded.close()
-            if found is not None:
-                return point, found
+    with crew(lanes_like(executor)) as lanes:
+        for (point, _), tried in in_order(lanes, jobs(), lambda lane, drawn: _ask(lane, drawn[1])):
+            tally.add(point, tried)
+            on_step(tally, "fuzz")
+            if tried.found is not None:
+                return point, tried.found
     return None
 
 
-def _try(
-    kernel: LoadedKernel, examples: int, seed: int, on_situation: Callable[[Situation], None], tally: FuzzTally | None
-) -> Found | None:
-    """The smallest situation found in which `kernel` fails."""
+def _ask(lane: Child, job: FuzzJob) -> Tried:
+    """A kernel that ends the process which compiles it, or the one that runs it, is found by that."""
+    try:
+        tried: Tried = lane.request(job)
+    except ChildDied as error:
+        return Tried(found=Found(job.source, Failure("crash", str(error), "lane"), None))
+    return tried
+
+
+def _try(kernel: LoadedKernel, examples: int, seed: int, tried: Tried) -> Found | None:
+    """The smallest situation found in which `kernel` fails; those that it met are counted in `tried`."""
     failures: list[Wrong] = []
 
     def holds(situation: Situation) -> None:
         if not failures:  # what shrinking runs is not counted
-            on_situation(situation)
+            tried.count(situation)
         try:
             worst = check(kernel, situation)
         except CandidateFailed as error:
@@ -305,8 +347,8 @@ def _try(
         except Wrong as error:
             failures.append(error)
             raise
-        if tally is not None and worst > tally.worst:
-            tally.worst, tally.worst_in = worst, f"{full_name_of(kernel.source)}, {situation}"
+        if worst > tried.worst:
+            tried.worst, tried.worst_in = worst, f"{full_name_of(kernel.source)}, {situation}"
 
     try:
         for_each(wide_situations(kernel.source.problem, LARGEST), holds, examples=examples, seed=seed)
@@ -326,7 +368,7 @@ def _fails(executor: Executor, point: RandomKernel, found: Found, examples: int)
         if found.situation is None:
             return None
         known = _first(loaded, _adapted(source, found.situation))
-        tried = _try(loaded, examples, found.situation.seed, lambda situation: None, None)
+        tried = _try(loaded, examples, found.situation.seed, Tried())
     finally:
         loaded.close()
     same_kind = [one for one in (tried, known) if one is not None and one.failure.kind == found.failure.kind]
@@ -385,41 +427,13 @@ def _replay(executor: Executor, limits: Limits, path: Path, entry: Entry) -> Rep
 def _load(executor: Executor, point: RandomKernel) -> tuple[KernelSource, LoadedKernel | Failure]:
     """Raises CandidateFailed where the executor is not available, which is no kernel's fault."""
     source = render(point.problem, point.family, point.config)
+    return source, _loaded(executor, source)
+
+
+def _loaded(executor: Executor, source: KernelSource) -> LoadedKernel | Failure:
     try:
-        return source, executor.load(source)
+        return executor.load(source)
     except CandidateFailed as error:
         if error.failure.kind == "unavailable":
             raise
-        return source, error.failure
-
-
-class _Loader:
-    """Renders and compiles the next kernels in a thread while situations run.
-
-    The emulator's compiler is a process of its own. A GPU's worker answers one thread at a time, and NVRTC is
-    fast: there kernels are loaded when they are needed.
-    """
-
-    def __init__(self, executor: Executor, points: Iterator[RandomKernel]) -> None:
-        self._executor, self._points = executor, points
-        self._pool = ThreadPoolExecutor(1) if executor.name == "emulator" else None
-        self._waiting: deque[tuple[RandomKernel, Future[tuple[KernelSource, LoadedKernel | Failure]]]] = deque()
-
-    def next(self, ahead: int) -> tuple[RandomKernel, KernelSource, LoadedKernel | Failure]:
-        if self._pool is None:
-            now = next(self._points)
-            return (now, *_load(self._executor, now))
-        while len(self._waiting) <= ahead:
-            upcoming = next(self._points)
-            self._waiting.append((upcoming, self._pool.submit(_load, self._executor, upcoming)))
-        point, future = self._waiting.popleft()
-        return (point, *future.result())
-
-    def __enter__(self) -> _Loader:
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if self._pool is None:
-            return
-        # The executor closes what it loaded, and ends a compilation that an interrupt leaves running.
-        self._pool.shutdown(wait=not isinstance(error, KeyboardInterrupt), cancel_futures=True)
+        return error.failure

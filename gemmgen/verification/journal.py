@@ -13,12 +13,16 @@ from gemmgen.kernel.naming import full_name_of
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.executor import Executor
+from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.support.errors import Failure, GemmgenError, InvalidInput
 from gemmgen.support.files import content_key, generator_digest
 from gemmgen.verification.corpus import situation_document, situation_from
 from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.sanitizers.tool import Tool
 from gemmgen.verification.verifier import SHRINK_SECONDS, Verdict, verify
+from gemmgen.verification.with_sanitizers import sanitize
+
+GPU_SHRINK_SECONDS = 5.0
 
 Document = dict[str, Any]
 
@@ -52,6 +56,13 @@ class VerifyJob:
             shrink_seconds=shrink_seconds,
             bits=self.bits,
         )
+
+    def run(self, executor: Executor) -> Verdict:
+        """A lane's part: what `executor` finds, and on a GPU the tools."""
+        if not isinstance(executor, GpuExecutor):
+            return self.verdict(executor)
+        verdict = self.verdict(executor, GPU_SHRINK_SECONDS)
+        return sanitize(executor, self.source, verdict, self.tools) if self.tools else verdict
 
 
 class Journal:

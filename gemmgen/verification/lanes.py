@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Protocol
 
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compile_many
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import Executor
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import Target
 from gemmgen.support.child import Child, crew, spread
@@ -22,12 +24,11 @@ from gemmgen.verification.host_memory import at_a_time
 from gemmgen.verification.journal import Journal, VerifyJob
 from gemmgen.verification.reference import EXPECTED
 from gemmgen.verification.verifier import Verdict
-from gemmgen.verification.with_sanitizers import sanitize
 
 LANES = 8  # on a GPU, at most; their contexts take turns on it
+MOST_ON_GPU = 16  # of lanes that compile, too
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # numpy's, in each of them
 TIMEOUT = 4.0  # seconds for a run on a GPU, where the problems are small
-GPU_SHRINK_SECONDS = 5.0
 
 OnVerdict = Callable[[VerifyJob, Verdict], None]
 
@@ -36,16 +37,22 @@ def ignore(job: VerifyJob, verdict: Verdict) -> None:
     """For who waits for the last verdict."""
 
 
+class Job(Protocol):
+    """What a lane is asked to do: a record that can be pickled, as its answer can."""
+
+    def run(self, executor: Executor) -> Any:
+        """The answer. Raises CandidateFailed, which passes to who asked."""
+
+
 class Lane:
-    """The child's side on a GPU: answers a VerifyJob with its Verdict."""
+    """The child's side on a GPU: answers a Job."""
 
     def __init__(self, store: str, lanes: str, timeout: str) -> None:
         _share_memory(int(lanes))
         self._gpu = GpuExecutor(Store(Path(store)), timeout=float(timeout))
 
-    def __call__(self, job: VerifyJob) -> Verdict:
-        verdict = job.verdict(self._gpu, GPU_SHRINK_SECONDS)
-        return sanitize(self._gpu, job.source, verdict, job.tools) if job.tools else verdict
+    def __call__(self, job: Job) -> Any:
+        return job.run(self._gpu)
 
 
 class EmulatorLane:
@@ -55,8 +62,8 @@ class EmulatorLane:
         _share_memory(int(lanes))
         self._emulator = EmulatorExecutor(Store(Path(store)), float(timeout))
 
-    def __call__(self, job: VerifyJob) -> Verdict:
-        return job.verdict(self._emulator)
+    def __call__(self, job: Job) -> Any:
+        return job.run(self._emulator)
 
 
 @dataclass(frozen=True)
@@ -103,10 +110,7 @@ def verify_many(
     Raises CandidateFailed (unavailable), and GemmgenError where a lane itself fails.
     """
     compile_many([job.source for job in jobs], arch, store)
-    count = max(1, min(LANES, cores() // 2, len(jobs)))
-    settings = str(store.root), str(count), str(timeout)
-    lanes = [Child(f"{__name__}:Lane", *settings, environment=ONE_THREAD) for _ in range(count)]
-    with crew(lanes):
+    with crew(gpu_lanes(min(LANES, cores() // 2, len(jobs)), store, timeout)) as lanes:
         return spread(lanes, jobs, _ask, on_done)
 
 
@@ -119,6 +123,21 @@ def emulate_many(
     """
     with crew(emulator_lanes(emulator, [job.source.problem for job in jobs], processes)) as lanes:
         return spread(lanes, jobs, _ask, on_done)
+
+
+def gpu_lanes(most: int, store: Store, timeout: float = TIMEOUT) -> list[Child]:
+    """Processes with the GPU here, as many as `most` and at least one; `timeout` in seconds for one run."""
+    count = max(1, most)
+    settings = str(store.root), str(count), str(timeout)
+    return [Child(f"{__name__}:Lane", *settings, environment=ONE_THREAD) for _ in range(count)]
+
+
+def lanes_like(executor: Executor) -> list[Child]:
+    """Processes with executors as this one, for kernels of small problems: one a core, on a GPU MOST_ON_GPU at most."""
+    if isinstance(executor, EmulatorExecutor):
+        return emulator_lanes(executor, [Problem(None, None, None)] * cores())
+    assert isinstance(executor, GpuExecutor)
+    return gpu_lanes(min(MOST_ON_GPU, cores()), executor.store)
 
 
 def emulator_lanes(

@@ -17,6 +17,8 @@ from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.support.child import ChildDied
+from gemmgen.support.errors import Failure
 from gemmgen.verification import fuzz as fuzzing
 from gemmgen.verification.corpus import entries, read
 from gemmgen.verification.fuzz import Budget, fuzz
@@ -139,6 +141,34 @@ def test_a_kernel_that_does_not_compile_is_found(tmp_path: Path, monkeypatch: py
     assert report.found is not None and report.found.failure.kind == "unjudged" and report.found.situation is None
     ((path, entry),) = entries(tmp_path)
     assert path == report.path and entry.situation is None
+
+
+def test_a_kernel_that_ends_its_process_is_found_and_costs_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second kernel kills the lane that tries it."""
+    asked: list[str] = []
+    monkeypatch.setattr(fuzzing, "shrink", lambda executor, limits, point, found, on_trial: (found, 0))
+
+    class Lane:
+        def request(self, job: fuzzing.FuzzJob) -> fuzzing.Tried:
+            asked.append(job.source.name)
+            if len(asked) == 2:
+                raise ChildDied("its process was ended by SIGSEGV", timed_out=False)
+            tried = fuzzing.Tried()
+            tried.data["exact"] = job.examples
+            return tried
+
+        def kill(self) -> None:
+            """It is no process."""
+
+        close = kill
+
+    monkeypatch.setattr(fuzzing, "lanes_like", lambda executor: [Lane()])
+    with EmulatorExecutor() as emulator:
+        report = fuzz(emulator, LIMITS, [NAIVE], tmp_path, Budget(situations=1000))
+    assert report.found is not None and report.found.source.name == asked[1] and report.tally.situations == 40
+    assert report.found.failure == Failure("crash", "its process was ended by SIGSEGV", "lane")
 
 
 @pytest.mark.parametrize(

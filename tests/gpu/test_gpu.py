@@ -13,11 +13,11 @@ from gemmgen.benchmark.study.measuring import measure_times
 from gemmgen.benchmark.study.modelcheck import check_model
 from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER
 from gemmgen.benchmark.study.times import Measured, Times
-from gemmgen.kernel.families import BATCHED, SIMT, Family
+from gemmgen.kernel.families import BATCHED, FAMILIES, SIMT, Family
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import LAUNCH_ATTRIBUTES, KernelSource, Launch, Parameter
 from gemmgen.problem.case import Case
-from gemmgen.problem.device import DEVICES
+from gemmgen.problem.device import DEVICES, parse_arch
 from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
@@ -31,6 +31,7 @@ from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
 from gemmgen.verification import reference
 from gemmgen.verification.data import make_operands
+from gemmgen.verification.fuzz import Budget, fuzz
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import check, verify
 from gemmgen.verification.window import Window
@@ -521,3 +522,9 @@ def test_times_for_the_models_check_are_measured(gpu: GpuExecutor, tmp_path: Pat
     assert [*fresh.problems] == [*known.problems]
     assert all(len(part.rows) >= 3 and part.rows[0].us > 0 for part in fresh.measured)
     assert check_model(fresh).skipped == 0 and gpu.description in fresh.provenance["card"]
+
+
+def test_kernels_at_random_pass_in_lanes(gpu: GpuExecutor, tmp_path: Path) -> None:
+    """Each lane has the GPU for itself in turns, and compiles what it runs."""
+    report = fuzz(gpu, parse_arch(gpu.arch).limits, [*FAMILIES.values()], tmp_path, Budget(situations=400))
+    assert report.passed and report.tally.situations == 400 and report.tally.kernels == 10
