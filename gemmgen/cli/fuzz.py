@@ -20,13 +20,14 @@ from gemmgen.cli.reports.fuzz import replay_document, report_document, show_repl
 from gemmgen.cli.reports.words import percent
 from gemmgen.kernel.families import FAMILIES, family_named
 from gemmgen.problem.device import Limits
-from gemmgen.run.executor import Executor
 from gemmgen.run.target import DeviceChoice, open_target
+from gemmgen.support.child import Child, crew
 from gemmgen.support.files import Store
 from gemmgen.support.words import plural
 from gemmgen.verification.fuzz import Budget, FuzzTally, Report
 from gemmgen.verification.fuzz import fuzz as run
 from gemmgen.verification.fuzz import replay as run_entry
+from gemmgen.verification.lanes import lanes_like
 
 FAILED = 1
 DEFAULT_MINUTES = 1.0
@@ -84,15 +85,15 @@ def command(
     if replay is None:
         require_writable(corpus)
     target = open_target(device, "auto", Store())
-    with target.executor:
+    with target.executor as executor, crew(lanes_like(executor)) as lanes:
+        limits = target.spec.arch.limits
         if replay is not None:
-            _replay(ctx, target.executor, target.spec.arch.limits, replay, as_json)
+            _replay(ctx, lanes[0], limits, replay, as_json)
             return
         budget = Budget(None if minutes is None else 60 * minutes, examples)
-        limits = target.spec.arch.limits
         try:
             with _progress() as on_step:
-                report = run(target.executor, limits, families, corpus, budget, seed=seed, on_step=on_step)
+                report = run(lanes, executor.name, limits, families, corpus, budget, seed=seed, on_step=on_step)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"interrupted. A failure that was found is in {corpus}; the same --seed starts from the beginning again"
@@ -110,8 +111,8 @@ def reproduction(report: Report) -> str | None:
     return None if path is None else shlex.join(["gemmgen", "fuzz", "--device", report.executor, "--replay", str(path)])
 
 
-def _replay(ctx: click.Context, executor: Executor, limits: Limits, path: Path, as_json: bool) -> None:
-    result = run_entry(executor, limits, path)
+def _replay(ctx: click.Context, lane: Child, limits: Limits, path: Path, as_json: bool) -> None:
+    result = run_entry(lane, limits, path)
     emit(as_json, lambda: replay_document(result), lambda console: show_replay(console, result))
     if result.found is not None:
         ctx.exit(FAILED)

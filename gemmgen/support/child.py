@@ -20,7 +20,7 @@ import tempfile
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
@@ -175,11 +175,11 @@ def spread(
 
 def in_order(
     children: Sequence[Child], items: Iterable[Item], ask: Callable[[Child, Item], Answer]
-) -> Iterator[tuple[Item, Answer]]:
+) -> Generator[tuple[Item, Answer], None, None]:
     """`ask(child, item)` for each item, with whichever child is idle; items and answers in the items' order.
 
     Items may come without end: they are taken as children get idle, one for each of these ahead. Where `ask` raises,
-    so does this in that item's turn.
+    so does this in that item's turn. Who stops early closes it, which waits for what children are at.
     """
     ask_one = _by_whoever_is_idle(children, ask)
     pool, waiting = ThreadPoolExecutor(len(children)), deque[tuple[Item, Future[Answer]]]()
@@ -191,8 +191,10 @@ def in_order(
                 yield first, future.result()
         for item, future in waiting:
             yield item, future.result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    except BaseException as error:
+        pool.shutdown(wait=isinstance(error, Exception | GeneratorExit), cancel_futures=True)
+        raise
+    pool.shutdown()
 
 
 def _by_whoever_is_idle(children: Sequence[Child], ask: Callable[[Child, Item], Answer]) -> Callable[[Item], Answer]:

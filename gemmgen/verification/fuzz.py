@@ -9,8 +9,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Protocol
 
 import hypothesis
 
@@ -20,11 +22,10 @@ from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import Limits
 from gemmgen.run.executor import Executor, LoadedKernel
-from gemmgen.support.child import Child, ChildDied, crew, in_order
+from gemmgen.support.child import Child, ChildDied, in_order
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.verification.checks import Wrong, check
 from gemmgen.verification.corpus import Entry, entries, read, save
-from gemmgen.verification.lanes import lanes_like
 from gemmgen.verification.random_kernels import LAYOUTS, RandomKernel, draw_points, schedules, simpler
 from gemmgen.verification.seeding import for_each
 from gemmgen.verification.situation import (
@@ -160,6 +161,76 @@ class FuzzJob:
 
 
 @dataclass(frozen=True)
+class SmallerJob:
+    """A kernel that may be simpler than the one that was found: does it fail in the same way?"""
+
+    source: KernelSource
+    found: Found
+
+    def run(self, executor: Executor) -> Found | None:
+        """A lane's part: how it fails."""
+        source, found = self.source, self.found
+        loaded = _loaded(executor, source)
+        if isinstance(loaded, Failure):
+            same = found.situation is None and loaded.kind == found.failure.kind
+            return Found(source, loaded, None) if same else None
+        try:
+            if found.situation is None:
+                return None
+            known = _first(loaded, _adapted(source, found.situation))
+            tried = _try(loaded, SHRINK_EXAMPLES, found.situation.seed, Tried())
+        finally:
+            loaded.close()
+        same_kind = [one for one in (tried, known) if one is not None and one.failure.kind == found.failure.kind]
+        return min(same_kind, key=_size) if same_kind else None
+
+
+@dataclass(frozen=True)
+class ReduceJob:
+    """What is to fail in a smaller situation: hypothesis cannot turn a shape of one form into one of another."""
+
+    found: Found
+
+    @property
+    def source(self) -> KernelSource:
+        return self.found.source
+
+    def run(self, executor: Executor) -> Found:
+        """A lane's part: the smallest."""
+        found = self.found
+        loaded = _loaded(executor, found.source)
+        if isinstance(loaded, Failure):
+            return found
+        try:
+            for _ in range(MOST_REDUCTIONS):
+                smaller = _next_reduction(loaded, found)
+                if smaller is None:
+                    break
+                found = smaller
+        finally:
+            loaded.close()
+        return found
+
+
+@dataclass(frozen=True)
+class ReplayJob:
+    """A kernel of the corpus, and the situation in which it failed; None where it did not load."""
+
+    source: KernelSource
+    situation: Situation | None
+
+    def run(self, executor: Executor) -> Found | None:
+        """A lane's part: the failure that it still has."""
+        loaded = _loaded(executor, self.source)
+        if isinstance(loaded, Failure):
+            return Found(self.source, loaded, None)
+        try:
+            return _first(loaded, self.situation)
+        finally:
+            loaded.close()
+
+
+@dataclass(frozen=True)
 class Report:
     """The end of a run. Only one of `replays` that fail and `found` stops it early.
 
@@ -198,7 +269,8 @@ class Budget:
 
 
 def fuzz(
-    executor: Executor,
+    lanes: Sequence[Child],
+    executor: str,
     limits: Limits,
     families: Sequence[Family],
     corpus: Path,
@@ -209,9 +281,9 @@ def fuzz(
 ) -> Report:
     """Replay `corpus`, then draw cases until `budget` is spent or one fails; that one is shrunk and saved.
 
-    `executor` replays and shrinks; cases are tried by processes that have one like it. `on_step` hears of every kernel,
-    and what is being done. Raises InvalidInput (a corrupt corpus), and CandidateFailed where the executor is not
-    available.
+    `lanes` do all that runs a kernel: processes that have an `executor`, "gpu" or "emulator". `on_step` hears of every
+    kernel, and what is being done. Raises InvalidInput (a corrupt corpus), and CandidateFailed where the executor is
+    not available.
     """
     space = {
         (s, layout, edge)
@@ -224,68 +296,76 @@ def fuzz(
     tally = FuzzTally(len(space))
     replays = []
     for path, entry in entries(corpus):
-        replays.append(_replay(executor, limits, path, entry))
+        replays.append(_replay(lanes[0], limits, path, entry))
         on_step(tally, f"replay {len(replays)}")
-    report = Report(executor.name, seed, 0.0, tally, (), tuple(replays))
+    report = Report(executor, seed, 0.0, tally, (), tuple(replays))
     found = None
     if report.passed:
-        found = _search(executor, limits, families, budget, seed, tally, on_step)
+        found = _search(lanes, limits, families, budget, seed, tally, on_step)
     report = replace(report, seconds=tally.seconds, missed=tuple(sorted(space - tally.cells)))
     if found is None:
         return report
     point, first = found
-    path = save(first.entry(executor.name), corpus)  # as it is: shrinking may be interrupted
-    smallest, trials = shrink(executor, limits, point, first, lambda: on_step(tally, "shrink"))
-    smaller = save(smallest.entry(executor.name), corpus)
+    path = save(first.entry(executor), corpus)  # as it is: shrinking may be interrupted
+    smallest, trials = shrink(lanes, limits, point, first, lambda: on_step(tally, "shrink"))
+    smaller = save(smallest.entry(executor), corpus)
     if smaller != path:
         path.unlink()
     return replace(report, found=smallest, path=smaller, simplified=trials)
 
 
-def replay(executor: Executor, limits: Limits, path: Path) -> Replay:
+def replay(lane: Child, limits: Limits, path: Path) -> Replay:
     """Run one entry of a corpus again. Raises InvalidInput where it is none."""
-    return _replay(executor, limits, path, read(path))
+    return _replay(lane, limits, path, read(path))
 
 
 def shrink(
-    executor: Executor, limits: Limits, point: RandomKernel, found: Found, on_trial: Callable[[], None] = lambda: None
+    lanes: Sequence[Child],
+    limits: Limits,
+    point: RandomKernel,
+    found: Found,
+    on_trial: Callable[[], None] = lambda: None,
 ) -> tuple[Found, int]:
-    """(the smallest kernel and situation that fail in the same way, kernels tried for it)."""
-    deadline = time.monotonic() + SHRINK_SECONDS
-    tried = {point.name}
-    trials = 0
-    going = True
-    while going:
-        going = False
+    """(the smallest kernel and situation that fail in the same way, kernels tried for it).
+
+    Lanes try candidates side by side, and of those that fail the first in order is taken.
+    """
+    deadline, tried = time.monotonic() + SHRINK_SECONDS, {point.name}
+    while (step := _simpler(lanes, limits, point, found, tried, deadline, on_trial)) is not None:
+        point, found = step
+    if found.situation is not None:
+        smallest: Found = _ask(lanes[0], ReduceJob(found))
+        found = smallest if smallest.failure.kind == found.failure.kind else found
+    return found, len(tried) - 1
+
+
+def _simpler(
+    lanes: Sequence[Child],
+    limits: Limits,
+    point: RandomKernel,
+    found: Found,
+    tried: set[str],
+    deadline: float,
+    on_trial: Callable[[], None],
+) -> tuple[RandomKernel, Found] | None:
+    """The first of the simpler kernels, as far as none has `tried` it, that fails in the same way."""
+
+    def candidates() -> Iterator[tuple[RandomKernel, SmallerJob]]:
         for candidate in simpler(point, limits):
-            if trials >= SHRINK_TRIALS or time.monotonic() > deadline:
+            if time.monotonic() > deadline:
+                return
+            if candidate.name not in tried:
+                yield candidate, SmallerJob(_rendered(candidate), found)
+
+    with closing(in_order(lanes, candidates(), _ask_of)) as answers:
+        for (candidate, _), smaller in answers:
+            if len(tried) > SHRINK_TRIALS:
                 break
-            if candidate.name in tried:
-                continue
             tried.add(candidate.name)
-            trials += 1
             on_trial()
-            smaller = _fails(executor, candidate, found, SHRINK_EXAMPLES)
-            if smaller is not None:
-                point, found, going = candidate, smaller, True
-                break
-    return _reduced(executor, point, found), trials
-
-
-def _reduced(executor: Executor, point: RandomKernel, found: Found) -> Found:
-    """The smallest situation of this kernel: hypothesis cannot turn a shape of one form into one of another."""
-    _, loaded = _load(executor, point)
-    if isinstance(loaded, Failure):
-        return found
-    try:
-        for _ in range(MOST_REDUCTIONS):
-            smaller = _next_reduction(loaded, found)
-            if smaller is None:
-                break
-            found = smaller
-    finally:
-        loaded.close()
-    return found
+            if smaller is not None and smaller.failure.kind == found.failure.kind:
+                return candidate, smaller
+    return None
 
 
 def _next_reduction(kernel: LoadedKernel, found: Found) -> Found | None:
@@ -299,7 +379,7 @@ def _next_reduction(kernel: LoadedKernel, found: Found) -> Found | None:
 
 
 def _search(
-    executor: Executor,
+    lanes: Sequence[Child],
     limits: Limits,
     families: Sequence[Family],
     budget: Budget,
@@ -307,15 +387,14 @@ def _search(
     tally: FuzzTally,
     on_step: Callable[[FuzzTally, str], None],
 ) -> tuple[RandomKernel, Found] | None:
-
     def jobs() -> Iterator[tuple[RandomKernel, FuzzJob]]:
         drawn = zip(budget.shares(tally), draw_points(families, limits, seed), strict=False)
         for number, (share, point) in enumerate(drawn, 1):
-            source = render(point.problem, point.family, point.config)
-            yield point, FuzzJob(source, share, seed * SEED_STEP + number, far=number % FAR_KERNELS == 0)
+            yield point, FuzzJob(_rendered(point), share, seed * SEED_STEP + number, far=number % FAR_KERNELS == 0)
 
-    with crew(lanes_like(executor)) as lanes:
-        for (point, _), tried in in_order(lanes, jobs(), lambda lane, drawn: _ask(lane, drawn[1])):
+    with closing(in_order(lanes, jobs(), _ask_of)) as answers:
+        for (point, _), answer in answers:
+            tried = Tried(found=answer) if isinstance(answer, Found) else answer
             tally.add(point, tried)
             on_step(tally, "fuzz")
             if tried.found is not None:
@@ -323,13 +402,27 @@ def _search(
     return None
 
 
-def _ask(lane: Child, job: FuzzJob) -> Tried:
-    """A kernel that ends the process which compiles it, or the one that runs it, is found by that."""
+class _Job(Protocol):
+    @property
+    def source(self) -> KernelSource: ...
+
+    def run(self, executor: Executor) -> Any: ...
+
+
+def _ask(lane: Child, job: _Job) -> Any:
+    """The answer; Found where a kernel ends the process that compiles it, or that runs it."""
     try:
-        tried: Tried = lane.request(job)
+        return lane.request(job)
     except ChildDied as error:
-        return Tried(found=Found(job.source, Failure("crash", str(error), "lane"), None))
-    return tried
+        return Found(job.source, Failure("crash", str(error), "lane"), None)
+
+
+def _ask_of(lane: Child, drawn: tuple[RandomKernel, _Job]) -> Any:
+    return _ask(lane, drawn[1])
+
+
+def _rendered(point: RandomKernel) -> KernelSource:
+    return render(point.problem, point.family, point.config)
 
 
 def _try(kernel: LoadedKernel, examples: int, seed: int, tried: Tried) -> Found | None:
@@ -356,23 +449,6 @@ def _try(kernel: LoadedKernel, examples: int, seed: int, tried: Tried) -> Found 
         wrong = failures[-1]  # the last one is the smallest: hypothesis shrinks
         return Found(kernel.source, wrong.failure, wrong.situation)
     return None
-
-
-def _fails(executor: Executor, point: RandomKernel, found: Found, examples: int) -> Found | None:
-    """How the kernel of `point` fails, if it does so in the way of `found`."""
-    source, loaded = _load(executor, point)
-    if isinstance(loaded, Failure):
-        same = found.situation is None and loaded.kind == found.failure.kind
-        return Found(source, loaded, None) if same else None
-    try:
-        if found.situation is None:
-            return None
-        known = _first(loaded, _adapted(source, found.situation))
-        tried = _try(loaded, examples, found.situation.seed, Tried())
-    finally:
-        loaded.close()
-    same_kind = [one for one in (tried, known) if one is not None and one.failure.kind == found.failure.kind]
-    return min(same_kind, key=_size) if same_kind else None
 
 
 def _size(found: Found) -> tuple[int, int]:
@@ -409,25 +485,14 @@ def _adapted(source: KernelSource, situation: Situation) -> Situation | None:
     return replace(situation, case=adapted)
 
 
-def _replay(executor: Executor, limits: Limits, path: Path, entry: Entry) -> Replay:
+def _replay(lane: Child, limits: Limits, path: Path, entry: Entry) -> Replay:
     point = RandomKernel(*parse_name(entry.kernel))
     rejection = first_rejection(point.family, point.problem, point.config, limits)
     if rejection is not None:
         return Replay(path, entry, None, refused=str(rejection))
-    source, loaded = _load(executor, point)
-    changed = source.digest != entry.digest
-    if isinstance(loaded, Failure):
-        return Replay(path, entry, Found(source, loaded, None), changed=changed)
-    try:
-        return Replay(path, entry, _first(loaded, entry.situation), changed=changed)
-    finally:
-        loaded.close()
-
-
-def _load(executor: Executor, point: RandomKernel) -> tuple[KernelSource, LoadedKernel | Failure]:
-    """Raises CandidateFailed where the executor is not available, which is no kernel's fault."""
-    source = render(point.problem, point.family, point.config)
-    return source, _loaded(executor, source)
+    source = _rendered(point)
+    found: Found | None = _ask(lane, ReplayJob(source, entry.situation))
+    return Replay(path, entry, found, changed=source.digest != entry.digest)
 
 
 def _loaded(executor: Executor, source: KernelSource) -> LoadedKernel | Failure:

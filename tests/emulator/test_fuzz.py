@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,11 +18,13 @@ from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.support.child import ChildDied
+from gemmgen.support.child import Child, ChildDied, crew
 from gemmgen.support.errors import Failure
+from gemmgen.support.files import Store
 from gemmgen.verification import fuzz as fuzzing
 from gemmgen.verification.corpus import entries, read
 from gemmgen.verification.fuzz import Budget, fuzz
+from gemmgen.verification.lanes import lanes_like
 from gemmgen.verification.random_kernels import LAYOUTS, draw_points, schedules
 from gemmgen.verification.situation import ALL_DATA_KINDS
 
@@ -35,6 +38,12 @@ def environment(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def lanes(shared_store: Store) -> Iterator[Sequence[Child]]:
+    with EmulatorExecutor(shared_store) as emulator, crew(lanes_like(emulator)) as children:
+        yield children
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
@@ -57,9 +66,8 @@ def test_a_short_run_passes(environment: Path, capsys: pytest.CaptureFixture[str
     assert not list(environment.glob("gemmgen-corpus/*"))
 
 
-def test_the_same_seed_tries_the_same_cases(tmp_path: Path) -> None:
-    with EmulatorExecutor() as emulator:
-        runs = [fuzz(emulator, LIMITS, [NAIVE], tmp_path, Budget(situations=60), seed=7).tally for _ in range(2)]
+def test_the_same_seed_tries_the_same_cases(lanes: Sequence[Child], tmp_path: Path) -> None:
+    runs = [fuzz(lanes, "emulator", LIMITS, [NAIVE], tmp_path, Budget(situations=60), seed=7).tally for _ in range(2)]
     assert runs[0].cells == runs[1].cells and runs[0].data == runs[1].data and runs[0].worst == runs[1].worst
 
 
@@ -120,13 +128,13 @@ def test_a_planted_bug_is_found_shrunk_kept_and_replayed(
     ids=["the same kernel", "zeros are skipped", "denormals are flushed", "large sums are clipped"],
 )
 def test_unusual_data_shows_unusual_bugs(
-    old: str, new: str, data: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    old: str, new: str, data: str | None, lanes: Sequence[Child], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch, old, new)
     monkeypatch.setattr(fuzzing, "SHRINK_TRIALS", 2)  # that it is found is enough here
-    with EmulatorExecutor() as emulator:
-        harmless = "-acc" in new
-        report = fuzz(emulator, LIMITS, [NAIVE], tmp_path, Budget(situations=80 if harmless else 400), seed=1)
+    harmless = "-acc" in new
+    budget = Budget(situations=80 if harmless else 400)
+    report = fuzz(lanes, "emulator", LIMITS, [NAIVE], tmp_path, budget, seed=1)
     if harmless:
         assert report.passed
     else:
@@ -134,41 +142,37 @@ def test_unusual_data_shows_unusual_bugs(
         assert data is None or report.found.situation.data == data
 
 
-def test_a_kernel_that_does_not_compile_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_does_not_compile_is_found(
+    lanes: Sequence[Child], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch, "float acc", "flaot acc")
-    with EmulatorExecutor() as emulator:
-        report = fuzz(emulator, LIMITS, [NAIVE], tmp_path, Budget(situations=40))
+    report = fuzz(lanes, "emulator", LIMITS, [NAIVE], tmp_path, Budget(situations=40))
     assert report.found is not None and report.found.failure.kind == "unjudged" and report.found.situation is None
     ((path, entry),) = entries(tmp_path)
     assert path == report.path and entry.situation is None
 
 
-def test_a_kernel_that_ends_its_process_is_found_and_costs_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second kernel kills the lane that tries it."""
-    asked: list[str] = []
-    monkeypatch.setattr(fuzzing, "shrink", lambda executor, limits, point, found, on_trial: (found, 0))
+class DyingLane:
+    """Passes all kernels but the second, which ends its process; later ones that are to be simpler do likewise."""
 
-    class Lane:
-        def request(self, job: fuzzing.FuzzJob) -> fuzzing.Tried:
-            asked.append(job.source.name)
-            if len(asked) == 2:
-                raise ChildDied("its process was ended by SIGSEGV", timed_out=False)
-            tried = fuzzing.Tried()
-            tried.data["exact"] = job.examples
-            return tried
+    def __init__(self) -> None:
+        self.asked: list[str] = []
 
-        def kill(self) -> None:
-            """It is no process."""
+    def request(self, job: Any) -> Any:
+        self.asked.append(job.source.name)
+        if len(self.asked) == 2 or isinstance(job, fuzzing.SmallerJob):
+            raise ChildDied("its process was ended by SIGSEGV", timed_out=False)
+        tried = fuzzing.Tried()
+        tried.data["exact"] = job.examples
+        return tried
 
-        close = kill
 
-    monkeypatch.setattr(fuzzing, "lanes_like", lambda executor: [Lane()])
-    with EmulatorExecutor() as emulator:
-        report = fuzz(emulator, LIMITS, [NAIVE], tmp_path, Budget(situations=1000))
-    assert report.found is not None and report.found.source.name == asked[1] and report.tally.situations == 40
+def test_a_kernel_that_ends_its_process_is_found_and_made_simple(tmp_path: Path) -> None:
+    lane = DyingLane()
+    report = fuzz([cast(Child, lane)], "emulator", LIMITS, [NAIVE], tmp_path, Budget(situations=1000))
+    assert report.found is not None and report.tally.situations == 40 and report.simplified > 0
     assert report.found.failure == Failure("crash", "its process was ended by SIGSEGV", "lane")
+    assert report.found.source.problem == Problem(None, None, None), "of the plainest problem"
 
 
 @pytest.mark.parametrize(

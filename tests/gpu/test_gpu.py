@@ -27,11 +27,13 @@ from gemmgen.run.gpu import arena, why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.timing import CAREFUL, FULL, QUICK, Timing, speedup
 from gemmgen.run.target import Target, open_target, spec_of
+from gemmgen.support.child import crew
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
 from gemmgen.verification import reference
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.fuzz import Budget, fuzz
+from gemmgen.verification.lanes import lanes_like
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import check, verify
 from gemmgen.verification.window import Window
@@ -526,5 +528,7 @@ def test_times_for_the_models_check_are_measured(gpu: GpuExecutor, tmp_path: Pat
 
 def test_kernels_at_random_pass_in_lanes(gpu: GpuExecutor, tmp_path: Path) -> None:
     """Each lane has the GPU for itself in turns, and compiles what it runs."""
-    report = fuzz(gpu, parse_arch(gpu.arch).limits, [*FAMILIES.values()], tmp_path, Budget(situations=400))
+    limits, families = parse_arch(gpu.arch).limits, [*FAMILIES.values()]
+    with crew(lanes_like(gpu)) as lanes:
+        report = fuzz(lanes, "gpu", limits, families, tmp_path, Budget(situations=400))
     assert report.passed and report.tally.situations == 400 and report.tally.kernels == 10
