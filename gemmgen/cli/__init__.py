@@ -25,6 +25,7 @@ COMMANDS = {
     "verify": "Property-test a kernel as its .cu stands, edits included.",
     "selfcheck": "Check the verifier: it must find seeded bugs.",
     "fuzz": "Try kernels and situations at random, until one fails.",
+    "worker": "Work for a cluster: with this machine's GPUs and cores.",
     "bench": "Time kernels against cuBLASLt, interleaved in one run.",
     "suite": "Run every shape of the performance suite.",
     "explain": "Say why a kernel is as it is, and what to expect of it.",

@@ -13,7 +13,8 @@ from rich.status import Status
 from rich.text import Text
 
 from gemmgen.artifacts.kernelfile import require_writable
-from gemmgen.cli.options import FAMILY, Amount, Whole, device_option, json_option, seed_option
+from gemmgen.cli.clustered import Workers, workers_of
+from gemmgen.cli.options import FAMILY, Amount, Whole, cluster_option, device_option, json_option, seed_option
 from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import LOG_SECONDS
 from gemmgen.cli.reports.fuzz import replay_document, report_document, show_replay, show_report
@@ -47,6 +48,7 @@ OnStep = Callable[[FuzzTally, str], None]
     "--family", "names", type=FAMILY, multiple=True, help="Only this kernel family; may be repeated.  [default: all]"
 )
 @device_option
+@cluster_option
 @seed_option
 @click.option(
     "--corpus",
@@ -64,6 +66,7 @@ def command(
     examples: int | None,
     names: tuple[str, ...],
     device: DeviceChoice,
+    cluster: str | None,
     seed: int,
     corpus: Path,
     replay: Path | None,
@@ -84,16 +87,15 @@ def command(
         minutes = DEFAULT_MINUTES
     if replay is None:
         require_writable(corpus)
-    target = open_target(device, "auto", Store())
-    with target.executor as executor, crew(lanes_like(executor)) as lanes:
-        limits = target.spec.arch.limits
+    with _lanes(device, cluster) as (lanes, executor, card):
+        limits = card.arch.limits
         if replay is not None:
             _replay(ctx, lanes[0], limits, replay, as_json)
             return
         budget = Budget(None if minutes is None else 60 * minutes, examples)
         try:
             with _progress() as on_step:
-                report = run(lanes, executor.name, limits, families, corpus, budget, seed=seed, on_step=on_step)
+                report = run(lanes, executor, limits, families, corpus, budget, seed=seed, on_step=on_step)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"interrupted. A failure that was found is in {corpus}; the same --seed starts from the beginning again"
@@ -102,6 +104,18 @@ def command(
     emit(as_json, lambda: report_document(report, again), lambda console: show_report(console, report, again))
     if not report.passed:
         ctx.exit(FAILED)
+
+
+@contextmanager
+def _lanes(device: DeviceChoice, where: str | None) -> Iterator[Workers]:
+    """Those of a cluster, or else of this machine."""
+    if where is not None:
+        with workers_of(where, device) as workers:
+            yield workers
+        return
+    target = open_target(device, "auto", Store())
+    with target.executor as executor, crew(lanes_like(executor)) as lanes:
+        yield Workers(lanes, executor.name, target.spec)
 
 
 def reproduction(report: Report) -> str | None:

@@ -315,6 +315,13 @@ def device_option(function: Function) -> Function:
     )(function)
 
 
+def cluster_option(function: Function) -> Function:
+    """--cluster: whose workers do the work."""
+    text = "Workers of dask.distributed do the work: those of this machine (local), of the scheduler at an address, or "
+    text += "of what client() of a Python file returns: see docs/cluster.md."
+    return click.option("--cluster", metavar="local|tcp://...|FILE.py", help=text)(function)
+
+
 def json_option(function: Function) -> Function:
     """--json: one machine-readable document."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")(function)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from gemmgen.artifacts.records import failure_document, verdict_document
-from gemmgen.cli.options import Whole, device_option, json_option, seed_option
+from gemmgen.cli.clustered import workers_of
+from gemmgen.cli.options import Whole, cluster_option, device_option, json_option, seed_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.selfcheck import killed, show_selfcheck
 from gemmgen.kernel.naming import full_name_of
-from gemmgen.run.target import DeviceChoice, open_target
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import require
 from gemmgen.support.files import Store
 from gemmgen.verification.bugs import Bug
@@ -47,6 +50,7 @@ FAILED = 1
 
 @click.command()
 @device_option
+@cluster_option
 @click.option(
     "--examples",
     type=Whole(1),
@@ -95,6 +99,7 @@ FAILED = 1
 def command(
     ctx: click.Context,
     device: DeviceChoice,
+    cluster: str | None,
     examples: int,
     kernels: int,
     mutants: int,
@@ -126,22 +131,38 @@ def command(
     """
     bugs, edits = chosen(only) if catalogue else ((), ())
     require(catalogue or not only, "--only chooses from the catalogue, which --no-catalogue leaves out")
+    require(cluster is None or processes is None, "--processes counts emulators here, and --cluster has workers")
+    require(cluster is None or not sanitize, "--sanitize watches kernels on the GPU here: leave out --cluster")
     if sanitize:
         require(device != "emulator", "--sanitize watches kernels on a GPU, not in the emulator")
         require_sanitizer()
-    target = open_target(device, "auto", store := Store())
     start = time.monotonic()
-    with target.executor:
-        lanes = Lanes(target, store, Journal(record, target.executor.name), processes)
+    with _lanes(device, cluster, record, processes) as (lanes, executor):
         outcomes = _plant(lanes, bugs, examples, seed, TOOLS if sanitize else ())
         passed = _edit_right(lanes, edits, seed)
         alarms = _check(lanes, kernels, seed)
         tried = _mutate(lanes, mutants, examples, seed)
     seconds = time.monotonic() - start
-    result = SelfCheck(target.executor.name, seed, outcomes, passed, kernels, alarms, tried, seconds)
+    result = SelfCheck(executor, seed, outcomes, passed, kernels, alarms, tried, seconds)
     emit(as_json, lambda: document(result), lambda console: show_selfcheck(console, result))
     if not result.passed:
         ctx.exit(FAILED)
+
+
+@contextmanager
+def _lanes(
+    device: DeviceChoice, where: str | None, record: Path | None, processes: int | None
+) -> Iterator[tuple[Lanes, str]]:
+    """(where kernels are verified, on which executor)."""
+    store = Store()
+    if where is None:
+        target = open_target(device, "auto", store)
+        with target.executor as executor:
+            yield Lanes(target, store, Journal(record, executor.name), processes), executor.name
+        return
+    with workers_of(where, device) as (workers, name, card), EmulatorExecutor(store) as emulator:
+        here = Target(emulator, card.arch.name, card)
+        yield Lanes(here, store, Journal(record, name), workers=workers), name
 
 
 def _plant(

@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from gemmgen.pool.cluster import Cluster
+from gemmgen.pool.worker import GPU
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compile_many
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.emulator.driver import HANG_SECONDS
 from gemmgen.run.executor import Executor
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import Target
@@ -45,11 +48,11 @@ class Job(Protocol):
 
 
 class Lane:
-    """The child's side on a GPU: answers a Job."""
+    """The child's side on a GPU: answers a Job. `store` is a folder, "" the user's."""
 
     def __init__(self, store: str, lanes: str, timeout: str) -> None:
         _share_memory(int(lanes))
-        self._gpu = GpuExecutor(Store(Path(store)), timeout=float(timeout))
+        self._gpu = GpuExecutor(_store(store), timeout=float(timeout))
 
     def __call__(self, job: Job) -> Any:
         return job.run(self._gpu)
@@ -60,7 +63,7 @@ class EmulatorLane:
 
     def __init__(self, store: str, lanes: str, timeout: str) -> None:
         _share_memory(int(lanes))
-        self._emulator = EmulatorExecutor(Store(Path(store)), float(timeout))
+        self._emulator = EmulatorExecutor(_store(store), float(timeout))
 
     def __call__(self, job: Job) -> Any:
         return job.run(self._emulator)
@@ -72,12 +75,14 @@ class Lanes:
 
     journal    takes each verdict as it comes, and has those of before
     processes  lanes of an emulator at most; None: one a core
+    workers    lanes that verify instead, those of a cluster
     """
 
     target: Target
     store: Store
     journal: Journal = field(default_factory=Journal)
     processes: int | None = None
+    workers: Sequence[Child] = ()
 
     def verdicts(self, jobs: Sequence[VerifyJob], on_done: Callable[[], None] = lambda: None) -> list[Verdict]:
         """In the jobs' order. Raises GemmgenError where a lane itself fails."""
@@ -94,6 +99,8 @@ class Lanes:
         return [next(found) if verdict is None else verdict for verdict in known]
 
     def _verify(self, jobs: Sequence[VerifyJob], on_done: OnVerdict) -> list[Verdict]:
+        if self.workers:
+            return spread(self.workers, jobs, _ask, on_done)
         executor = self.target.executor
         if self.target.gpu is None and isinstance(executor, EmulatorExecutor):
             return emulate_many(executor, jobs, on_done, self.processes)
@@ -132,6 +139,12 @@ def gpu_lanes(most: int, store: Store, timeout: float = TIMEOUT) -> list[Child]:
     return [Child(f"{__name__}:Lane", *settings, environment=ONE_THREAD) for _ in range(count)]
 
 
+def cluster_lanes(cluster: Cluster, resource: str) -> list[Child]:
+    """A lane for each worker that has the resource: a GPU, or cores for an emulator."""
+    kind, timeout = (Lane, TIMEOUT) if resource == GPU else (EmulatorLane, HANG_SECONDS)
+    return cluster.lanes(resource, f"{__name__}:{kind.__name__}", "", str(cluster.count(resource)), str(timeout))
+
+
 def lanes_like(executor: Executor) -> list[Child]:
     """Processes with executors as this one, for kernels of small problems: one a core, on a GPU MOST_ON_GPU at most."""
     if isinstance(executor, EmulatorExecutor):
@@ -147,6 +160,10 @@ def emulator_lanes(
     count = max(1, min(processes or cores(), len(problems), at_a_time(problems)))
     settings = str(emulator.store.root), str(count), str(emulator.timeout)
     return [Child(f"{__name__}:EmulatorLane", *settings, environment=ONE_THREAD) for _ in range(count)]
+
+
+def _store(folder: str) -> Store:
+    return Store(Path(folder) if folder else None)
 
 
 def _share_memory(lanes: int) -> None:

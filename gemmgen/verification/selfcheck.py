@@ -272,8 +272,8 @@ def try_bugs(
     misread = [replace(job, shrink=True) for job, one in zip(jobs, outcomes, strict=True) if one.misread]
     smallest = iter(lanes.verdicts(misread))
     outcomes = [replace(one, verdict=next(smallest)) if one.misread else one for one in outcomes]
-    missed = [outcome for outcome in outcomes if not outcome.found]
-    if lanes.target.gpu is None or not missed:
+    missed = [outcome for outcome in outcomes if not outcome.found and outcome.verdict.executor == "gpu"]
+    if not missed:
         return tuple(outcomes)
     try:
         emulator = EmulatorExecutor(lanes.store)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from uuid import UUID
 
 from gemmgen.run.gpu import DRIVER, why_no_gpu
 from gemmgen.run.gpu.properties import DeviceProperties
@@ -44,6 +45,14 @@ def properties_here(device: int = 0) -> DeviceProperties:
     )
 
 
+def cards_here() -> list[str]:
+    """The UUIDs of the GPUs here, "GPU-...", by which CUDA_VISIBLE_DEVICES and NVML name them.
+
+    Raises CandidateFailed (unavailable).
+    """
+    return [_Device(index).uuid for index in range(_Device(0).count)]
+
+
 class _Device:
     """A device's handle. What the driver refuses raises CandidateFailed: unavailable."""
 
@@ -57,6 +66,19 @@ class _Device:
         found = ctypes.create_string_buffer(NAME_BYTES)
         self._call("cuDeviceGetName", found, NAME_BYTES, self._handle)
         return found.value.decode()
+
+    @property
+    def count(self) -> int:
+        """Of devices that the driver shows."""
+        found = ctypes.c_int()
+        self._call("cuDeviceGetCount", ctypes.byref(found))
+        return found.value
+
+    @property
+    def uuid(self) -> str:
+        found = ctypes.create_string_buffer(16)
+        self._call("cuDeviceGetUuid_v2", found, self._handle)
+        return f"GPU-{UUID(bytes=found.raw)}"
 
     @property
     def arch(self) -> str:

@@ -1,0 +1,265 @@
+"""A cluster of dask.distributed workers, seen from gemmgen's process: lanes that answer as children of it do."""
+
+from __future__ import annotations
+
+import pickle
+import runpy
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from gemmgen.pool import remote
+from gemmgen.pool.worker import CPU, GPU, configured, places
+from gemmgen.support.child import Child, ChildDied, child_environment
+from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput, require
+from gemmgen.support.files import generator_digest
+from gemmgen.support.lifeline import Lifeline
+from gemmgen.support.version import gemmgen_version
+from gemmgen.support.words import plural, with_article
+
+LOCAL = "local"
+HERE_ALONE = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}  # of a scheduler: any free ports
+START_SECONDS = 60.0  # for the first worker to be there
+LOOK_SECONDS = 5.0  # between two looks at whether there are workers still
+PATIENCE_SECONDS = 120.0  # without a worker that can do it, until work is given up
+INSTALL = "pip install 'gemmgen[cluster]'"
+
+
+class Cluster:
+    """Workers by their resource, GPU or CPU. A context manager: leaving it ends what it started.
+
+    Raises InvalidInput where no cluster is at `where`, or where its workers are not as this gemmgen is.
+    """
+
+    def __init__(self, where: str) -> None:
+        _distributed()
+        self.where, self._id, self._digest = where, uuid4().hex, generator_digest()
+        self._stack = ExitStack()
+        self._stack.enter_context(configured())
+        try:
+            self.client: Any = self._open()
+            self._addresses: dict[str, str] = {}
+            self.known = self._described()
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _open(self) -> Any:
+        if self.where == LOCAL:
+            return self._started_here()
+        if self.where.endswith(".py"):
+            require(Path(self.where).is_file(), f"no file {self.where}: it is to have a function client()")
+            made = runpy.run_path(self.where).get("client")
+            require(callable(made), f"{self.where} has no function client(), which returns a distributed.Client")
+            assert made is not None
+            return self._stack.enter_context(made())
+        require_safe(self.where)
+        try:
+            return self._stack.enter_context(_distributed().Client(self.where, timeout=START_SECONDS))
+        except OSError as error:
+            raise InvalidInput(f"no scheduler answers at {self.where}: {error}") from None
+
+    def _started_here(self) -> Any:
+        """A scheduler in this process, and the workers of this machine in another."""
+        distributed = _distributed()
+        scheduler = {"cls": distributed.Scheduler, "options": {**HERE_ALONE, "dashboard": False}}
+        cluster = self._stack.enter_context(
+            distributed.SpecCluster(scheduler=scheduler, workers={}, silence_logs="error")
+        )
+        command = [sys.executable, "-m", "gemmgen.pool.worker", cluster.scheduler_address]
+        line = Lifeline()
+        workers = subprocess.Popen(
+            command,
+            env=child_environment(),
+            stderr=subprocess.DEVNULL,
+            pass_fds=(line.end,),
+            start_new_session=True,
+        )
+        line.tie(workers.pid)
+        self._stack.callback(line.close)
+        self._stack.callback(workers.wait)
+        self._stack.callback(workers.terminate)
+        return self._stack.enter_context(distributed.Client(cluster))
+
+    def _described(self) -> dict[str, Mapping[str, Any]]:
+        """What each worker is, by its name. Raises InvalidInput for those that differ."""
+        deadline = time.monotonic() + START_SECONDS
+        wanted = len(places()) if self.where == LOCAL else 1
+        while len(names := self._names()) < wanted and time.monotonic() < deadline:
+            time.sleep(0.1)
+        require(bool(names), f"no worker at {self.where} after {START_SECONDS:g} s: gemmgen worker ADDRESS starts some")
+        found = self.client.run(remote.describe, workers=list(names))
+        described = {names[address]: what for address, what in found.items()}
+        self._addresses = {names[address]: address for address in found}
+        require_alike(described)
+        return described
+
+    def _names(self) -> dict[str, str]:
+        """Names of the workers by their addresses."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        return {address: str(one["name"]) for address, one in workers.items()}
+
+    def count(self, resource: str) -> int:
+        """Of workers that have it."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        return sum(1 for one in workers if one["resources"].get(resource, 0) > 0)
+
+    def resource_for(self, device: str) -> str:
+        """That of the workers that run kernels on `device`: "auto", "gpu" or "emulator".
+
+        Raises InvalidInput where none has it.
+        """
+        gpus = self.count(GPU)
+        require(device != "gpu" or gpus > 0, f"no worker of the cluster at {self.where} has a GPU")
+        resource = GPU if gpus and device != "emulator" else CPU
+        require(self.count(resource) > 0, f"no worker of the cluster at {self.where} has cores for an emulator")
+        return resource
+
+    def __str__(self) -> str:
+        """ "4 workers on 2 hosts, 2 of them with an NVIDIA H200"."""
+        hosts, gpus = {one["host"] for one in self.known.values()}, self.count(GPU)
+        cards = "" if self.card is None else f", {gpus} of them with {with_article(self.card['name'])}"
+        return f"{plural(len(self.known), 'worker')} on {plural(len(hosts), 'host')}{cards}"
+
+    @property
+    def card(self) -> Mapping[str, Any] | None:
+        """What the driver says of the card of the workers that have one: all have the same."""
+        return next((one["card"] for one in self.known.values() if one["card"] is not None), None)
+
+    def lanes(self, resource: str, factory: str, *arguments: str) -> list[Child]:
+        """As many as workers have the resource: each request goes to one that is idle."""
+        return [RemoteChild(self, resource, factory, *arguments) for _ in range(self.count(resource))]
+
+    def submit(self, resource: str, factory: tuple[str, ...], message: bytes, timeout: float | None) -> Any:
+        """The future of a request."""
+        key, call = f"{factory[0].rpartition(':')[2]}-{uuid4().hex}", (self._id, self._digest, factory)
+        return self.client.submit(remote.ask, *call, message, timeout, key=key, pure=False, resources={resource: 1})
+
+    def lost(self) -> list[str]:
+        """Names of the workers that are no longer there, or began anew: others, or they, did again what they had."""
+        left = {name: address for address, name in self._names().items()}
+        return sorted(name for name in self.known if left.get(name) != self._addresses[name])
+
+    def close(self) -> None:
+        with suppress(Exception):  # of workers or a scheduler that are gone: what they did ended with them
+            self.client.run(remote.stop, self._id)
+        self._stack.close()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class RemoteChild(Child):
+    """A child of whichever worker is idle: requests carry all that they need."""
+
+    def __init__(self, cluster: Cluster, resource: str, factory: str, *arguments: str) -> None:
+        super().__init__(factory, *arguments)
+        self._cluster, self._resource, self._factory = cluster, resource, (factory, *arguments)
+        self._future: Any = None
+
+    def start(self) -> None:
+        """Workers start their children with the first request."""
+
+    def request(self, message: object, timeout: float | None = None) -> Any:
+        self._future = self._cluster.submit(self._resource, self._factory, pickle.dumps(message, 5), timeout)
+        kind, answer = self._wait(self._future)
+        if kind == "done":
+            return pickle.loads(answer)
+        if kind == "failed":
+            raise CandidateFailed(Failure(**answer))
+        if kind == "died":
+            raise ChildDied(answer[0], timed_out=answer[1])
+        if kind == "version":
+            raise GemmgenError(f"a worker has another gemmgen ({answer}) than this one ({gemmgen_version()})")
+        raise GemmgenError(answer)
+
+    def _wait(self, future: Any) -> tuple[str, Any]:
+        """Its result, wherever it is done in the end: dask does again what a worker had that is lost.
+
+        Raises GemmgenError where no worker is left.
+        """
+        since = time.monotonic()
+        while (found := self._result(future)) is None:
+            if self._cluster.count(self._resource):
+                since = time.monotonic()
+            left = time.monotonic() - since <= PATIENCE_SECONDS
+            if not left:
+                raise GemmgenError(f"no worker with a {self._resource} is left, for {PATIENCE_SECONDS:g} s")
+        return found
+
+    def _result(self, future: Any) -> tuple[str, Any] | None:
+        """None where it takes longer than LOOK_SECONDS. Raises ChildDied where dask gives it up."""
+        distributed = _distributed()
+        try:
+            found: tuple[str, Any] = future.result(timeout=LOOK_SECONDS)
+        except distributed.TimeoutError:
+            return None
+        except distributed.KilledWorker as error:
+            raise ChildDied(str(error), timed_out=False) from None
+        return found
+
+    def kill(self) -> None:
+        if self._future is not None:
+            self._future.cancel()
+
+    def close(self) -> None:
+        self.kill()
+
+
+def require_safe(address: str) -> None:
+    """Raise InvalidInput for the address of a scheduler that others may reach, without TLS: it runs anybody's code."""
+    parts = urlsplit(address)
+    require(bool(parts.scheme and parts.hostname and parts.port), f"{address!r} is no address: tcp://HOST:PORT")
+    assert parts.hostname is not None
+    require(
+        parts.scheme == "tls" or _is_loopback(parts.hostname),
+        f"{address}: a scheduler runs the code of anybody who reaches it. Use tls://, with certificates in dask's "
+        "configuration (distributed.comm.tls), or a tunnel to 127.0.0.1",
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def require_alike(described: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise InvalidInput for workers of another gemmgen or compiler than here, or whose cards or drivers differ."""
+    mine = {"gemmgen": generator_digest(), "compiler": remote.compiler_version_or_none()}
+    for name, one in described.items():
+        require(
+            one["digest"] == mine["gemmgen"],
+            f"worker {name} has another gemmgen: {one['gemmgen']}, whose code has digest {one['digest'][:8]}, and here "
+            f"it is {gemmgen_version()}, {generator_digest()[:8]}",
+        )
+        same = None in (one["compiler"], mine["compiler"]) or one["compiler"] == mine["compiler"]
+        require(same, f"worker {name} compiles by {one['compiler']}, and this machine by {mine['compiler']}")
+    cards = [(name, one["card"]) for name, one in described.items() if one["card"] is not None]
+    for name, card in cards[1:]:
+        first, known = cards[0]
+        for what in ("name", "driver"):
+            require(
+                card[what] == known[what],
+                f"worker {name} has {card[what]}, and worker {first} has {known[what]}: they have to be alike",
+            )
+
+
+def _distributed() -> Any:
+    """dask.distributed. Raises InvalidInput where it is not installed."""
+    try:
+        import distributed
+    except ImportError:
+        raise InvalidInput(f"--cluster needs dask.distributed: {INSTALL}") from None
+    return distributed

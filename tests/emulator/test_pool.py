@@ -1,0 +1,188 @@
+"""A cluster of this machine's workers: what is lost, what differs, and what ends with what."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from gemmgen.cli import main
+from gemmgen.kernel.families import NAIVE
+from gemmgen.kernel.render import render
+from gemmgen.pool import cluster as clusters
+from gemmgen.pool.cluster import HERE_ALONE, Cluster, require_alike, require_safe
+from gemmgen.pool.worker import CPU
+from gemmgen.problem.device import ARCHS
+from gemmgen.support.child import ChildDied, child_environment
+from gemmgen.support.errors import GemmgenError, InvalidInput
+from gemmgen.verification import fuzz as fuzzing
+from gemmgen.verification.fuzz import Budget, fuzz
+from gemmgen.verification.lanes import cluster_lanes
+
+LIMITS = ARCHS["sm_90"].limits
+WORKERS = 4
+
+
+@pytest.fixture(scope="module")
+def address(shared_cache: Path) -> Iterator[str]:
+    """Of a scheduler in this process, for which another process has four workers."""
+    from distributed import Scheduler, SpecCluster
+
+    scheduler: Any = {"cls": Scheduler, "options": {**HERE_ALONE, "dashboard": False}}
+    with SpecCluster(scheduler=scheduler, workers={}, silence_logs="error") as made:
+        command = [sys.executable, "-m", "gemmgen", "worker", made.scheduler_address, "--cpus", str(WORKERS)]
+        environment = {**child_environment(), "XDG_CACHE_HOME": str(shared_cache)}
+        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as workers:
+            made.wait_for_workers(WORKERS, timeout=60)
+            yield made.scheduler_address
+            workers.terminate()
+
+
+class Ends:
+    """What ends the process that unpickles it."""
+
+    def __reduce__(self) -> tuple[Any, tuple[int]]:
+        return os._exit, (3,)
+
+
+class Sleeps:
+    """What takes a minute to unpickle."""
+
+    def __reduce__(self) -> tuple[Any, tuple[float]]:
+        return time.sleep, (60.0,)
+
+
+def test_a_worker_that_dies_in_the_middle_of_its_work_costs_nothing(address: str, tmp_path: Path) -> None:
+    with Cluster(address) as cluster:
+        assert cluster.count(CPU) == WORKERS and cluster.card is None
+        victims = [*cluster.client.run(os.getpid).values()][:1]
+
+        def killing(*_: object) -> None:
+            while victims:
+                os.kill(victims.pop(), signal.SIGKILL)
+
+        lanes = cluster_lanes(cluster, CPU)
+        report = fuzz(lanes, "emulator", LIMITS, [NAIVE], tmp_path, Budget(situations=400), on_step=killing)
+        assert report.passed and report.tally.situations == 400 and report.tally.kernels == 10
+        assert len(cluster.lost()) == 1 and cluster.lost()[0].partition("/")[2].startswith("cpu-")
+
+
+def test_a_request_that_ends_its_child_costs_no_worker(address: str) -> None:
+    with Cluster(address) as cluster:
+        lane, *_ = cluster_lanes(cluster, CPU)
+        pids = {*cluster.client.run(os.getpid).values()}
+        with pytest.raises(ChildDied, match="exit code 3"):
+            lane.request(Ends())
+        assert {*cluster.client.run(os.getpid).values()} == pids and cluster.lost() == []
+
+
+def test_a_request_that_takes_too_long_is_ended(address: str) -> None:
+    with Cluster(address) as cluster:
+        lane, *_ = cluster_lanes(cluster, CPU)
+        with pytest.raises(ChildDied, match=r"no answer in 0\.5 s") as died:
+            lane.request(Sleeps(), timeout=0.5)
+        assert died.value.timed_out
+
+
+def test_a_worker_of_another_version_is_refused_by_its_name(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Cluster(address) as cluster:
+        lane, *_ = cluster_lanes(cluster, CPU)
+        cluster._digest = "of another commit"
+        with pytest.raises(GemmgenError, match="a worker has another gemmgen"):
+            lane.request("what it would not read")
+        described = {name: {**one} for name, one in cluster.known.items()}
+    monkeypatch.setattr(clusters, "generator_digest", lambda: "0123456789")
+    with pytest.raises(InvalidInput, match=r"worker .*/cpu-\d has another gemmgen: .* here it is .*, 01234567"):
+        Cluster(address)
+    monkeypatch.undo()
+    first, second, *_ = described.values()
+    card = {"name": "NVIDIA H200", "driver": "580.1"}
+    first["card"], second["card"] = card, {**card, "driver": "570.9"}
+    with pytest.raises(InvalidInput, match=r"worker .* has 570\.9, and worker .* has 580\.1: they have to be alike"):
+        require_alike(described)
+    second["card"], second["compiler"] = card, "NVRTC 12.4"
+    with pytest.raises(InvalidInput, match=r"compiles by NVRTC 12\.4, and this machine by NVRTC"):
+        require_alike(described)
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("tcp://10.0.0.5:8786", "runs the code of anybody who reaches it. Use tls://"),
+        ("tcp://farm:8786", "runs the code of anybody who reaches it. Use tls://"),
+        ("10.0.0.5", "is no address: tcp://HOST:PORT"),
+        ("nowhere.py", "no file nowhere.py"),
+    ],
+)
+def test_addresses_that_are_not_safe_or_none_are_refused(address: str, reason: str) -> None:
+    with pytest.raises(InvalidInput, match=reason):
+        Cluster(address)
+
+
+def test_loopback_and_tls_are_safe() -> None:
+    for safe in ("tcp://127.0.0.1:8786", "tcp://localhost:1", "tcp://[::1]:8786", "tls://farm.example:8786"):
+        require_safe(safe)
+
+
+def test_a_file_may_give_the_client(address: str, tmp_path: Path) -> None:
+    file = tmp_path / "farm.py"
+    file.write_text(f"import distributed\n\ndef client():\n    return distributed.Client({address!r})\n")
+    with Cluster(str(file)) as cluster:
+        assert cluster.count(CPU) == WORKERS
+    file.write_text("clients = 3\n")
+    with pytest.raises(InvalidInput, match=r"has no function client\(\)"):
+        Cluster(str(file))
+
+
+def test_an_interrupt_ends_all_that_was_started(shared_cache: Path, tmp_path: Path) -> None:
+    mark = uuid4().hex
+    environment = {**child_environment(), "XDG_CACHE_HOME": str(shared_cache), "GEMMGEN_MARK": mark}
+    command = [sys.executable, "-m", "gemmgen", "fuzz", "--cluster", "local", "--minutes", "5"]
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("local: ")
+        assert len(marked(mark)) > 1
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130 and "interrupted" in process.stderr.read()
+    for _ in range(300):  # they get to know it
+        if not marked(mark):
+            break
+        time.sleep(0.1)
+    assert not marked(mark)
+
+
+def marked(mark: str) -> list[str]:
+    """Processes that have `mark` in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended
+            found += [path.parent.name] if mark.encode() in path.read_bytes() else []
+    return found
+
+
+def test_a_planted_bug_is_found_and_shrunk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shared_cache: Path
+) -> None:
+    def wrong(*point: Any) -> Any:
+        source = render(*point)
+        return replace(source, text=source.text.replace("k < s.K;", "k < s.K - (s.K > 20);"))
+
+    monkeypatch.setattr(fuzzing, "render", wrong)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
+    monkeypatch.chdir(tmp_path)
+    words = ["fuzz", "--cluster", "local", "--examples", "4000", "--family", "naive", "--seed", "1", "--json"]
+    assert main(words) == 1
+    report = json.loads(capsys.readouterr().out)
+    case = report["found"]["situation"]["case"]
+    assert not report["passed"] and (case["M"], case["N"], case["K"]) == (1, 1, 21), "the smallest that shows it"
