@@ -221,6 +221,7 @@ static int launched(Launch *self, const Seen *seen, uint64_t stream) {
     uint64_t words[MOST_OPERANDS + 1], parameters[MOST_PARAMETERS];
     int64_t rows = self->by_rows ? seen->rows : 0;
     void *context = NULL;
+    if (self->by_rows && rows == 0) return 0; /* whose check leaves M open, and that of the call does not */
     if (!addresses_fit(self, seen->addresses, rows)) return 0;
     if (self->get_current(&context) || (int64_t)(intptr_t)context != self->context) return 0;
     uint32_t blocks = (uint32_t)blocks_for(self, rows);

@@ -99,6 +99,7 @@ class ArrayKernel:
         self.source, self._backend = source, backend
         self.traced = Traced.of(source, f"{source.name} {source.digest[:16]} {backend.device}")
         self._known: dict[Hashable, Checked] = {}
+        self.checks_alone = False  # it launches nothing: set before the first call
         self.outputs = tuple(operand.name for operand in source.problem.epilogue.outputs)
         self._shortcut = Shortcut()
         LOADED[self.traced.identity] = self
@@ -321,10 +322,11 @@ class ArrayKernel:
     def rows_of(self) -> frozenset[str]:
         """The operands whose first size is M, where nothing else that is checked depends on it.
 
-        Empty if M is fixed, for batches, if A is column-major, and if launches copy A first.
+        Empty if M is fixed, for batches, if A is column-major, and if launches copy A first: those of a kernel that
+        `checks_alone` do not count.
         """
         problem, launch = self.source.problem, self.source.launch
-        copied = any(one.operand == "A" for one in launch.prepares)
+        copied = not self.checks_alone and any(one.operand == "A" for one in launch.prepares)
         if problem.m is not None or problem.batched or problem.layout.a != "r" or copied:
             return frozenset()
         return frozenset(("A", "C", *(one.name for one in problem.epilogue.operands if one.along.startswith("m"))))

@@ -113,7 +113,7 @@ class ArrayProduct:
     def close(self) -> None:
         forget(self.identity, self)
         self._shortcut.close()
-        for kernel in self._loaded.values():
+        for kernel in (*self._loaded.values(), *filter(None, [vars(self).pop("_general", None)])):
             kernel.close()
         self._loaded.clear()
 
@@ -122,8 +122,13 @@ class ArrayProduct:
 
     @cached_property
     def _general(self) -> ArrayKernel:
-        """The kernel that serves every call."""
-        return self._kernel(self._serves_all)
+        """The kernel that serves every call, as what checks them: another one of it launches those that go to it.
+
+        M is open to checks even where its own launches copy A first.
+        """
+        kernel = self._load(self._kernels[self._serves_all])
+        kernel.checks_alone = True
+        return kernel
 
     def _asks(self, name: str) -> tuple[int, int, int]:
         """How much a kernel asks of a call: the one that serves every call asks least."""
@@ -137,7 +142,7 @@ class ArrayProduct:
 
     def _route(self, known: Checked, rows: int | None, addresses: Sequence[int], call: tuple[Any, ...]) -> Route:
         """The route of a call that the general kernel has checked; routes are kept in `known.forms`, by M."""
-        if known.empty:  # which kernels of fixed sizes refuse
+        if known.empty:  # which kernels of fixed sizes refuse, and for which nothing of a kernel is launched
             return Route(self._general, known, rows)
         located = reduce(or_, addresses) % CHUNK == 0
         routes: dict[tuple[int | None, bool], Route] = known.forms.setdefault("routes", {})

@@ -410,6 +410,33 @@ def product(native: Any = None) -> tuple[ArrayProduct, dict[str, ArrayKernel]]:
     return ArrayProduct("linear", kernels, rules, load, "cpu"), loaded
 
 
+def test_the_rows_of_a_product_are_the_calls_where_its_general_kernel_copies_a(native, program) -> None:
+    """Each check of the copying kernel is of one M, and the kernels that rules choose leave M open."""
+    sources = {"one": source_of(Problem(None, 16, 16)), "any": program("rr", "f32,f32,f32")}
+    dense = Rule(Needs.DENSE, Box(), (0,), ((5, 16, 16),))
+    loaded: list[ArrayKernel] = []
+
+    def load(source: KernelSource) -> ArrayKernel:
+        loaded.append(kernel_of(source, native))
+        return loaded[-1]
+
+    linear = ArrayProduct("linear", sources, (dense, Rule(Needs.NONE, Box(), (1,), ((5, 16, 16),))), load, "cpu")
+    a, b, wide = normal(9, 16), normal(16, 16), normal(9, 20)[:, :16]
+    for of in (a, wide, a):
+        for rows in (9, 9, 4, 4, 1, 1, 5, 9, 2, 4):
+            for kernel in loaded:
+                kernel._backend.log.clear()  # type: ignore[attr-defined]
+            c = linear(*(Tensor.of(one) if native else one for one in (of[:rows], b)))
+            ((found, case),) = (
+                (kernel.source, case)
+                for kernel in loaded
+                for case, _ in kernel._backend.log  # type: ignore[attr-defined]
+            )
+            assert case.m == rows and c.shape == (rows, 16)
+            assert found is sources["one" if of is a or rows == 1 else "any"]
+    assert bool(sum(kernel._backend.taken for kernel in loaded)) == bool(native)  # type: ignore[attr-defined]
+
+
 def test_a_products_kernel_follows_from_each_call(native, monkeypatch: pytest.MonkeyPatch) -> None:
     linear, loaded = product(native)
     decisions: list[Any] = []
