@@ -13,6 +13,7 @@ from gemmgen.problem.device import DEFAULT_ARCH, DeviceSpec, device_for, parse_a
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.target import DeviceChoice, spec_of
 from gemmgen.support.child import Child, crew
+from gemmgen.support.errors import require
 from gemmgen.verification.lanes import cluster_lanes
 
 
@@ -25,18 +26,30 @@ class Workers(NamedTuple):
 
 
 @contextmanager
+def cluster_at(where: str) -> Iterator[Cluster]:
+    """The cluster at `where`. Says who works there, and at the end who was lost."""
+    with Cluster(where) as cluster:
+        stderr().print(f"{where}: {cluster}")
+        yield cluster
+        if lost := cluster.lost():
+            stderr().print(f"workers that were lost, whose work was done again: {', '.join(lost)}")
+
+
+@contextmanager
 def workers_of(where: str, device: DeviceChoice) -> Iterator[Workers]:
     """Those of the cluster at `where`, with GPUs where `device` is not "emulator" and it has some.
 
-    Says which they are, and at the end which were lost. Raises InvalidInput where there are none.
+    Raises InvalidInput where there are none.
     """
-    with Cluster(where) as cluster:
+    with cluster_at(where) as cluster:
         resource = cluster.resource_for(device)
-        stderr().print(f"{where}: {cluster}")
-        card = device_for(parse_arch(DEFAULT_ARCH))
-        if resource == GPU and cluster.card is not None:
-            card = spec_of(DeviceProperties(**cluster.card))
+        card = card_of(cluster) if resource == GPU else device_for(parse_arch(DEFAULT_ARCH))
         with crew(cluster_lanes(cluster, resource)) as lanes:
             yield Workers(lanes, "gpu" if resource == GPU else "emulator", card)
-        if lost := cluster.lost():
-            stderr().print(f"workers that were lost, whose work was done again: {', '.join(lost)}")
+
+
+def card_of(cluster: Cluster) -> DeviceSpec:
+    """That of its GPU workers. Raises InvalidInput where there are none."""
+    require(cluster.card is not None, f"no worker of the cluster at {cluster.where} has a GPU")
+    assert cluster.card is not None
+    return spec_of(DeviceProperties(**cluster.card))

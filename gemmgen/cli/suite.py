@@ -6,6 +6,7 @@ import re
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,10 +24,22 @@ from gemmgen.benchmark.scores import Summary, scores_in, summaries
 from gemmgen.benchmark.shapes import GROUPS, PREDICTED, select, suite
 from gemmgen.benchmark.suite.plan import BUDGET, PREDICTED_BUDGET, ShapeOutcome, Step, SuitePlan
 from gemmgen.benchmark.suite.steps import ELSEWHERE, HERE, missing_for, run_step
-from gemmgen.cli.options import Amount, ProblemOptions, Shape, Whole, json_option, problem_options, shape_of
+from gemmgen.cli.clustered import card_of, cluster_at
+from gemmgen.cli.options import (
+    Amount,
+    ProblemOptions,
+    Shape,
+    Whole,
+    cluster_option,
+    json_option,
+    problem_options,
+    shape_of,
+)
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import rows
 from gemmgen.cli.reports.suite import row_line, show_suite
+from gemmgen.pool.cluster import Cluster
+from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import compile_target
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput, require
@@ -78,6 +91,7 @@ def parse_part(text: str) -> Part:
     show_default=True,
     help="Folder whose <arch>, or <arch>_<card>, holds winners, records and README.md.",
 )
+@cluster_option
 @json_option
 @click.pass_context
 def command(
@@ -93,6 +107,7 @@ def command(
     limit_seconds: float | None,
     processes: int | None,
     out: Path,
+    cluster: str | None,
     as_json: bool,
 ) -> None:
     """Run the performance suite and make the README.md that shows it.
@@ -109,9 +124,10 @@ def command(
     written at once: the same command resumes after an interruption. A shape that fails is a row with its reason, and
     the exit code is then 1.
 
-    On several cards run a process for each, with its own --part and CUDA_VISIBLE_DEVICES. On one card, too, several
-    are faster than one: they take turns on it, and one compiles and verifies while another measures. From several
-    machines copy the files into the folder of their card and run `gemmgen gallery`.
+    --cluster measures on many cards: a worker for each takes shape after shape, and results come here. Without it run
+    a process for each card, with its own --part and CUDA_VISIBLE_DEVICES. On one card, too, several are faster than
+    one: they take turns on it, and one compiles and verifies while another measures. From several machines copy the
+    files into the folder of their card and run `gemmgen gallery`.
 
     Each card has a folder: <arch> is that of the card which stands for its architecture (the H200 for sm_90), others
     have <arch>_<card>. What other cards of the architecture have on file for a shape runs beside this card's own:
@@ -134,7 +150,12 @@ def command(
     if alone:
         require(shapes is None and {*steps} <= {"measure"}, f"group {RUNTIME_M!r} has no shapes, and is only measured")
         require(not budget, f"--budget {budget} is for shapes: with group {RUNTIME_M!r} leave it out, or write 0")
-    chosen = _chosen(("measure",) if alone else steps, HERE if not archs else ELSEWHERE if steps else ("predict",))
+    if cluster is None:
+        chosen = _chosen(("measure",) if alone else steps, HERE if not archs else ELSEWHERE if steps else ("predict",))
+    else:
+        chosen = ["predict" if archs else "measure"]
+        other = f"--cluster is for measure, and with --arch for predict: leave out --step {' or '.join(steps)}"
+        require({*steps} <= {*chosen}, other)
     measures = "measure" in chosen and shapes is None and (not groups or RUNTIME_M in groups)
     products = libraries(only, part) if measures else ()
     require(not alone or bool(libraries(only)), f"no product of {RUNTIME_M!r} has {' or '.join(map(repr, only))} in it")
@@ -146,8 +167,10 @@ def command(
     deadline = None if limit_seconds is None else time.monotonic() + limit_seconds
     made_by = shlex.join(["gemmgen", *words])
     plan = SuitePlan(problems, out, made_by, budget, again, deadline, processes, products=products)
-    plans = [replace(plan, folder=out / card_folder(*compile_target(arch)), arch=arch) for arch in archs or ("auto",)]
-    ran = [_ran(one, chosen) for one in plans]
+    with nullcontext() if cluster is None else cluster_at(cluster) as workers:
+        cards = [(arch, _card(arch, workers)) for arch in archs or ("auto",)]
+        plans = [replace(plan, folder=out / card_folder(*card), arch=arch) for arch, card in cards]
+        ran = [_ran(one, chosen, workers) for one in plans]
     documents = [one.document() for one in ran]
     emit(as_json, lambda: {"architectures": documents} if archs else documents[0], partial(_show, ran))
     if any(outcome.state == "failed" for one in ran for outcome in one.outcomes):
@@ -177,11 +200,19 @@ def _show(ran: Sequence[Ran], console: Console) -> None:
         show_suite(console, one.plan, one.outcomes, one.groups, one.readme)
 
 
-def _ran(plan: SuitePlan, steps: Sequence[Step]) -> Ran:
+def _card(arch: str, cluster: Cluster | None) -> tuple[str, DeviceSpec]:
+    """What is compiled for, and the card whose folder results go to. Raises InvalidInput."""
+    if cluster is None or arch != "auto":
+        return compile_target(arch)
+    card = card_of(cluster)
+    return card.arch.name, card
+
+
+def _ran(plan: SuitePlan, steps: Sequence[Step], cluster: Cluster | None) -> Ran:
     outcomes: list[ShapeOutcome] = []
     try:
         for step in steps:
-            _run(step, plan, outcomes)
+            _run(step, plan, outcomes, cluster)
     finally:
         readme = write_readme(plan.folder)[0] if plan.folder.is_dir() else None
     return Ran(plan, outcomes, summaries(scores_in(plan.folder, shown_in(plan.folder))), readme)
@@ -244,7 +275,7 @@ def _chosen(asked: Sequence[Step], known: Sequence[Step]) -> list[Step]:
     return chosen
 
 
-def _run(step: Step, plan: SuitePlan, outcomes: list[ShapeOutcome]) -> None:
+def _run(step: Step, plan: SuitePlan, outcomes: list[ShapeOutcome], cluster: Cluster | None) -> None:
     searched = len(plan.problems) + len(plan.products)
     total = searched if step in ("measure", "predict") else len(plan.judged_by(step))
     with rows(total) as tell:
@@ -253,4 +284,4 @@ def _run(step: Step, plan: SuitePlan, outcomes: list[ShapeOutcome]) -> None:
             outcomes.append(outcome)
             tell(row_line(outcome))
 
-        run_step(step, plan, Store(), on_done)
+        run_step(step, plan, Store(), on_done, cluster)

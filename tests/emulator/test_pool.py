@@ -171,6 +171,27 @@ def marked(mark: str) -> list[str]:
     return found
 
 
+def test_rows_of_the_suite_come_from_workers_and_stay_on_file(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shapes.txt").write_text("32x32x32\n64x32x32 --layout rc\n16x32x32 --dtype bf16\n")
+    words = ["suite", "--shapes", "shapes.txt", "--arch", "A100", "--budget", "1", "--out", "mine"]
+    assert main([*words, "--cluster", address, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["architectures"][0]["rows"]
+    assert [(row["state"], row["problem"]["m"]) for row in rows] == [("done", 32), ("done", 64), ("done", 16)]
+    for row in rows:
+        assert {path.suffix for path in Path("mine/sm_80").glob(f"{row['kernel']}.*")} == {".cu", ".json"}
+    assert "predicted" in Path("mine/sm_80/README.md").read_text()
+    assert main([*words, "--cluster", address, "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)["architectures"][0]["rows"]
+    assert [(row["state"], row["kernel"]) for row in again] == [("on file", row["kernel"]) for row in rows]
+    assert main([*words, "--cluster", address, "--step", "emulate"]) == 2
+    assert "--cluster is for measure, and with --arch for predict" in capsys.readouterr().err
+    assert main(["suite", "--shapes", "shapes.txt", "--cluster", address, "--out", "mine"]) == 2
+    assert "has a GPU" in capsys.readouterr().err
+
+
 def test_a_planted_bug_is_found_and_shrunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shared_cache: Path
 ) -> None:

@@ -8,10 +8,13 @@ from gemmgen.benchmark.suite.judging import check_all, emulator_check, sanitizer
 from gemmgen.benchmark.suite.measuring import gpu_of, measure_all
 from gemmgen.benchmark.suite.plan import ShapeOutcome, Step, SuitePlan
 from gemmgen.benchmark.suite.predicting import predict_all
+from gemmgen.benchmark.suite.remote import run_on, suite_lanes
 from gemmgen.benchmark.suite.runtime import measure_products
+from gemmgen.pool.cluster import Cluster
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.target import open_target
+from gemmgen.support.child import crew
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 from gemmgen.verification.sanitizers.tool import why_no_sanitizer
@@ -33,12 +36,24 @@ def missing_for(step: Step) -> str | None:
     return None
 
 
-def run_step(step: Step, plan: SuitePlan, store: Store, on_done: Callable[[ShapeOutcome], None]) -> None:
+def run_step(
+    step: Step,
+    plan: SuitePlan,
+    store: Store,
+    on_done: Callable[[ShapeOutcome], None],
+    cluster: Cluster | None = None,
+) -> None:
     """One step of `plan`; `on_done` hears what became of each problem as it ends, in this thread.
+
+    Workers of a `cluster` measure, or predict.
 
     Raises CandidateFailed (unavailable) where something is missing, and InvalidInput where the kernels of `plan.arch`
     are to run on a GPU of another architecture.
     """
+    if cluster is not None:
+        with crew(suite_lanes(cluster, step)) as lanes:
+            run_on(lanes, step, plan, on_done)
+        return
     if step in ("measure", "predict"):
         target = open_target("gpu", "auto", store) if step == "measure" else open_target("emulator", plan.arch, store)
         with target.executor:
