@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from rich.console import Console
 
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.api import tune as tune_problem
+from gemmgen.api.remote import TuneJob, tune_on
 from gemmgen.artifacts.records import tune_document
+from gemmgen.cli.clustered import cluster_at
 from gemmgen.cli.options import (
     FAMILY,
     ProblemOptions,
@@ -21,6 +23,7 @@ from gemmgen.cli.options import (
     Whole,
     arch_option,
     as_option,
+    cluster_option,
     device_option,
     json_option,
     out_option,
@@ -29,7 +32,7 @@ from gemmgen.cli.options import (
     shape_of,
 )
 from gemmgen.cli.output import emit
-from gemmgen.cli.progress import watch
+from gemmgen.cli.progress import counter, watch
 from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.cli.reports.words import bold
 from gemmgen.problem.gemm import Problem
@@ -58,6 +61,7 @@ BUDGET = (
 @seed_option
 @as_option
 @out_option("Folder for the winner's NAME.cu and NAME.json.")
+@cluster_option
 @json_option
 @click.pass_obj
 def command(
@@ -71,6 +75,7 @@ def command(
     seed: int,
     own_name: str | None,
     out: Path,
+    cluster: str | None,
     as_json: bool,
 ) -> None:
     """Find the fastest correct kernel for each SHAPE and write it.
@@ -90,9 +95,16 @@ def command(
     require(own_name is None or len(shapes) == 1, f"--as {own_name} names one kernel: {len(shapes)} shapes are given")
     problems = [options.problem(shape) for shape in shapes]
     results: list[dict[str, Any]] = []
-    choices = {"family": family, "arch": arch, "device": device, "budget": budget, "seed": seed, "name": own_name}
-    for problem in problems:
-        result = _tune(problem, words, **choices, out=out)
+    choices: dict[str, Any] = {"family": family, "arch": arch, "device": device, "budget": budget, "seed": seed}
+    command = shlex.join(["gemmgen", *words])
+    if cluster is None:
+        found: Iterator[TuneResult] = (
+            _tune(one, command=command, name=own_name, out=out, **choices) for one in problems
+        )
+    else:
+        require(own_name is None, f"--as {own_name} names one kernel, and --cluster is for many: leave one out")
+        found = _tuned_on(cluster, problems, TuneJob(problems[0], command=command, **choices), out)
+    for result in found:
         files = [str(out / f"{result.winner.source.name}{suffix}") for suffix in (".cu", ".json")]
         if as_json:
             results.append(tune_document(result, files))
@@ -102,9 +114,16 @@ def command(
         emit(True, lambda: {"results": results}, lambda _: None)
 
 
-def _tune(problem: Problem, words: list[str], **choices: Any) -> TuneResult:
+def _tune(problem: Problem, **choices: Any) -> TuneResult:
     with watch() as progress:
-        return tune_problem(problem, command=shlex.join(["gemmgen", *words]), progress=progress, **choices)
+        return tune_problem(problem, progress=progress, **choices)
+
+
+def _tuned_on(where: str, problems: Sequence[Problem], job: TuneJob, out: Path) -> Iterator[TuneResult]:
+    with cluster_at(where) as cluster, counter("tune", len(problems)) as step:
+        for result in tune_on(cluster, problems, job, out):
+            step()
+            yield result
 
 
 def _show(result: TuneResult, files: Sequence[str], out: Path, console: Console) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from gemmgen.kernel.config import Config, Constraint, Derived
 from gemmgen.kernel.expression import names_in, without_guards
@@ -227,6 +227,10 @@ class Plan:
     launch: Launch = field(compare=False)
     mma: Mma | Wgmma | None = field(default=None, compare=False)
     sums: SumOrder | None = field(default=None, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """To travel between processes: a view of constants that nobody changes cannot be pickled."""
+        return {**vars(self), "constants": dict(self.constants)}
 
     @property
     def family(self) -> str:

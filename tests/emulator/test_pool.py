@@ -171,15 +171,40 @@ def marked(mark: str) -> list[str]:
     return found
 
 
+def test_searches_of_workers_are_those_of_this_machine(
+    address: str,
+    tmp_path: Path,
+    shared_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
+    monkeypatch.chdir(tmp_path)
+    words = ["tune", "32x32x32", "64x32x32", "32x64x32", "--family", "naive", "--device", "emulator"]
+    words += ["--json"]
+    results = []
+    for out, where in (("there", ["--cluster", address]), ("here", [])):
+        assert main([*words, *where, "--out", out]) == 0
+        results.append(json.loads(capsys.readouterr().out)["results"])
+    names = [[one["winner"]["name"] for one in some] for some in results]
+    assert names[0] == names[1] and [one["problem"]["m"] for one in results[0]] == [32, 64, 32]
+    for name in names[0]:
+        assert Path(f"there/{name}.cu").read_text() == Path(f"here/{name}.cu").read_text()
+        assert "--cluster" in json.loads(Path(f"there/{name}.json").read_text())["command"]
+    assert main([*words, "--cluster", address, "--arch", "A100", "--family", "wgmma", "--out", "none"]) == 1
+    assert "32x32x32" in json.loads(capsys.readouterr().out)["error"]["message"]
+    assert main([*words[:2], "--cluster", address, "--as", "mine"]) == 2
+
+
 def test_rows_of_the_suite_come_from_workers_and_stay_on_file(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("shapes.txt").write_text("32x32x32\n64x32x32 --layout rc\n16x32x32 --dtype bf16\n")
+    Path("shapes.txt").write_text("64x32x32 --layout rc\n16x32x32 --dtype bf16\n")
     words = ["suite", "--shapes", "shapes.txt", "--arch", "A100", "--budget", "1", "--out", "mine"]
     assert main([*words, "--cluster", address, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["architectures"][0]["rows"]
-    assert [(row["state"], row["problem"]["m"]) for row in rows] == [("done", 32), ("done", 64), ("done", 16)]
+    assert [(row["state"], row["problem"]["m"]) for row in rows] == [("done", 64), ("done", 16)]
     for row in rows:
         assert {path.suffix for path in Path("mine/sm_80").glob(f"{row['kernel']}.*")} == {".cu", ".json"}
     assert "predicted" in Path("mine/sm_80/README.md").read_text()

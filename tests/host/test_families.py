@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from itertools import permutations
 
@@ -56,6 +57,16 @@ def test_a_message_has_constraint_numbers_reason_and_both_neighbours() -> None:
 def test_messages(changes: dict[str, int], parts: tuple[str, ...]) -> None:
     text = message(SIMT, **changes)
     assert [part for part in parts if part not in text] == []
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_a_family_is_the_same_object_in_every_process(family: Family) -> None:
+    """And a plan, whose constants nobody can change, travels with it."""
+    assert pickle.loads(pickle.dumps(family)) is family
+    problem = Problem(64, 64, 64, types="bf16", layout="rc", batch=2 if family.small_batches else None)
+    plan = family.plan(problem, family.default(problem))
+    again = pickle.loads(pickle.dumps(plan))
+    assert again == plan and again.author is family and again.constants == plan.constants
 
 
 def test_limits_are_those_of_the_architecture() -> None:

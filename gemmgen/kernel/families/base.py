@@ -6,6 +6,7 @@ naming, error messages, `static_assert`s and the tables all read these records.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -246,6 +247,10 @@ class Family(ABC):
     multiple: int = 1
     types: tuple[str, ...] = ()
     arch_specific: bool = False
+
+    def __reduce__(self) -> str:
+        """Between processes a family goes by the name that its module has for the one object: "WGMMA"."""
+        return next(name for name, one in vars(sys.modules[type(self).__module__]).items() if one is self)
 
     @abstractmethod
     def default(self, problem: Problem) -> Config:

@@ -1,0 +1,98 @@
+"""Searches on the workers of a cluster: a job for each problem, whose result comes back as `tune` gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gemmgen.api.asked import Folder
+from gemmgen.artifacts.kernelfile import require_writable, write_kernel
+from gemmgen.artifacts.records import Document, Origin, provenance
+from gemmgen.kernel.families import SEARCHED, family_named
+from gemmgen.pool.cluster import Cluster
+from gemmgen.pool.worker import GPU
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.target import DeviceChoice, Target, open_target
+from gemmgen.search.result import TuneResult
+from gemmgen.search.tuner import tune
+from gemmgen.support.child import Child, ChildDied, crew, in_order
+from gemmgen.support.errors import GemmgenError
+from gemmgen.support.files import Store
+from gemmgen.verification.host_memory import require_memory
+
+
+@dataclass(frozen=True)
+class TuneJob:
+    """One search, as `gemmgen.tune` takes it."""
+
+    problem: Problem
+    device: DeviceChoice
+    arch: str
+    family: str | None
+    budget: int | None
+    seed: int
+    command: str
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What it found, and the winner's record; of a search that finds none the reason alone."""
+
+    result: TuneResult | None
+    record: Document
+    reason: str = ""
+
+
+class TuneLane:
+    """The worker's side: answers TuneJobs. Targets are opened once: a GPU's worker takes a while."""
+
+    def __init__(self) -> None:
+        self._store = Store()
+        self._targets: dict[tuple[DeviceChoice, str], Target] = {}
+
+    def __call__(self, job: TuneJob) -> Tuned:
+        target = self._targets.get((job.device, job.arch))
+        if target is None:
+            target = self._targets[job.device, job.arch] = open_target(job.device, job.arch, self._store)
+        families = SEARCHED if job.family is None else (family_named(job.family),)
+        try:
+            require_memory(job.problem)
+            found = tune(job.problem, target, self._store, families=families, budget=job.budget, seed=job.seed)
+        except GemmgenError as error:
+            return Tuned(None, {}, str(error))
+        return Tuned(found, provenance(found.winner, Origin.of(target, job.command)))
+
+
+def tune_on(
+    cluster: Cluster, problems: Sequence[Problem], job: TuneJob, out: Folder | None = None
+) -> Iterator[TuneResult]:
+    """The results of a search for each problem, in their order, as `job` says of device, budget and so on.
+
+    out  folder for the winners' NAME.cu and NAME.json
+
+    Raises InvalidInput where no worker can do it, and GemmgenError, with the problem, for a search that finds nothing:
+    what was found before is written.
+    """
+    if out is not None:
+        require_writable(Path(out))
+    resource = cluster.resource_for(job.device)
+    device: DeviceChoice = "gpu" if resource == GPU else "emulator"
+    jobs = (replace(job, problem=problem, device=device) for problem in problems)
+    lanes = cluster.lanes(resource, f"{__name__}:{TuneLane.__name__}")
+    with crew(lanes), closing(in_order(lanes, jobs, _ask)) as answers:
+        for asked, done in answers:
+            if done.result is None:
+                raise GemmgenError(f"{asked.problem}: {done.reason}")
+            if out is not None:
+                write_kernel(done.result.winner.source, done.record, Path(out))
+            yield done.result
+
+
+def _ask(lane: Child, job: TuneJob) -> Tuned:
+    try:
+        done: Tuned = lane.request(job)
+    except ChildDied as error:
+        return Tuned(None, {}, str(error))
+    return done
