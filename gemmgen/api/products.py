@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -10,6 +12,7 @@ from gemmgen.artifacts.exporting import Exported, Wish, export_verified
 from gemmgen.run.target import DeviceChoice, compile_target
 from gemmgen.search.shown import shown
 from gemmgen.search.trial import Progress
+from gemmgen.support.child import Child
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
 
@@ -99,6 +102,7 @@ def library(
     fallback: Literal["cublaslt"] | None = None,
     command: str = "gemmgen.library(...)",
     progress: Progress | None = None,
+    lanes: Sequence[Child] = (),
 ) -> Library:
     """Write a library of kernels with one dispatcher to the folder `to`: see gemmgen.artifacts.library.spec.
 
@@ -111,17 +115,19 @@ def library(
     examples  situations to verify each kernel in (None: as for `export`, and in the emulator a sixth of that, where one
               launch runs 3 times)
     seed      of all that is drawn
-    points    sizes at which a product's kernels are timed, at most (None: 112 measured, 1024 predicted)
+    points    sizes at which a product's kernels are timed, at most (None: 112 measured, 256 predicted)
     fallback  "cublaslt" lets cuBLASLt serve sizes for which it was measured to be faster than all kernels, of products
               with the linear epilogue; the library then needs it. None: it needs the CUDA runtime alone
     command   what record and certificates say that it was made by
+    lanes     of a cluster, that each make what one product needs on one architecture (none: it is made here)
 
     What was found before is taken from the cache: with a changed spec only what changed is done again. Files of an
     earlier run that are no longer named are removed, unless they were edited.
     Raises InvalidInput (the spec; `to` holds other files of these names) or GemmgenError (a kernel is wrong; `to`
     cannot be written).
     """
-    from gemmgen.artifacts.library.building import Options, build_library
+    from gemmgen.artifacts.library.building import Options, build_library, made_here
+    from gemmgen.artifacts.library.clustered import made_by
     from gemmgen.artifacts.library.spec import Spec, read_spec
 
     require(fallback in (None, "cublaslt"), f"fallback = {fallback!r}: known are 'cublaslt' and None")
@@ -137,7 +143,8 @@ def library(
         command,
     )
     with shown(progress) as heard:
-        return build_library(asked, Path(to), options, heard)
+        make = partial(made_by, lanes) if lanes else made_here
+        return build_library(asked, Path(to), options, heard, make)
 
 
 def regret(

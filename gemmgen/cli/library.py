@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -12,14 +14,18 @@ import click
 from gemmgen.api import library as make_library
 from gemmgen.api import regret as measure_regret
 from gemmgen.artifacts.library.building import Library
+from gemmgen.artifacts.library.clustered import LANE
 from gemmgen.artifacts.library.record import choice_document
 from gemmgen.artifacts.library.regret import ProductRegret
 from gemmgen.artifacts.records import Document
-from gemmgen.cli.options import Whole, arch_option, device_option, json_option, seed_option
+from gemmgen.cli.clustered import cluster_at
+from gemmgen.cli.options import Whole, arch_option, cluster_option, device_option, json_option, seed_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.library import show_library, show_regrets
+from gemmgen.pool.worker import GPU
 from gemmgen.run.target import DeviceChoice
+from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import require
 
 
@@ -57,6 +63,7 @@ from gemmgen.support.errors import require
 @click.option("--sizes", type=Whole(1), help="How many, with --regret on a GPU.  [default: 200]")
 @seed_option
 @arch_option
+@cluster_option
 @json_option
 @click.pass_obj
 def command(
@@ -72,6 +79,7 @@ def command(
     sizes: int | None,
     seed: int,
     arch: str,
+    cluster: str | None,
     as_json: bool,
 ) -> None:
     """Write a library: NAME.h, a .cu for each kernel, a dispatcher, CMake, self-test, certificate and record.
@@ -80,9 +88,8 @@ def command(
     M, N and K that count. A size is a number, a list, a range ("1..8192") or "?" for any. A batch is the number of
     products for which kernels are chosen, or "?": the function takes any number. docs/library-file.md describes all
     keys. Kernels are tuned for some of the sizes, timed over a grid of them, and chosen by rules that the dispatcher
-    holds as a table. Every product has a kernel
-    that serves all sizes. What was found before is kept: with a changed SPEC.toml only what changed is done again,
-    and files that are no longer named are removed.
+    holds as a table. Every product has a kernel that serves all sizes. What was found before is kept: with a changed
+    SPEC.toml only what changed is done again, and files that are no longer named are removed.
 
     \b
     name = "mylinear"
@@ -99,16 +106,18 @@ def command(
         making = {"--budget": budget, "--examples": examples, "--points": points, "--fallback": fallback}
         given = ", ".join(name for name, value in making.items() if value is not None)
         require(not given, f"--regret makes nothing: leave out {given}")
+        require(cluster is None, "--regret times kernels on the GPU here: leave out --cluster")
         with watch() as progress:
             found = measure_regret(spec, to=to, device=device, arch=arch, sizes=sizes, seed=seed, progress=progress)
         emit(as_json, lambda: [_regret_document(one) for one in found], lambda console: show_regrets(console, found))
         return
     require(sizes is None, f"--sizes {sizes} is of --regret")
-    with watch() as progress:
+    with _lanes(cluster, device) as (lanes, where), watch() as progress:
         made = make_library(
             spec,
             to=to,
-            device=device,
+            device=where,
+            lanes=lanes,
             arch=arch,
             budget=budget,
             examples=examples,
@@ -119,6 +128,18 @@ def command(
             progress=progress,
         )
     emit(as_json, lambda: _document(made), lambda console: show_library(console, made))
+
+
+@contextmanager
+def _lanes(where: str | None, device: DeviceChoice) -> Iterator[tuple[Sequence[Child], DeviceChoice]]:
+    """(lanes of the cluster at `where`, what kernels run on there); none without one."""
+    if where is None:
+        yield (), device
+        return
+    with cluster_at(where) as cluster:
+        resource = cluster.resource_for(device)
+        with crew(cluster.lanes(resource, LANE)) as lanes:
+            yield lanes, device if resource == GPU else "emulator"
 
 
 def _regret_document(found: ProductRegret) -> Document:

@@ -217,6 +217,31 @@ def test_rows_of_the_suite_come_from_workers_and_stay_on_file(
     assert "has a GPU" in capsys.readouterr().err
 
 
+def test_a_library_of_workers_is_that_of_this_machine(
+    address: str,
+    tmp_path: Path,
+    shared_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
+    monkeypatch.chdir(tmp_path)
+    products = "".join(f'[[product]]\nname = "{name}"\nM = 32\nN = {n}\nK = 32\n' for name, n in (("a", 32), ("b", 64)))
+    Path("lib.toml").write_text(f'name = "mylib"\narchitectures = ["sm_80"]\n{products}')
+    words = ["library", "lib.toml", "--examples", "1", "--device", "emulator", "--json"]
+    made = []
+    for to, where in (("there", ["--cluster", address]), ("here", [])):
+        assert main([*words, *where, "--to", to]) == 0
+        made.append(json.loads(capsys.readouterr().out)["choices"])
+    assert made[0] == made[1] and [one["product"] for one in made[0]] == ["a", "b"]
+    texts = [{path.name: path.read_text() for path in Path(to).glob("*.h")} for to in ("there", "here")]
+    assert texts[0] == texts[1] and len(texts[0]) > 2
+    Path("lib.toml").write_text(f'{Path("lib.toml").read_text()}kernels = ["mine.cu"]\n')
+    Path("mine.cu").write_text("")
+    assert main([*words, "--cluster", address, "--to", "more"]) == 2
+    assert "a cluster makes what it searches" in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
 def test_a_planted_bug_is_found_and_shrunk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shared_cache: Path
 ) -> None:

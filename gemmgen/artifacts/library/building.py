@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -93,22 +93,44 @@ class Library:
     left: tuple[Path, ...] = ()
 
 
-def build_library(spec: Spec, to: Path, options: Options, progress: Progress) -> Library:
+@dataclass(frozen=True)
+class Made:
+    """The choices for products on one architecture, and what was shown of their kernels, by name."""
+
+    choices: tuple[Choice, ...]
+    certificates: dict[str, Document]
+
+
+def made_here(spec: Spec, options: Options, progress: Progress) -> list[Made]:
+    """All products, on one architecture after the other."""
+    store = Store()
+    return [made(arch, spec.products, options, store, progress) for arch in spec.architectures]
+
+
+def made(arch: str, products: Sequence[Product], options: Options, store: Store, progress: Progress) -> Made:
+    """Search, choose and verify the kernels of `products` on `arch`. Raises as gemmgen.api.library does."""
+    target = open_target(options.device, arch, store)
+    with target.executor:
+        maker = _Maker(target, store, options, progress)
+        if isinstance(target.executor, EmulatorExecutor) and options.examples != 0:
+            target.executor.prepare()
+        maker.compile_taken(products)
+        choices = tuple(maker.choice(product) for product in products)
+        return Made(choices, maker.certificates({one.name: one for choice in choices for one in choice.kernels}))
+
+
+def build_library(
+    spec: Spec,
+    to: Path,
+    options: Options,
+    progress: Progress,
+    make: Callable[[Spec, Options, Progress], Sequence[Made]] = made_here,
+) -> Library:
     """Make the library that `spec` describes in the folder `to`. Raises as gemmgen.api.library does."""
     require_writable(to)
-    store = Store()
-    choices: list[Choice] = []
-    certificates: dict[str, Document] = {}
-    for arch in spec.architectures:
-        target = open_target(options.device, arch, store)
-        with target.executor:
-            maker = _Maker(target, store, options, progress)
-            if isinstance(target.executor, EmulatorExecutor) and options.examples != 0:
-                target.executor.prepare()
-            maker.compile_taken(spec.products)
-            made = [maker.choice(product) for product in spec.products]
-            certificates |= maker.certificates({one.name: one for choice in made for one in choice.kernels})
-        choices += made
+    found = make(spec, options, progress)
+    choices = [choice for one in found for choice in one.choices]
+    certificates = {name: document for one in found for name, document in one.certificates.items()}
     library = LibraryText(spec, tuple(choices))
     return _write(library, [certificates[name] for name in sorted(certificates)], to, options)
 
