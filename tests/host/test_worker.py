@@ -826,7 +826,7 @@ class PlayedChild:
 
 def test_the_parent_sends_large_operands_once_and_again_to_a_new_worker(monkeypatch, store):
     monkeypatch.setattr(executor, "why_no_gpu", lambda: None)
-    monkeypatch.setattr(executor, "properties_here", lambda device: SimpleNamespace(arch="sm_90"))
+    monkeypatch.setattr(executor, "properties_here", lambda device: SimpleNamespace(arch="sm_90", uuid="GPU-1"))
     monkeypatch.setattr(executor.GpuExecutor, "_start", lambda gpu: None)
     monkeypatch.setattr(executor.Child, "start", lambda child: None)
     gpu = executor.GpuExecutor(store)
@@ -1041,7 +1041,7 @@ class SlowChild:
 
 def test_executors_that_share_a_card_take_turns(monkeypatch, store):
     monkeypatch.setattr(executor, "why_no_gpu", lambda: None)
-    monkeypatch.setattr(executor, "properties_here", lambda device: SimpleNamespace(arch="sm_90"))
+    monkeypatch.setattr(executor, "properties_here", lambda device: SimpleNamespace(arch="sm_90", uuid="GPU-1"))
     monkeypatch.setattr(executor.GpuExecutor, "_start", lambda gpu: None)
     monkeypatch.setattr(executor.Child, "start", lambda child: None)
     gpus = [executor.GpuExecutor(store) for _ in range(2)]

@@ -32,6 +32,7 @@ def properties_here(device: int = 0) -> DeviceProperties:
     card = _Device(device)
     return DeviceProperties(
         name=card.name,
+        uuid=card.uuid,
         arch=card.arch,
         driver=card.driver_version,
         sms=card.attribute(SMS),

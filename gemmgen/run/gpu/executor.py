@@ -7,7 +7,6 @@ the next request. Processes that share a card take turns, a request each: what o
 from __future__ import annotations
 
 import itertools
-import os
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -119,7 +118,6 @@ class GpuExecutor:
         self.store = store
         self._timeout = timeout
         self.device = device
-        self._card = content_key(os.environ.get("CUDA_VISIBLE_DEVICES", ""), str(device))
         self._child = Child("gemmgen.run.gpu.worker:Worker", str(device))
         self._child.start()
         self._is_ready = False
@@ -315,7 +313,8 @@ class GpuExecutor:
 
     def _request(self, timeout: float, verb: str, *arguments: object) -> Any:
         """The worker's answer. Raises CandidateFailed; the worker's death is a crash or a timeout."""
-        with self.store.alone("gpu", self._card):  # a launch of another process would be in a measured time
+        card = content_key(self.properties.uuid)
+        with self.store.alone("gpu", card):  # a launch of another process would be in a measured time
             if not (self._is_ready and self._child.running):
                 self._start()  # apart, so that the start does not eat the candidate's time
             try:

@@ -13,6 +13,7 @@ class DeviceProperties:
     memory_bytes  device memory
     l2_bytes      L2 cache
     clock_mhz     highest SM clock
+    uuid          "GPU-...", which no other card has; "" where nobody asked
     """
 
     name: str
@@ -26,6 +27,7 @@ class DeviceProperties:
     shared_bytes_per_sm: int
     registers_per_sm: int
     threads_per_sm: int
+    uuid: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.arch}, {self.sms} SMs), driver {self.driver}"
