@@ -115,6 +115,10 @@ class PlayedDriver:
     def _answer(self, name: str, *arguments: Any) -> int:
         if name == "cuDeviceGetName":
             arguments[0].value = b"NVIDIA H200"
+        elif name == "cuDeviceGetUuid_v2":
+            arguments[0].raw = bytes(range(16))
+        elif name == "cuDeviceGetCount":
+            arguments[0]._obj.value = 1
         elif name == "cuDeviceTotalMem_v2":
             arguments[0]._obj.value = 141 * 10**9
         elif name == "cuDeviceGetAttribute":
@@ -127,7 +131,9 @@ class PlayedDriver:
 def test_the_driver_says_what_the_card_is_without_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capability.ctypes, "CDLL", lambda name: PlayedDriver())
     monkeypatch.setattr(capability, "KERNEL_MODULE", Path("no such file"))
-    assert capability.properties_here() == replace(H200, driver="CUDA 13.1")
+    uuid = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"  # as nvidia-smi writes it
+    assert capability.properties_here() == replace(H200, driver="CUDA 13.1", uuid=uuid)
+    assert capability.cards_here() == [uuid]
     monkeypatch.setattr(capability.ctypes, "CDLL", lambda name: PlayedDriver(refuses="cuInit"))
     with pytest.raises(CandidateFailed, match="the NVIDIA driver refuses cuInit: error 100") as caught:
         capability.properties_here()
