@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # the functions that need the room benchmark import it themse
 def bench(
     *wanted: Problem | Kernel,
     out: Folder = DEFAULT_OUT,
+    energy: bool = False,
     command: str = "gemmgen.bench(...)",
     progress: Progress | None = None,
 ) -> tuple[BenchRow, ...]:
@@ -34,6 +35,7 @@ def bench(
 
     wanted   kernels, or problems: of these the winner on file, else one that is tuned now
     out      folder in which winners are looked up before generated/, and written if tuned now
+    energy   let each run alone for two seconds, too, and ask the card (NVML) what energy, power and clocks that takes
     command  what the JSON of one that is tuned now says that it was made by
 
     The result is added to the JSON of a kernel that has one, unless that is of another card. Raises InvalidInput (no
@@ -50,7 +52,7 @@ def bench(
                 require_memory(one)
         found = [one if isinstance(one, Problem) else kernel_file(one, target.spec, Path(out)) for one in wanted]
         with shown(progress) as heard:
-            return measure_all(found, target, store, Path(out), command, heard)
+            return measure_all(found, target, store, Path(out), command, heard, energy=energy)
 
 
 def report(*folders: Folder, to: Folder, compiled: bool = False, progress: Progress | None = None) -> Page:

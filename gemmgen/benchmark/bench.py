@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
@@ -26,6 +26,7 @@ from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits, Roof
 from gemmgen.run.gpu.lt_epilogue import baseline_epilogue
+from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.timing import CAREFUL, FULL, NORMAL, Baseline, InterleavedTimings, Timing, speedup
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress
@@ -36,6 +37,8 @@ from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import Verdict, verify
+
+ENERGY_SECONDS = 2.0
 
 
 @brief
@@ -48,6 +51,7 @@ class BenchRow:
     moving    the operands' bytes alone, timed behind both: what a kernel would take that computes nothing
     accuracy  of both, where ours multiplies pieces of its operands; else None
     normal    both once more, on normally distributed operands: how much power a product takes depends on its data
+    energy    what the card says while each of both runs alone; None where nobody asked
     """
 
     kernel: KernelFile
@@ -59,6 +63,7 @@ class BenchRow:
     moving: Timing | None = None
     accuracy: Accuracy | None = None
     normal: tuple[Timing, Timing] | None = None
+    energy: tuple[Observed, Observed | None] | None = None
 
     @property
     def speedup(self) -> float | None:
@@ -90,6 +95,14 @@ class BenchRow:
             "roof_tflops": self.roof.tflops,
             "limited_by": self.roof.limit,
             **({"error": asdict(self.accuracy)} if self.accuracy is not None else {}),
+            **({"energy": self._energy_document()} if self.energy is not None else {}),
+        }
+
+    def _energy_document(self) -> Document:
+        pairs = zip(("ours", "cublaslt"), self.energy or (), strict=False)
+        flops = self.case.flops
+        return {
+            name: one and {**asdict(one), "tflops_per_w": one.tflops_per_w(flops), "date": now()} for name, one in pairs
         }
 
     def _normal_document(self) -> Document | None:
@@ -119,9 +132,10 @@ def require_gpu() -> None:
         raise GemmgenError(f"bench measures, and needs a GPU: {missing}")
 
 
-def measure(kernel: KernelFile, target: Target, store: Store) -> BenchRow:
+def measure(kernel: KernelFile, target: Target, store: Store, *, energy: bool = False) -> BenchRow:
     """Verify `kernel` if its record does not say that it was, then time it beside cuBLASLt; updates NAME.json.
 
+    With `energy` both run alone for ENERGY_SECONDS, too, while the card says what they take.
     A record of another card's stays as it is, and shows nothing of this one.
     Raises CandidateFailed where it is wrong, does not run, or there is no cuBLASLt.
     """
@@ -132,13 +146,33 @@ def measure(kernel: KernelFile, target: Target, store: Store) -> BenchRow:
     (row,) = compare([kernel], gpu, store)
     if isinstance(row, Failure):
         raise CandidateFailed(row)
+    if energy:
+        row = replace(row, energy=_observed(row, gpu, store))
     if not foreign and not (kernel.path and is_of_another(kernel.path.parent, target.spec)):
         _keep(row, verdict)
     return row
 
 
+def _observed(row: BenchRow, gpu: GpuExecutor, store: Store) -> tuple[Observed, Observed | None]:
+    """Raises CandidateFailed, unavailable where there is no NVML."""
+    loaded = _loaded(row.kernel, gpu, store)
+    if isinstance(loaded, Failure):
+        raise CandidateFailed(loaded)
+    try:
+        return gpu.observe(loaded, row.case, ENERGY_SECONDS)
+    finally:
+        loaded.close()
+
+
 def measure_all(
-    wanted: Sequence[Problem | KernelFile], target: Target, store: Store, out: Path, command: str, progress: Progress
+    wanted: Sequence[Problem | KernelFile],
+    target: Target,
+    store: Store,
+    out: Path,
+    command: str,
+    progress: Progress,
+    *,
+    energy: bool = False,
 ) -> tuple[BenchRow, ...]:
     """`measure` each kernel, and for a problem the one that is `tuned`."""
     kernels = [
@@ -147,7 +181,7 @@ def measure_all(
     progress.stage("bench", len(kernels))
     rows = []
     for kernel in kernels:
-        rows.append(measure(kernel, target, store))
+        rows.append(measure(kernel, target, store, energy=energy))
         progress.step("bench", None)
     return tuple(rows)
 

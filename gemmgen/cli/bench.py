@@ -22,19 +22,26 @@ from gemmgen.support.errors import InvalidInput
 @click.argument("what", metavar="SHAPE|NAME|FILE...", nargs=-1, required=True)
 @problem_options
 @out_option("Folder in which winners are looked up, and written if tuned now.")
+@click.option(
+    "--energy", is_flag=True, help="Let each run alone for 2 s, too, and ask the card for energy, power and clocks."
+)
 @json_option
 @click.pass_obj
-def command(words: list[str], what: Sequence[str], options: ProblemOptions, out: Path, as_json: bool) -> None:
+def command(
+    words: list[str], what: Sequence[str], options: ProblemOptions, out: Path, energy: bool, as_json: bool
+) -> None:
     """Time kernels against cuBLASLt, interleaved in one run. Needs a GPU.
 
     For a SHAPE, the card's winner on file (--out, then generated/) or, where there is none, one that is tuned first.
     cuBLASLt is asked for all its heuristics and each is timed; its best is the baseline. That of batches of pointers is
     cuBLAS's gemmBatched. Both stand beside the card's own measured limits. The result is added to the kernel's JSON,
     unless that is of another card.
+
+    --energy needs nvidia-ml-py. What the driver does not tell, or not to everybody, is left out.
     """
     wanted = [options.problem(shape_of(text)) if is_shape(text) else text for text in what]
     with watch() as progress:
-        rows = bench(*wanted, out=out, command=shlex.join(["gemmgen", *words]), progress=progress)
+        rows = bench(*wanted, out=out, energy=energy, command=shlex.join(["gemmgen", *words]), progress=progress)
     for text, row in zip(what, rows, strict=True):
         tell_others(text, row.kernel)
     emit(as_json, lambda: {"results": [row.document() for row in rows]}, lambda console: show_bench(console, rows))

@@ -22,6 +22,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits
+from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.timing import Baseline, Beside, InterleavedTimings, Protocol, Timing
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
@@ -112,3 +113,20 @@ def test_large_products_are_held_against_what_multiplies_them(types: str, tflops
     assert roof.limit == limit and round(roof.tflops) == tflops
     unknown = replace(LIMITS, card="a card of tomorrow").roof(Problem(8192, 8192, 8192, types="bf16").case())  # type: ignore[arg-type]
     assert unknown.limit == "FFMA rate"
+
+
+def test_energy_is_shown_beside_cublaslts_and_goes_into_the_record() -> None:
+    ours = Observed(4000, 2.0, 0.25, 690.0, 1410.0, 3201.0, 65.0, ("power",))
+    theirs = replace(ours, energy_j=0.5, power_w=None, limited_by=())
+    kernel, time = KernelFile(naive(8)), Timing((5.0,), {})
+    row = BenchRow(kernel, PROBLEM.case(), "NVIDIA H200", time, None, LIMITS, energy=(ours, theirs))
+    console = Console(file=(shown := StringIO()), width=300)
+    show_bench(console, [row])
+    text, flops = shown.getvalue(), row.case.flops
+    assert "ours      250 mJ a launch, " in text and "TFLOPS/W, 690 W, SM 1410 MHz, memory 3201 MHz" in text
+    assert "65 C, clock limited by power" in text and "cuBLASLt  500 mJ a launch" in text
+    energy = row.document()["energy"]
+    assert energy["ours"]["tflops_per_w"] == 2 * energy["cublaslt"]["tflops_per_w"] == pytest.approx(4e-12 * flops)
+    assert energy["cublaslt"]["power_w"] is None and "energy" not in replace(row, energy=None).document()
+    alone = replace(row, energy=(replace(ours, **dict.fromkeys(("energy_j", "power_w", "sm_mhz"))), None))
+    assert alone.document()["energy"] == {"ours": alone.document()["energy"]["ours"], "cublaslt": None}

@@ -9,6 +9,7 @@ from rich.console import Console
 from gemmgen.benchmark.bench import BenchRow
 from gemmgen.cli.reports.words import NONE, bold, figure, percent, show_table, table
 from gemmgen.run.gpu.lt_epilogue import baseline_words
+from gemmgen.run.gpu.power import Observed
 
 
 def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
@@ -50,7 +51,29 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
     console.print("operands are uniform in [-1, 1]; normal: the ratio with normally distributed ones")
     if errors:
         console.print("error: the largest over the sum of an element's products' magnitudes, in units of 2^-24")
+    for row in rows:
+        if row.energy is not None:
+            _show_energy(console, row, *row.energy)
     console.print(bold("\nkernels"), *(row.kernel.reference for row in rows), sep="\n  ", soft_wrap=True)
+
+
+def _show_energy(console: Console, row: BenchRow, ours: Observed, theirs: Observed | None) -> None:
+    """What the card said while each ran alone: a line each."""
+    console.print(bold(f"\nenergy of {row.kernel.source.problem}"), "each alone, for two seconds")
+    for name, one in (("ours", ours), ("cuBLASLt", theirs)):
+        if one is None:
+            continue
+        rate, energy = one.tflops_per_w(row.case.flops), one.energy_j
+        said = [
+            None if energy is None else f"{figure(1e3 * energy)} mJ a launch",
+            None if rate is None else f"{figure(rate)} TFLOPS/W",
+            None if one.power_w is None else f"{one.power_w:.0f} W",
+            None if one.sm_mhz is None else f"SM {one.sm_mhz:.0f} MHz",
+            None if one.memory_mhz is None else f"memory {one.memory_mhz:.0f} MHz",
+            None if one.temperature_c is None else f"{one.temperature_c:.0f} C",
+            f"clock limited by {', '.join(one.limited_by)}" if one.limited_by else None,
+        ]
+        console.print(f"  {name:9} {', '.join(filter(None, said)) or 'the card says nothing'}")
 
 
 def _errors(row: BenchRow) -> tuple[str, str]:

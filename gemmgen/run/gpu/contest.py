@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,9 +21,11 @@ from gemmgen.run.gpu.images import Images
 from gemmgen.run.gpu.launching import Pointers
 from gemmgen.run.gpu.lt_epilogue import LEFT, left_apart, product_before
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
+from gemmgen.run.gpu.power import Meter, Observed
 from gemmgen.run.gpu.programs import Binary, Programs
-from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure
+from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure, observe
 from gemmgen.run.gpu.timing import (
+    CAREFUL,
     FINAL,
     GEMM_BATCHED,
     GRID,
@@ -131,6 +134,21 @@ class Contest:
         version = self.library(case).version
         champion = Baseline(best.algorithm, best.plan.offered, best.first, theirs, version)
         return InterleavedTimings(tuple(ours), champion, self._moving(case, sets, move, beside))
+
+    def observe(
+        self, binary: Binary, case: Case, seconds: float, random: bytes, apart: Binary | None, uuid: str
+    ) -> tuple[Observed, Observed | None]:
+        """What the card says while the kernel runs, and while the library's best does; None where it has none.
+
+        Raises CandidateFailed (unavailable) where there is no NVML.
+        """
+        meter, sets = Meter(uuid), self._input_sets(case, random, CAREFUL)
+        contestants = [self._with_workspace(binary, case)]
+        with suppress(NoBaseline):
+            best = self._champion(case, sets, apart, None)
+            contestants.append(partial(best.plan.enqueue, best.algorithm))
+        ours, *theirs = observe(contestants, sets, seconds, self._stream, meter)
+        return ours, theirs[0] if theirs else None
 
     def _with_workspace(self, binary: Binary, case: Case) -> Enqueue:
         """A launcher that needs pointers to the operands alone. All share one workspace: launches follow each other,

@@ -27,6 +27,7 @@ from gemmgen.run.gpu.given import Given
 from gemmgen.run.gpu.limits import MeasuredLimits, measure_limits
 from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
+from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.shared import Sent, SharedMemory
 from gemmgen.run.gpu.timing import QUICK, Beside, InterleavedTimings, Protocol, Timing
@@ -234,6 +235,23 @@ class GpuExecutor:
         merged = tuple(next(timings) if failure is None else failure for failure in alone)
         return replace(together, timings=merged)
 
+    def observe(self, kernel: GpuKernel, case: Case, seconds: float) -> tuple[Observed, Observed | None]:
+        """What the card says of energy, power and clocks while the kernel runs alone for so many seconds, and while
+        cuBLASLt's best does; None where that has no kernel for the problem.
+
+        Raises CandidateFailed, unavailable where there is no NVML.
+        """
+        timeout, random = self._timeout + BASELINE_TIMEOUT + 4 * seconds, plain_cubin("random", self.arch, self.store)
+        found: tuple[Observed, Observed | None] = self._request(
+            timeout, "observe", kernel.binary, case, seconds, random, self._apart(case), self.properties.uuid
+        )
+        return found
+
+    def _apart(self, case: Case) -> tuple[KernelSource, bytes] | None:
+        """The epilogue that follows cuBLASLt's product where it has none like it."""
+        follower = epilogue_apart(case.problem, self.arch)
+        return None if follower is None else (follower, compile_kernel(follower, self.arch, self.store).cubin)
+
     def limits(self) -> MeasuredLimits:
         """The card's measured FMA rates and bandwidths; measured once a day."""
         return measure_limits(self, self.store)
@@ -304,8 +322,7 @@ class GpuExecutor:
         random, move = (plain_cubin(name, self.arch, self.store) for name in ("random", "move"))
         timeout = self._timeout * max(1, len(kernels)) + (BASELINE_TIMEOUT if beside else 0)
         binaries = [kernel.binary for kernel in kernels]
-        follower = epilogue_apart(case.problem, self.arch) if beside else None
-        apart = None if follower is None else (follower, compile_kernel(follower, self.arch, self.store).cubin)
+        apart = self._apart(case) if beside else None
         comparison: InterleavedTimings = self._request(
             timeout, "measure", binaries, case, protocol, beside, random, move, apart
         )

@@ -24,12 +24,15 @@ from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.gpu.bindings import checked
 from gemmgen.run.gpu.launching import Pointers
+from gemmgen.run.gpu.power import Meter, Observed
 from gemmgen.run.gpu.timing import STABLE, Protocol, Timing
 from gemmgen.run.scatter import scatter
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure
 
 Enqueue = Callable[[Pointers, Any], None]  # puts one launch on a stream
+WARMING_SECONDS = 0.3  # of what is observed, before that
+CHUNK_US = 20_000.0  # of launches that are enqueued at once while it is
 
 ALIGN = 256  # bytes; operands start where cuMemAlloc would place them, which is what cuBLASLt expects
 
@@ -182,6 +185,39 @@ def measure(contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol,
     finally:
         for graph in graphs:
             graph.free()
+
+
+def observe(
+    contestants: Sequence[Enqueue], sets: InputSets, seconds: float, stream: Any, meter: Meter
+) -> list[Observed]:
+    """What the card says while each contestant runs alone for so many seconds, after WARMING_SECONDS of it."""
+    graphs = [Graph(enqueue, sets, stream) for enqueue in contestants]
+    try:
+        return [_observed(graph, seconds, meter) for graph in graphs]
+    finally:
+        for graph in graphs:
+            graph.free()
+
+
+def _observed(graph: Graph, seconds: float, meter: Meter) -> Observed:
+    _run_for(graph, WARMING_SECONDS)
+    with meter.watching() as readings:
+        launches, took = _run_for(graph, seconds)
+    return readings.observed(launches, took)
+
+
+def _run_for(graph: Graph, seconds: float) -> tuple[int, float]:
+    """(launches, seconds until the last one ended). The card always has the next sample waiting."""
+    started, launches = time.perf_counter(), 0
+    us = graph.sample(1).wait_us() * graph.launches
+    replays = max(1, round(CHUNK_US / us))
+    running = graph.sample(replays)
+    while time.perf_counter() - started < seconds:
+        following = graph.sample(replays)
+        running.wait_us()
+        launches, running = launches + running.launches, following
+    running.wait_us()
+    return launches + running.launches + graph.launches, time.perf_counter() - started
 
 
 def _round(graphs: Sequence[Graph], replays: Sequence[int], backwards: bool) -> list[Sample]:

@@ -54,6 +54,7 @@ class Worker:
             "multiply": self.runs.multiply,
             "run_baseline": self.run_baseline,
             "measure": self.contest.measure,
+            "observe": self.contest.observe,
             "time_plain": self.time_plain,
         }
 

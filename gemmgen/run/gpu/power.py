@@ -1,0 +1,144 @@
+"""What a card says of energy, power, clocks and heat while kernels run: NVML, by the card's UUID.
+
+The counter of energy advances in steps of tens of milliseconds, and on some cards the sensor of power looks at a
+quarter of the time alone (arXiv 2312.02741): so a kernel runs for a second or more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from statistics import median
+from typing import Any
+
+from gemmgen.support.errors import CandidateFailed, Failure
+
+POLL_SECONDS = 0.02
+NVML = "nvidia-ml-py is not installed: pip install nvidia-ml-py"
+# Of nvmlClocksEventReason...: what keeps a clock below its highest, in words. Others say that nothing runs.
+REASONS = {
+    "SwPowerCap": "power",
+    "HwPowerBrakeSlowdown": "power brake",
+    "SwThermalSlowdown": "heat",
+    "HwThermalSlowdown": "heat",
+    "HwSlowdown": "hardware",
+    "ApplicationsClocksSetting": "clocks that were set",
+    "UserDefinedClocks": "clocks that were set",
+}
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the card said while one kernel ran again and again. None: the card does not say, or nobody here may ask.
+
+    energy_j       of a launch
+    power_w        median of the readings, as the clocks are
+    temperature_c  the highest
+    limited_by     what kept the clock below its highest, at some time
+    """
+
+    launches: int
+    seconds: float
+    energy_j: float | None
+    power_w: float | None
+    sm_mhz: float | None
+    memory_mhz: float | None
+    temperature_c: float | None
+    limited_by: tuple[str, ...] = ()
+
+    def tflops_per_w(self, flops: float) -> float | None:
+        """TFLOPS a watt, which is TFLOP a joule, of a launch with so many floating-point operations."""
+        return None if not self.energy_j else flops * 1e-12 / self.energy_j
+
+
+@dataclass
+class Readings:
+    """What was read so far, by name; nothing of what the card does not say."""
+
+    found: dict[str, list[float]] = field(default_factory=dict)
+    reasons: set[str] = field(default_factory=set)
+    energy_j: float | None = None
+
+    def add(self, name: str, value: float | None) -> None:
+        if value is not None:
+            self.found.setdefault(name, []).append(value)
+
+    def usual(self, name: str) -> float | None:
+        return median(self.found[name]) if name in self.found else None
+
+    def observed(self, launches: int, seconds: float) -> Observed:
+        energy = None if self.energy_j is None else self.energy_j / launches
+        heat = max(self.found.get("temperature_c", []), default=None)
+        power, sm, memory = (self.usual(name) for name in ("power_w", "sm_mhz", "memory_mhz"))
+        return Observed(launches, seconds, energy, power, sm, memory, heat, tuple(sorted(self.reasons)))
+
+
+class Meter:
+    """NVML's view of the card of this UUID. Raises CandidateFailed (unavailable) where there is none."""
+
+    def __init__(self, uuid: str) -> None:
+        try:
+            self._nvml: Any = import_module("pynvml")
+        except ImportError:
+            raise CandidateFailed(Failure("unavailable", NVML, "nvml")) from None
+        try:
+            self._nvml.nvmlInit()
+            self._card = self._nvml.nvmlDeviceGetHandleByUUID(uuid)
+        except self._nvml.NVMLError as error:
+            raise CandidateFailed(Failure("unavailable", f"NVML does not know {uuid}: {error}", "nvml")) from None
+
+    @contextmanager
+    def watching(self) -> Iterator[Readings]:
+        """Reads every POLL_SECONDS while the block runs; the energy is that of the whole block."""
+        readings, over = Readings(), threading.Event()
+        before = self._energy_j()
+
+        def poll() -> None:
+            while not over.wait(POLL_SECONDS):
+                self._read_into(readings)
+
+        thread = threading.Thread(target=poll, daemon=True)
+        thread.start()
+        try:
+            yield readings
+        finally:
+            after = self._energy_j()
+            over.set()
+            thread.join()
+        if before is not None and after is not None and after > before:
+            readings.energy_j = after - before
+
+    def _read_into(self, readings: Readings) -> None:
+        nvml = self._nvml
+        readings.add("power_w", self._power_w())
+        readings.add("sm_mhz", self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM))
+        readings.add("memory_mhz", self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM))
+        readings.add("temperature_c", self._ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU))
+        bits = int(self._ask("nvmlDeviceGetCurrentClocksEventReasons") or 0)
+        readings.reasons |= {words for name, words in REASONS.items() if bits & self._bit(name)}
+
+    def _bit(self, reason: str) -> int:
+        return int(getattr(self._nvml, f"nvmlClocksEventReason{reason}", 0))
+
+    def _energy_j(self) -> float | None:
+        found = self._ask("nvmlDeviceGetTotalEnergyConsumption")  # in mJ since the driver was loaded
+        return None if found is None else found * 1e-3
+
+    def _power_w(self) -> float | None:
+        """At this moment, where the driver has a field for that; else its mean over a second."""
+        wanted = getattr(self._nvml, "NVML_FI_DEV_POWER_INSTANT", None)
+        values: Sequence[Any] = self._ask("nvmlDeviceGetFieldValues", [wanted]) or [] if wanted is not None else []
+        if values and values[0].nvmlReturn == self._nvml.NVML_SUCCESS:
+            return float(values[0].value.uiVal) * 1e-3
+        found = self._ask("nvmlDeviceGetPowerUsage")
+        return None if found is None else found * 1e-3
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        """None where the card, the driver or the rights here do not give it."""
+        try:
+            return getattr(self._nvml, name)(self._card, *arguments)
+        except (self._nvml.NVMLError, AttributeError):
+            return None
