@@ -123,8 +123,8 @@ def test_energy_is_shown_beside_cublaslts_and_goes_into_the_record() -> None:
     console = Console(file=(shown := StringIO()), width=300)
     show_bench(console, [row])
     text, flops = shown.getvalue(), row.case.flops
-    assert "ours      250 mJ a launch, " in text and "TFLOPS/W, 690 W, SM 1410 MHz, memory 3201 MHz" in text
-    assert "65 C, clock limited by power" in text and "cuBLASLt  500 mJ a launch" in text
+    assert "ours      250.0 mJ a launch, " in text and "TFLOPS/W, 690 W, SM 1410 MHz, memory 3201 MHz" in text
+    assert "65 C, clock limited by power" in text and "cuBLASLt  500.0 mJ a launch" in text
     energy = row.document()["energy"]
     assert energy["ours"]["tflops_per_w"] == 2 * energy["cublaslt"]["tflops_per_w"] == pytest.approx(4e-12 * flops)
     assert energy["cublaslt"]["power_w"] is None and "energy" not in replace(row, energy=None).document()
