@@ -123,19 +123,23 @@ class Store:
         return payload
 
     @contextmanager
-    def alone(self, kind: str, key: str) -> Iterator[None]:
+    def alone(self, kind: str, key: str, *, shared: bool = False) -> Iterator[None]:
         """The block runs in one process and thread at a time, so that what takes long is made once: ask again in it.
 
-        Where the folder takes no lock, or the system has none (Windows), nobody waits.
+        `shared` blocks run beside each other, and beside none that is not. Who waits goes first: a block that others
+        share cannot keep one that nobody shares from its turn. Where the folder takes no lock, or the system has none
+        (Windows), nobody waits.
         """
-        lock = self.path(kind, key).with_suffix(".lock")
         with ExitStack() as held:
             with suppress(OSError, ImportError):
                 import fcntl
 
+                lock = self.path(kind, key).with_suffix(".lock")
                 lock.parent.mkdir(parents=True, exist_ok=True)
                 file = held.enter_context(lock.open("w"))
-                fcntl.flock(file, fcntl.LOCK_EX)
+                with lock.with_suffix(".turn").open("w") as turn:
+                    fcntl.flock(turn, fcntl.LOCK_EX)
+                    fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             yield
 
     def put(self, kind: str, key: str, payload: bytes) -> None:

@@ -229,3 +229,30 @@ def test_a_broken_entry_in_a_cache_that_cannot_be_written_counts_as_missing(
 
     monkeypatch.setattr(Path, "unlink", refuse)  # root may write anywhere: no chmod shows it
     assert store.get("kind", KEY) is None
+
+
+def test_shared_blocks_run_beside_each_other_and_beside_none_that_is_not(store: Store) -> None:
+    """Two that share meet each other, and one that shares with nobody waits for both."""
+    order: list[str] = []
+    both, waiting = threading.Barrier(3), threading.Event()
+
+    def sharing() -> None:
+        with store.alone("gpu", KEY, shared=True):
+            both.wait(10)  # which no two that take turns would pass
+            assert waiting.wait(10)
+            order.append("shared")
+
+    def alone() -> None:
+        waiting.set()
+        with store.alone("gpu", KEY):
+            order.append("alone")
+
+    threads = [threading.Thread(target=one) for one in (sharing, sharing)]
+    for thread in threads:
+        thread.start()
+    both.wait(10)
+    threads.append(threading.Thread(target=alone))
+    threads[-1].start()
+    for thread in threads:
+        thread.join(10)
+    assert order == ["shared", "shared", "alone"]

@@ -47,6 +47,9 @@ MULTIPLY_TIMEOUT = 300.0  # seconds for a reference's product: a card may have f
 BASELINE_TIMEOUT = 120.0  # seconds on top, for cuBLASLt's heuristics
 
 
+MEASURING = ("measure", "observe", "time_plain")  # of the requests of a worker
+
+
 class GpuKernel:
     """A kernel on the GPU; see gemmgen.run.executor.LoadedKernel."""
 
@@ -331,7 +334,8 @@ class GpuExecutor:
     def _request(self, timeout: float, verb: str, *arguments: object) -> Any:
         """The worker's answer. Raises CandidateFailed; the worker's death is a crash or a timeout."""
         card = content_key(self.properties.uuid)
-        with self.store.alone("gpu", card):  # a launch of another process would be in a measured time
+        # A launch of another process would be in a measured time; others may overlap.
+        with self.store.alone("gpu", card, shared=verb not in MEASURING):
             if not (self._is_ready and self._child.running):
                 self._start()  # apart, so that the start does not eat the candidate's time
             try:
