@@ -198,7 +198,10 @@ class RemoteChild(Child):
         return found
 
     def _result(self, future: Any) -> tuple[str, Any] | None:
-        """None where it takes longer than LOOK_SECONDS. Raises ChildDied where dask gives it up."""
+        """None where it takes longer than LOOK_SECONDS.
+
+        Raises ChildDied where dask gives it up, and GemmgenError where the scheduler is gone.
+        """
         distributed = _distributed()
         try:
             found: tuple[str, Any] = future.result(timeout=LOOK_SECONDS)
@@ -206,6 +209,8 @@ class RemoteChild(Child):
             return None
         except distributed.KilledWorker as error:
             raise ChildDied(str(error), timed_out=False) from None
+        except (distributed.CancelledError, OSError) as error:  # also of a comm that is closed
+            raise GemmgenError(f"the connection to the scheduler at {self._cluster.where} is lost: {error}") from None
         return found
 
     def kill(self) -> None:

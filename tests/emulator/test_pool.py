@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -21,7 +22,7 @@ from gemmgen.cli import main
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
 from gemmgen.pool import cluster as clusters
-from gemmgen.pool.cluster import HERE_ALONE, Cluster, require_alike, require_safe
+from gemmgen.pool.cluster import HERE_ALONE, Cluster, RemoteChild, require_alike, require_safe
 from gemmgen.pool.worker import CPU
 from gemmgen.problem.device import ARCHS
 from gemmgen.support.child import ChildDied, child_environment
@@ -114,6 +115,42 @@ def test_a_worker_of_another_version_is_refused_by_its_name(address: str, monkey
     second["card"], second["compiler"] = card, "NVRTC 12.4"
     with pytest.raises(InvalidInput, match=r"compiles by NVRTC 12\.4, and this machine by NVRTC"):
         require_alike(described)
+
+
+class Lost:
+    """A cluster whose tasks end in one way; without `workers` nobody does them."""
+
+    where = "tcp://127.0.0.1:8786"
+
+    def __init__(self, error: Exception, workers: int = 1) -> None:
+        self.error, self.workers = error, workers
+
+    def submit(self, *_: object) -> Lost:
+        return self
+
+    def result(self, timeout: float) -> object:
+        raise self.error
+
+    def count(self, resource: str) -> int:
+        return self.workers
+
+
+def test_what_dask_gives_up_or_loses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    import distributed
+
+    def asked(error: Exception, workers: int = 1) -> None:
+        RemoteChild(cast(Cluster, Lost(error, workers)), CPU, "a:factory").request("anything")
+
+    with pytest.raises(GemmgenError, match=r"the connection to the scheduler at tcp:.*:8786 is lost: gone"):
+        asked(distributed.CancelledError("gone"))
+    with pytest.raises(GemmgenError, match="is lost: closed"):
+        asked(distributed.comm.CommClosedError("closed"))
+    killed = distributed.KilledWorker("a task", SimpleNamespace(address="tcp://a:1"), 3)
+    with pytest.raises(ChildDied, match="a task"):
+        asked(killed)
+    monkeypatch.setattr(clusters, "PATIENCE_SECONDS", -1.0)
+    with pytest.raises(GemmgenError, match="no worker with a CPU is left"):
+        asked(distributed.TimeoutError(), workers=0)
 
 
 @pytest.mark.parametrize(
