@@ -17,7 +17,14 @@ def test_packages_are_those_of_the_extra() -> None:
     packages = install.gpu_packages()
     assert [package for package in packages if package.startswith("pycuda")]
     assert {re.split(r"[<>=]", package)[0] for package in packages} == {
-        *("nvidia-cublas", "nvidia-cuda-profiler-api", "nvidia-cuda-runtime", "nvmath-python", "pycuda"),
+        *(
+            "nvidia-cublas",
+            "nvidia-cuda-profiler-api",
+            "nvidia-cuda-runtime",
+            "nvidia-ml-py",
+            "nvmath-python",
+            "pycuda",
+        ),
     }
 
 
