@@ -125,7 +125,8 @@ class Decoder:
 
 
 def recorded(run: Run) -> Run:
-    """`run` as a CUDA graph."""
+    """`run` as a CUDA graph, which uses the memory that `run` holds: keep it as long."""
+    torch.cuda.synchronize()  # the other stream reads what was enqueued here
     with torch.cuda.stream(torch.cuda.Stream()):
         for _ in range(3):
             run()
@@ -164,7 +165,8 @@ def compare_times(models: Sequence[Any], prompt: Any, arguments: argparse.Namesp
             show_times(f"prefill of {length} tokens{mode}", runs, rounds)
     for mode, of in modes.items():
         room = (rounds + 1) * steps + 8  # for what `recorded` runs, too
-        runs = [of(Decoder(model, prompt, room).step) for model in models]
+        decoders = [Decoder(model, prompt, room) for model in models]
+        runs = [of(decoder.step) for decoder in decoders]
         show_times(f"decode of one token{mode}", runs, rounds, steps)
 
 
