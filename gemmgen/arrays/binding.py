@@ -12,7 +12,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import OPERANDS, SCALARS
 from gemmgen.problem.sizes import MatrixSizes
-from gemmgen.support.errors import require
+from gemmgen.support.errors import InvalidInput, require
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,16 @@ def require_known(problem: Problem, given: Iterable[str], others: tuple[str, ...
         )
 
 
+def number(name: str, value: Any) -> float:
+    """The scalar `name`. Raises InvalidInput for what is no real number."""
+    try:
+        if not isinstance(value, str):
+            return float(value)
+    except TypeError:
+        pass
+    raise InvalidInput(f"{name} = {value!r} is no real number")
+
+
 def require_names(problem: Problem, operands: Mapping[str, Any], alpha: float, beta: float) -> None:
     """Raise InvalidInput unless all operands of the epilogue are there, and scalars are ones that it names."""
     for operand in problem.epilogue.operands:
@@ -93,7 +103,8 @@ def bound(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: fl
         view = views.get(matrix.name)
         if view is None:
             continue
-        _agree(sizes, problem, matrix, view.shape)
+        strides = view.strides if isinstance(view, ArrayView) else ()
+        _agree(sizes, problem, matrix, view.shape, strides)
         if isinstance(view, ArrayView):
             found = _distances(problem, matrix, view)
             for name, value in ((matrix.ld, found.ld), (matrix.stride, found.stride)):
@@ -104,7 +115,9 @@ def bound(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: fl
     return Bound(problem.case(m, n, sizes["K"], alpha=alpha, beta=beta, batch=batch, **given), shape)
 
 
-def _agree(sizes: Sizes, problem: Problem, matrix: MatrixSizes, shape: tuple[int, ...]) -> None:
+def _agree(
+    sizes: Sizes, problem: Problem, matrix: MatrixSizes, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
     """Take the sizes that `shape` gives. Raises InvalidInput where another operand has given others."""
     names: tuple[str, ...] = ("batch", matrix.rows, matrix.cols) if problem.batched else (matrix.rows, matrix.cols)
     shared = problem.batched and len(shape) == 2 and matrix.stride != "stride_c"  # one matrix for all products
@@ -115,7 +128,7 @@ def _agree(sizes: Sizes, problem: Problem, matrix: MatrixSizes, shape: tuple[int
         fixed, size = problem.sizes[name], size_of(matrix, name, elements)
         before = sizes.setdefault(name, size if fixed is None else fixed)
         whose = "this kernel is built for" if fixed is not None else "the other operands have"
-        hint = _transposed(problem, matrix, shape, names) if before != size else ""
+        hint = _transposed({**problem.sizes, **sizes}, matrix, shape, strides) if before != size else ""
         require(before == size, f"{matrix.name} is {extent} ({wanted}): {whose} {name} = {before}{hint}")
 
 
@@ -132,11 +145,14 @@ def _worded(matrix: MatrixSizes, names: tuple[str, ...]) -> list[str]:
     return [matrix.extent_text(name, {name: name}) for name in names]
 
 
-def _transposed(problem: Problem, matrix: MatrixSizes, shape: tuple[int, ...], names: tuple[str, ...]) -> str:
-    """What to say of an operand whose sizes would do the other way around."""
-    turned = (*shape[:-2], shape[-1], shape[-2])
-    fits = all(matrix.extent(name, problem.sizes) in (None, size) for name, size in zip(names, turned, strict=True))
-    return f". Pass its transpose, a view of {turned[-2]} x {turned[-1]}" if fits and matrix.order == "c" else ""
+def _transposed(
+    known: Mapping[str, int | None], matrix: MatrixSizes, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> str:
+    """What to say of an operand of the `known` sizes that lies the other way around."""
+    rows, cols = shape[-1], shape[-2]
+    fits = matrix.extent(matrix.rows, known) in (None, rows) and matrix.extent(matrix.cols, known) in (None, cols)
+    lies = matrix.order == "c" and strides[-1:] == (1,)  # its transpose is column-major
+    return f". Pass its transpose, a view of {rows} x {cols}" if fits and lies else ""
 
 
 def _distances(problem: Problem, matrix: MatrixSizes, view: ArrayView) -> Distances:

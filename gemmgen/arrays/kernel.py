@@ -12,6 +12,7 @@ from gemmgen.arrays.backend import Backend, Planned
 from gemmgen.arrays.binding import (
     Prepared,
     bound,
+    number,
     require_address,
     require_known,
     require_names,
@@ -246,7 +247,17 @@ class ArrayKernel:
             shape_a = shape_a[-1]
             if shape_c and shape_c[0] == rows:  # with all its sizes it is in no form that is known
                 shape_c = shape_c[-1]
-        key: tuple[Any, ...] = lies_a, shape_a, lies_b, shape_b, lies_c, shape_c, float(alpha), float(beta), type(a)
+        key: tuple[Any, ...] = (
+            lies_a,
+            shape_a,
+            lies_b,
+            shape_b,
+            lies_c,
+            shape_c,
+            number("alpha", alpha),
+            number("beta", beta),
+            type(a),
+        )
         addresses = [at_a, at_b, at_c]
         if operands:
             key += self._operands_seen(operands, rows, addresses)
@@ -277,7 +288,7 @@ class ArrayKernel:
         """(what the complete check finds of a call, kept by its key; C, which is new where none was given)."""
         a, b, out, alpha, beta, operands = call
         given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
-        scalars, by_rows = (float(alpha), float(beta)), rows is not None
+        scalars, by_rows = (number("alpha", alpha), number("beta", beta)), rows is not None
         found = self._checked(given, *scalars, by_rows)
         if out is None:
             given["C"] = out = found.new_c(rows, like(a))

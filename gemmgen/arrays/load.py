@@ -19,15 +19,24 @@ from gemmgen.support.files import Store
 
 def load_source(source: KernelSource, device: DeviceChoice, store: Store) -> ArrayKernel:
     """`source` for arrays on `device`; see `gemmgen.api.load`."""
-    known = get_args(DeviceChoice)
-    require(device in known, f"unknown device {device!r}: known are {', '.join(known)}")
+    _require_device(device)
     return ArrayKernel(source, _backend(source, device, store))
 
 
 def load_library(folder: Path, device: DeviceChoice, store: Store) -> ArrayLibrary:
     """The library in `folder` for arrays on `device`; see `gemmgen.api.load_library`."""
+    _require_device(device)
     place: Device = "cpu" if _emulates(device) else "cuda"
     return read_library(folder, _arch(device), lambda source: load_source(source, device, store), place)
+
+
+def _require_device(device: DeviceChoice) -> None:
+    """Raise InvalidInput for one that is not known, and CandidateFailed, unavailable, for a GPU that is not there."""
+    known = get_args(DeviceChoice)
+    require(device in known, f"unknown device {device!r}: known are {', '.join(known)}")
+    missing = why_no_device()
+    if device in ("gpu", "cuda") and missing is not None:
+        raise CandidateFailed(Failure("unavailable", missing, "gpu"))
 
 
 def _arch(device: DeviceChoice) -> str:
@@ -44,9 +53,6 @@ def _emulates(device: DeviceChoice) -> bool:
 
 
 def _backend(source: KernelSource, device: DeviceChoice, store: Store) -> Backend:
-    missing = why_no_device()
-    if device in ("gpu", "cuda") and missing is not None:
-        raise CandidateFailed(Failure("unavailable", missing, "gpu"))
     if _emulates(device):
         from gemmgen.arrays.emulated import EmulatedBackend
 

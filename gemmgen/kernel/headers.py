@@ -7,6 +7,9 @@ the headers of the machine that it runs on.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
+from ctypes import CDLL
+from functools import cache
 
 _VECTOR = r"(?:u?(?:char|short|int|long|longlong)|float|double)[1-4](?:_\w+)?"
 _RULES = (  # families of names
@@ -131,3 +134,22 @@ NAMES = frozenset(
 def in_headers(name: str) -> bool:
     """Whether a header of C or CUDA defines `name`, or may: CUDA has prefixes of its own."""
     return name in NAMES or _FAMILY.fullmatch(name) is not None
+
+
+def used_by(name: str) -> str | None:
+    """Why no function of users' projects can be called `name`; None where it can."""
+    if in_headers(name):
+        return "headers of C or CUDA define it"
+    if any(hasattr(one, name) for one in _libraries()):  # write, which C's own library and CUDA's runtime call
+        return "the C library has a function of this name, which it would replace"
+    return None
+
+
+@cache
+def _libraries() -> list[CDLL]:
+    """C's, of this machine."""
+    found = []
+    for name in ("libc.so.6", "libm.so.6"):
+        with suppress(OSError):
+            found.append(CDLL(name))
+    return found

@@ -19,7 +19,7 @@ from typing import Any
 
 from gemmgen.kernel.config import todays_words
 from gemmgen.kernel.families import FAMILIES, Config, Family, config_of
-from gemmgen.kernel.headers import in_headers
+from gemmgen.kernel.headers import used_by
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.epilogue import LINEAR, epilogue_of_token
 from gemmgen.problem.forms import FORMS
@@ -89,7 +89,8 @@ def require_identifier(name: str) -> None:
         f"{shown} can name no kernel: write a C identifier, as my_gemm, of at most 100 letters, digits and _",
     )
     require(name not in RESERVED, f"{name!r} can name no kernel: CUDA C++ has another use for it")
-    require(not in_headers(name), f"{name!r} can name no kernel: headers of C or CUDA define it")
+    use = used_by(name)
+    require(use is None, f"{name!r} can name no kernel: {use}")
 
 
 def full_name(problem: Problem, family: Family, config: Config) -> str:

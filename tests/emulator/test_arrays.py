@@ -386,6 +386,16 @@ def test_a_librarys_rules_choose_among_its_kernels(library: Path) -> None:
             dense.plan(a, w.T, stream=3)
         with pytest.raises(InvalidInput, match="no argument is called alfa"):
             dense(a, w.T, alfa=2)
+        with pytest.raises(InvalidInput, match=r"alpha = '2' is no real number"):
+            dense(a, w.T, alpha="2")
+        with pytest.raises(InvalidInput, match=r"beta = 2j is no real number"):
+            dense(a, w.T, out, beta=2j)
+        with pytest.raises(InvalidInput, match=r"K = 16. Pass its transpose, a view of 16 x 24$"):
+            dense(a, w)
+        with pytest.raises(InvalidInput, match=r"K = 16$"):  # whose transpose would be row-major
+            dense(a, np.asfortranarray(w))
+    with pytest.raises(InvalidInput, match="unknown device 'emulater'"):
+        gemmgen.load_library(library, device="emulater")
     with pytest.raises(InvalidInput, match="holds 0 libraries' records"):
         gemmgen.load_library(library.parent, device="emulator")
 

@@ -75,6 +75,12 @@ def test_no_kernel_is_called_as_what_a_header_defines(name: str) -> None:
         require_identifier(name)
 
 
+@pytest.mark.parametrize("name", ["write", "mmap", "pthread_create"])
+def test_no_kernel_replaces_a_function_that_its_program_calls(name: str) -> None:
+    with pytest.raises(InvalidInput, match=f"'{name}' can name no kernel: the C library has a function of this name"):
+        require_identifier(name)
+
+
 @pytest.mark.parametrize("name", ["one", "tile", "mma", "plan", "CUSTOM_gemm", "current", "head", "make_tile", "M5"])
 def test_other_names_are_free(name: str) -> None:
     require_identifier(name)

@@ -31,7 +31,7 @@ from typing import Any
 from gemmgen.artifacts.kernelfile import read_text
 from gemmgen.artifacts.library.sizes import LARGE, SizeRange, spread
 from gemmgen.artifacts.names import taken_by
-from gemmgen.kernel.headers import in_headers
+from gemmgen.kernel.headers import in_headers, used_by
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -193,7 +193,7 @@ class Spec:
 
     def __post_init__(self) -> None:
         _require_name("the library", self.name)
-        use = taken_by(self.name) or ("headers of C or CUDA define it" if in_headers(self.name) else None)
+        use = taken_by(self.name) or used_by(self.name)
         require(use is None, f"{self.name!r} cannot name the library: {use}")
         require(bool(self.products), f"{self.name} has no [[product]]")
         names = [product.name for product in self.products]

@@ -59,13 +59,18 @@ def show_library(console: Console, made: Library) -> None:
     for choice in made.choices:
         for sets in choice.sets:
             losses = ", ".join(f"{len(one.kernels)}: {percent(one.slowdown)}" for one in sets)
-            console.print(f"{choice.product.name}, {choice.arch}: slowdown by number of kernels: {losses}")
+            if len(sets) > 1:
+                console.print(f"{choice.product.name}, {choice.arch}: slowdown by number of kernels: {losses}")
+    if any(len(sets) > 1 for choice in made.choices for sets in choice.sets):
+        console.print("slowdown: how much longer the best kernel of so many takes than the best of all candidates")
     predicted = any(choice.kind == "predicted" for choice in made.choices)
     drawn = max(choice.regret.points for choice in made.choices)
+    fastest = (
+        "the library's fastest kernel, by predicted times" if predicted else "the fastest candidate that was timed"
+    )
     console.print(
-        f"regret: how much longer the choice takes than the fastest of all candidates that were timed, over {drawn} "
-        "sizes that the rules were not made of; geometric mean, and 95th percentile"
-        + (", predicted as the times are: `--regret` measures it on a GPU\n" if predicted else "\n")
+        f"regret: how much longer the choice takes than {fastest}, over {drawn} sizes that the rules were not made of; "
+        "geometric mean, and 95th percentile" + ("; `--regret` measures it on a GPU\n" if predicted else "\n")
     )
     for title, paths in (("files", made.files), ("removed", made.removed), ("edited, so they stay", made.left)):
         if paths:

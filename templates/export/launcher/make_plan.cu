@@ -120,7 +120,7 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 
 //% endif
 //% if out.persistent
-    // As few as take no more turns than one on each SM would: for what idle SMs save in power the others have.
+    // As few blocks as leave no block more tiles than one on each SM would have: the power that idle SMs save, the others use.
 //% if out.cluster > 1
     const size_t clusters = blocks / ${ out.cluster }, at_once = sms / ${ out.cluster };
     const size_t turns = std::max<size_t>(1, (clusters + at_once - 1) / at_once);

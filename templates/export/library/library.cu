@@ -181,12 +181,18 @@ constexpr Table ${ p.name }_tables[] = {
 //% endfor
 };
 
-// Puts numbers to what a call leaves open, and refuses what no kernel computes.
-cudaError_t complete_${ p.name }(Args& a)
+// Refuses sizes that no kernel computes.
+cudaError_t check_sizes_${ p.name }(const Args& a)
 {
 //% for size in p.out.runtime_sizes
     if (a.${ size } < 0 || a.${ size } > SIZE_LIMIT) return refuse(cudaErrorInvalidValue, "${ size } = %d is not in 0 to %d", a.${ size }, SIZE_LIMIT);
 //% endfor
+    return cudaSuccess;
+}
+
+// Puts numbers to what a call leaves open, and refuses what no kernel computes. Sizes were checked.
+cudaError_t complete_${ p.name }(Args& a)
+{
 //% for ld in p.out.runtime_lds
     if (a.${ ld.name } == 0) a.${ ld.name } = std::max(1, ${ ld.line_of("a") });
     if (a.${ ld.name } < ${ ld.line_of("a") }) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is less than %d", a.${ ld.name }, ${ ld.line_of("a") });
@@ -237,6 +243,7 @@ a.${ name }${ " | " if not loop.last }
 
 //% endfor
 struct Product {
+    cudaError_t (*check_sizes)(const Args& a);
     cudaError_t (*complete)(Args& a);
     bool (*empty)(const Args& a);
     unsigned (*keeps)(const Args& a);
@@ -245,7 +252,7 @@ struct Product {
 
 constexpr Product PRODUCTS[] = {
 //% for p in lib.products
-    {complete_${ p.name }, empty_${ p.name }, keeps_${ p.name }, std::begin(${ p.name }_tables), std::end(${ p.name }_tables)},
+    {check_sizes_${ p.name }, complete_${ p.name }, empty_${ p.name }, keeps_${ p.name }, std::begin(${ p.name }_tables), std::end(${ p.name }_tables)},
 //% endfor
 };
 
@@ -319,7 +326,8 @@ cudaError_t choose(const Args* args, Args& a, const Kernel*& kernel)
     if (number >= std::size(PRODUCTS)) return refuse(cudaErrorInvalidValue, "product = %u is not in 0 to %u", number, unsigned(std::size(PRODUCTS)) - 1);
     const Product& product = PRODUCTS[number];
     a = *args;
-    cudaError_t status = product.complete(a);
+    cudaError_t status = product.check_sizes(a);
+    if (status == cudaSuccess) status = product.complete(a);
     if (status != cudaSuccess || product.empty(a)) return status;
     const Table* table = nullptr;
     status = table_here(product, table);
@@ -348,8 +356,10 @@ extern "C" size_t ${ lib.name }_workspace_bytes(const ${ lib.name }_args* args)
 {
     reason[0] = '\0';
     if (args == nullptr || static_cast<unsigned>(args->product) >= std::size(PRODUCTS)) return 0;
+    const Product& product = PRODUCTS[args->product];
     const Table* table = nullptr;
-    if (table_here(PRODUCTS[args->product], table) != cudaSuccess) return 0;
+    if (product.check_sizes(*args) != cudaSuccess || product.empty(*args)) return 0;
+    if (table_here(product, table) != cudaSuccess) return 0;
     size_t most = 0;
     for (const Rule* rule = table->begin; rule != table->end; ++rule)
         if (fits(*rule, *args)) most = std::max(most, workspace_of(*rule, *args));

@@ -20,6 +20,9 @@
  * N, N), and one of a row-major A and a column-major B serves just these (BLAS's T, N).
  *
  * beta = 0 never reads C. K = 0 makes A * B zero and reads neither A nor B.
+//% if "alpha" in lib.scalars
+ * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
+//% endif
  *
  * All functions may be called by any number of threads at once. None allocates memory or waits for the device, so that calls can
  * be captured in a graph; work is put on `stream` of the current device.
@@ -53,7 +56,8 @@ typedef enum ${ lib.name }_product {
 //% endfor
 } ${ lib.name }_product;
 
-/* A call. Set all to zero first (`= {0}`): a leading dimension of 0 is that of matrices whose lines have no gap.
+/* A call. Set all to zero first (`= {0}` in C, `= {}` in C++): a leading dimension of 0 is that of matrices whose lines have
+ * no gap.
  *
  * A, B, C     device memory, at addresses that their elements' size divides, and C overlaps nothing else; faster kernels need
  *             addresses and row pitches (leading dimension times element size) that are multiples of 16 bytes
@@ -112,10 +116,11 @@ cudaError_t ${ lib.name }_gemm(
     const ${ lib.name }_args* /* args */, void* /* workspace */, size_t /* workspace_bytes */, cudaStream_t /* stream */);
 
 /* Bytes of workspace that a call takes at most on the current device, whatever its addresses and leading dimensions: only
- * product, sizes and batch are read. 0 where the call would be refused. */
+ * product, sizes and batch are read. 0 where C has no elements, where a size is out of range, and where the device is refused. */
 size_t ${ lib.name }_workspace_bytes(const ${ lib.name }_args* /* args */);
 
-/* The name of the kernel that would serve a call on the current device: null where it would be refused. */
+/* The name of the kernel that would serve a call on the current device: null where it would be refused, and where C has no
+ * elements. */
 const char* ${ lib.name }_kernel(const ${ lib.name }_args* /* args */);
 
 /* What a status of these functions means. */

@@ -169,7 +169,7 @@ cudaError_t gemm_make_plan(
     if (status != cudaSuccess) return refuse(status, "no device answers: %s", cudaGetErrorName(status));
     if (major != 9 || minor != 0)
         return refuse(cudaErrorNoKernelImageForDevice, "the device is an sm_%d%d, and the kernel is for sm_90 alone", major, minor);
-    // As few as take no more turns than one on each SM would: for what idle SMs save in power the others have.
+    // As few blocks as leave no block more tiles than one on each SM would have: the power that idle SMs save, the others use.
     const size_t turns = std::max<size_t>(1, (blocks + sms - 1) / sms);
     const size_t launched = (blocks + turns - 1) / turns;
     Plan made = {{}, {}, C, bias_n, M, N, K, lda, ldb, ldc, alpha, beta, static_cast<unsigned>(launched)};
