@@ -247,17 +247,8 @@ class ArrayKernel:
             shape_a = shape_a[-1]
             if shape_c and shape_c[0] == rows:  # with all its sizes it is in no form that is known
                 shape_c = shape_c[-1]
-        key: tuple[Any, ...] = (
-            lies_a,
-            shape_a,
-            lies_b,
-            shape_b,
-            lies_c,
-            shape_c,
-            number("alpha", alpha),
-            number("beta", beta),
-            type(a),
-        )
+        scalars = number("alpha", alpha), number("beta", beta)
+        key: tuple[Any, ...] = (lies_a, shape_a, lies_b, shape_b, lies_c, shape_c, *scalars, type(a))
         addresses = [at_a, at_b, at_c]
         if operands:
             key += self._operands_seen(operands, rows, addresses)
