@@ -24,7 +24,7 @@ from gemmgen.run.target import DeviceChoice, compile_target, open_target
 from gemmgen.search.result import TuneResult
 from gemmgen.search.shown import shown
 from gemmgen.search.space import explore
-from gemmgen.search.trial import Progress, Trial
+from gemmgen.search.trial import Objective, Progress, Trial
 from gemmgen.search.tuner import tune as search
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
@@ -48,6 +48,7 @@ def tune(
     family: str | None = None,
     budget: int | None = None,
     seed: int = 0,
+    objective: Objective = "time",
     out: Folder | None = None,
     name: str | None = None,
     command: str = "gemmgen.tune(...)",
@@ -62,6 +63,7 @@ def tune(
               None: all that suit the problem, naive and wmma apart
     budget    candidates to try, at least one (None: gemmgen.search.tuner.default_budget)
     seed      of test data, thread schedules and what the property tests draw
+    objective "time", or "energy": of the fastest, the one whose launch takes the least energy; asks NVML of a GPU
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
     name      what the winner is called, a C identifier (None: a name that it has of itself)
     command   what NAME.json says that it was made by
@@ -82,7 +84,9 @@ def tune(
     target = open_target(device, arch, store := Store())
     opened = round(time.perf_counter() - started, 3)
     with target.executor, shown(progress) as heard:
-        result = search(problem, target, store, families=families, budget=budget, seed=seed, progress=heard)
+        result = search(
+            problem, target, store, families=families, budget=budget, seed=seed, progress=heard, objective=objective
+        )
         origin = Origin.of(target, command)
     result = replace(result, seconds={"start": opened, **result.seconds})
     if name is not None:

@@ -150,7 +150,7 @@ def _brief(known: Mapping[str, Any], problem: Problem) -> Document:
     if "suite" in known:
         brief.pop("command", None)
     if "time" in known:
-        left_out = ("samples_us",) if problem.runtime_names else ("samples_us", "gbs", "case")
+        left_out = ("samples_us", "conditions", *(() if problem.runtime_names else ("gbs", "case")))
         brief["time"] = {name: _rounded(value) for name, value in known["time"].items() if name not in left_out}
         if "protocol" in known["time"]:
             brief["time"]["protocol"] = _only(known["time"]["protocol"], PROTOCOL)

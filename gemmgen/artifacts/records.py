@@ -19,6 +19,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import RUNTIME
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.coverage import Coverage
+from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.timing import Timing
 from gemmgen.run.target import Target
 from gemmgen.search.result import TuneResult
@@ -72,6 +73,7 @@ def provenance(trial: Trial, origin: Origin) -> Document:
         "resources": compiled_document(trial.compiled),
         "verification": verdict_document(trial.verdict),
         "time": time_document(trial),
+        **energy_document(trial),
         "device": origin.device,
         "executor": {"name": origin.executor, "description": origin.executor_description},
         "compiler": trial.compiled.compiler if trial.compiled else None,
@@ -156,8 +158,21 @@ def timing_document(timing: Timing, case: Case) -> Document:
         "spread": timing.spread,
         "samples_us": timing.samples_us,
         "protocol": timing.protocol,
+        **({} if timing.conditions is None else {"conditions": {**asdict(timing.conditions), "place": timing.place}}),
         "case": case_document(case),
     }
+
+
+def energy_document(trial: Trial) -> Document:
+    """What the card said while the kernel ran alone; nothing where nobody asked."""
+    if trial.energy is None:
+        return {}
+    return {"energy": observed_document(trial.energy, representative(trial.source.problem))}
+
+
+def observed_document(seen: Observed, case: Case) -> Document:
+    """What a card said, and TFLOPS a watt of it."""
+    return {**asdict(seen), "tflops_per_w": seen.tflops_per_w(case.flops), "date": now()}
 
 
 def case_document(case: Case) -> Document:
@@ -251,6 +266,7 @@ def trial_document(trial: Trial) -> Document:
         "prediction": prediction_document(trial.prediction),
         "verification": verdict_document(trial.verdict),
         "time": time_document(trial),
+        **energy_document(trial),
     }
 
 

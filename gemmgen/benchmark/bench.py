@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from gemmgen.artifacts.cards import GALLERY, card_folder, card_folders, is_of_another
 from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel, update_record, write_kernel
-from gemmgen.artifacts.records import Document, Origin, provenance, timing_document, verdict_document
+from gemmgen.artifacts.records import Document, Origin, observed_document, provenance, timing_document, verdict_document
 from gemmgen.benchmark.accuracy import Accuracy, measured
 from gemmgen.benchmark.scores import is_winner
 from gemmgen.kernel.families import Config, Family, config_of
@@ -100,10 +100,7 @@ class BenchRow:
 
     def _energy_document(self) -> Document:
         pairs = zip(("ours", "cublaslt"), self.energy or (), strict=False)
-        flops = self.case.flops
-        return {
-            name: one and {**asdict(one), "tflops_per_w": one.tflops_per_w(flops), "date": now()} for name, one in pairs
-        }
+        return {name: one and observed_document(one, self.case) for name, one in pairs}
 
     def _normal_document(self) -> Document | None:
         if self.normal is None:
@@ -147,19 +144,22 @@ def measure(kernel: KernelFile, target: Target, store: Store, *, energy: bool = 
     if isinstance(row, Failure):
         raise CandidateFailed(row)
     if energy:
-        row = replace(row, energy=_observed(row, gpu, store))
+        row = observed(row, gpu, store)
     if not foreign and not (kernel.path and is_of_another(kernel.path.parent, target.spec)):
         _keep(row, verdict)
     return row
 
 
-def _observed(row: BenchRow, gpu: GpuExecutor, store: Store) -> tuple[Observed, Observed | None]:
-    """Raises CandidateFailed, unavailable where there is no NVML."""
+def observed(row: BenchRow, gpu: GpuExecutor, store: Store) -> BenchRow:
+    """With what the card says while its kernel, and cuBLASLt's best, run alone for ENERGY_SECONDS.
+
+    Raises CandidateFailed, unavailable where there is no NVML.
+    """
     loaded = _loaded(row.kernel, gpu, store)
     if isinstance(loaded, Failure):
         raise CandidateFailed(loaded)
     try:
-        return gpu.observe(loaded, row.case, ENERGY_SECONDS)
+        return replace(row, energy=gpu.observe(loaded, row.case, ENERGY_SECONDS))
     finally:
         loaded.close()
 

@@ -28,6 +28,8 @@ NONE = "-"
 FAILED = "failed_"  # begins the name of the JSON of a problem for which no kernel was found
 REASON_LENGTH = 300  # characters of it in a table
 ERRORS = " error | baseline's error |"
+ENERGY = " TFLOPS/W | baseline's TFLOPS/W |"
+ENERGY_MEANING = "TFLOPS/W: by the card's own count of energy, while each ran alone for two seconds."
 ERRORS_MEANING = "error: the largest of an element over the sum of its products' magnitudes, in units of 2^-24."
 MEANING = (
     "Each row is one run, in which our kernel and the best of all algorithms that cuBLASLt offers are timed in",
@@ -270,13 +272,13 @@ def _summary_table(made: Iterable[Summary]) -> Iterator[str]:
 
 
 def _rows(scores: Sequence[Score]) -> Iterator[str]:
-    """With errors where records have them."""
-    errors = any("error" in score.bench for score in scores)
+    """With errors and energy where records have them."""
+    errors, energy = (any(name in score.bench for score in scores) for name in ("error", "energy"))
     yield (
         "| problem | ours, us | TFLOPS | GB/s | baseline, us | TFLOPS | baseline | ratio | normal | of the limit "
-        "| limit | of moving the bytes | verified | sanitizers | kernel |" + ERRORS * errors
+        "| limit | of moving the bytes | verified | sanitizers | kernel |" + ERRORS * errors + ENERGY * energy
     )
-    yield "|---|---:|---:|---:|---:|---:|---|---:|---:|---:|---|---:|---|---|---|" + "---:|---:|" * errors
+    yield "|---|---:|---:|---:|---:|---:|---|---:|---:|---:|---|---:|---|---|---|" + "---:|---:|" * (errors + energy)
     for score in scores:
         theirs, roof = score.bench.get("cublaslt") or {}, score.roof
         yield line(
@@ -295,15 +297,25 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
             _sanitized(score.record),
             link(score.kernel) + _advised(score.record) if score.kernel else f"none: {cell(score.failure or '')}",
             *(_errors(score) if errors else ()),
+            *(_tflops_per_w(score) if energy else ()),
         )
     if errors:
         yield from ("", ERRORS_MEANING)
+    if energy:
+        yield from ("", ENERGY_MEANING)
 
 
 def _errors(score: Score) -> tuple[str, str]:
     """Ours and the baseline's."""
     found = score.bench.get("error") or {}
     return number(found.get("ours"), "{:.2f}"), number(found.get("baseline"), "{:.2f}")
+
+
+def _tflops_per_w(score: Score) -> tuple[str, str]:
+    """Ours and the baseline's, each while it ran alone."""
+    found = score.bench.get("energy") or {}
+    ours, theirs = (found.get(name) or {} for name in ("ours", "cublaslt"))
+    return number(ours.get("tflops_per_w"), "{:.3f}"), number(theirs.get("tflops_per_w"), "{:.3f}")
 
 
 def _baseline(score: Score) -> str:

@@ -80,6 +80,7 @@ def parse_part(text: str) -> Part:
     f"[default: {BUDGET}, {PREDICTED_BUDGET} with --arch]",
 )
 @click.option("--again", is_flag=True, help="Redo what is on file.")
+@click.option("--energy", is_flag=True, help="Ask the card for the winners' energy, too, and cuBLASLt's: 5 s a shape.")
 @click.option("--limit-seconds", type=Amount(0), help="Start nothing new after this time.")
 @click.option(
     "--processes", type=Whole(1), metavar="N", help="Kernels in the emulator at a time, at most.  [default: one a core]"
@@ -104,6 +105,7 @@ def command(
     archs: Sequence[str],
     budget: int | None,
     again: bool,
+    energy: bool,
     limit_seconds: float | None,
     processes: int | None,
     out: Path,
@@ -166,7 +168,7 @@ def command(
     require_writable(out)
     deadline = None if limit_seconds is None else time.monotonic() + limit_seconds
     made_by = shlex.join(["gemmgen", *words])
-    plan = SuitePlan(problems, out, made_by, budget, again, deadline, processes, products=products)
+    plan = SuitePlan(problems, out, made_by, budget, again, deadline, processes, energy=energy, products=products)
     with nullcontext() if cluster is None else cluster_at(cluster) as workers:
         cards = [(arch, _card(arch, workers)) for arch in archs or ("auto",)]
         plans = [replace(plan, folder=out / card_folder(*card), arch=arch) for arch, card in cards]

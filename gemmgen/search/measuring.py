@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.gpu.executor import GpuKernel
-from gemmgen.run.gpu.timing import FINAL, QUICK, RANK, Timing
+from gemmgen.run.gpu.timing import FINAL, QUICK, RANK, Timing, timing_from
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress, Trial, by_time
-from gemmgen.support.errors import Failure
+from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.support.files import Store, code_digest, content_key
 
 FINALISTS = 8  # the fastest: re-timed together, on a card that is as warm as it gets, where their order may be another
+
+ENERGY_SECONDS = 1.0  # that each of them runs alone: the counter of energy advances in steps of tens of milliseconds
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,32 @@ class Measurements:
         chosen = {id(trial) for trial in alive}
         return [*finalists, *(trial for trial in trials if id(trial) not in chosen)]
 
+    def by_energy(self, trials: list[Trial]) -> list[Trial]:
+        """`trials` with what the card says while each finalist runs alone; the one with the least energy first.
+
+        Raises GemmgenError where the card does not tell its energy.
+        """
+        finalists = [trial for trial in trials if trial.failure is None and trial.is_finalist]
+        self.progress.stage("energy", len(finalists))
+        seen = sorted((self._observed(trial) for trial in finalists), key=lambda trial: trial.energy_j or math.inf)
+        chosen = {id(trial) for trial in finalists}
+        return [*seen, *(trial for trial in trials if id(trial) not in chosen)]
+
+    def _observed(self, trial: Trial) -> Trial:
+        gpu = self.target.gpu
+        assert gpu is not None and trial.compiled is not None
+        kernel = gpu.load_compiled(trial.source, trial.compiled)
+        try:
+            energy, _ = gpu.observe(kernel, representative(self.problem), ENERGY_SECONDS, beside=False)
+        except CandidateFailed as error:
+            raise GemmgenError(f"the energy of {trial.source.name} is not known: {error}") from None
+        finally:
+            kernel.close()
+        if energy.energy_j is None:
+            raise GemmgenError("the card's driver does not tell how much energy it takes: --objective time needs none")
+        self.progress.step("energy", trial)
+        return replace(trial, energy=energy)
+
     def _measured(self, trial: Trial, fresh: Timing | Failure | None) -> Trial:
         """`trial` with its timing: a fresh one, which is kept, or the one that is known."""
         if isinstance(fresh, Timing):
@@ -102,8 +131,7 @@ class Measurements:
     def _known(self, trial: Trial) -> Timing | None:
         payload = self.store.get("timing", self._key(trial))
         try:
-            fields = None if payload is None else json.loads(payload)
-            return None if fields is None else Timing(tuple(fields["samples_us"]), fields["protocol"])
+            return None if payload is None else timing_from(json.loads(payload))
         except (TypeError, ValueError, KeyError):  # written by another version
             return None
 

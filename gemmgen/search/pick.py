@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gemmgen.kernel.model import MODEL_ERROR
 from gemmgen.run.gpu.timing import Timing, speedup, steady
 
-TIE = 0.01  # relative difference below which two measured kernels count as equally fast
+TIE = 0.01  # relative difference below which two measured kernels count as equally fast, or as frugal
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,18 @@ def pick_measured(timings: Sequence[Timing]) -> Pick:
     return _split(winner, [speedup(timings[winner], timing) - 1 for timing in timings], TIE)
 
 
+def pick_least_energy(energies_j: Sequence[float]) -> Pick:
+    """The contestant whose launch takes the least energy, in joules. Ties are within TIE of it."""
+    winner = min(range(len(energies_j)), key=energies_j.__getitem__)
+    return _split(winner, [energy / energies_j[winner] - 1 for energy in energies_j], TIE)
+
+
 def pick_predicted(times_us: Sequence[float]) -> Pick:
     """The contestant with the lowest predicted time. Ties are those that the model cannot tell from it."""
     winner = min(range(len(times_us)), key=lambda index: times_us[index])
     return _split(winner, [time / times_us[winner] - 1 for time in times_us], MODEL_ERROR)
 
 
-def _split(winner: int, slower_by: list[float], tie: float) -> Pick:
-    """`slower_by`: how much longer than the winner each contestant takes, relative (0.01: 1%)."""
-    return Pick(winner, tuple(index for index, by in enumerate(slower_by) if index != winner and by <= tie))
+def _split(winner: int, more_by: list[float], tie: float) -> Pick:
+    """`more_by`: how much more than the winner each contestant takes, relative (0.01: 1%)."""
+    return Pick(winner, tuple(index for index, by in enumerate(more_by) if index != winner and by <= tie))

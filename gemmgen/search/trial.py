@@ -11,6 +11,7 @@ from gemmgen.kernel.model import Prediction
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.timing import FINAL, Timing
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import Failure
@@ -18,7 +19,8 @@ from gemmgen.support.files import content_key, sha256
 from gemmgen.support.html import shown_as
 from gemmgen.verification.verifier import Verdict
 
-Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
+Stage = Literal["explore", "compile", "verify", "measure", "compare", "energy", "explain", "bench"]
+Objective = Literal["time", "energy"]  # of a launch: what the winner has the least of
 
 
 class Progress(Protocol):
@@ -53,6 +55,7 @@ class Trial:
     prediction  from the compiled kernel's registers once it is compiled
     failure     why it is out; None while it is in
     timing      None where nothing was measured
+    energy      what the card said while it ran alone; None where nobody asked
     """
 
     source: KernelSource
@@ -62,6 +65,7 @@ class Trial:
     verdict: Verdict | None = None
     timing: Timing | None = None
     failure: Failure | None = None
+    energy: Observed | None = None
 
     @property
     def config(self) -> Config:
@@ -75,6 +79,11 @@ class Trial:
     @property
     def time_kind(self) -> Literal["measured", "predicted"]:
         return "predicted" if self.timing is None else "measured"
+
+    @property
+    def energy_j(self) -> float | None:
+        """Of a launch."""
+        return None if self.energy is None else self.energy.energy_j
 
     @property
     def is_finalist(self) -> bool:

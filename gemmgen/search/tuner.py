@@ -24,10 +24,10 @@ from gemmgen.search.measuring import Measurements
 from gemmgen.search.order import Ranked, Search, rounds
 from gemmgen.search.result import TuneResult
 from gemmgen.search.space import Space
-from gemmgen.search.trial import Progress, Silent, Trial
+from gemmgen.search.trial import Objective, Progress, Silent, Trial
 from gemmgen.search.verifying import Verifications, examples_for
 from gemmgen.support.child import Child, crew
-from gemmgen.support.errors import Failure, GemmgenError
+from gemmgen.support.errors import Failure, GemmgenError, require
 from gemmgen.support.files import Store
 from gemmgen.support.threads import thread_pool
 from gemmgen.verification.verifier import make_data
@@ -50,18 +50,23 @@ def tune(
     start: Sequence[tuple[Family, Config]] = (),
     progress: Progress | None = None,
     verifies: bool = True,
+    objective: Objective = "time",
 ) -> TuneResult:
     """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
 
     Where nobody says how many: `default_budget`. Families that accept no config for the problem are left out; the
     others share the budget. What was best before may be a `start`: it comes first. A caller that shows itself that
-    the winner is right needs none that `verifies`.
+    the winner is right needs none that `verifies`. With the `objective` "energy" the winner is the finalist of which a
+    launch takes the least; that needs a GPU.
 
     Raises GemmgenError where no config is accepted or none survives.
     """
+    require(objective == "time" or target.gpu is not None, "energy is measured, and the emulator measures nothing")
     with crew(compiler_processes()) as compilers, thread_pool() as helpers:
-        tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers, start, helpers, verifies)
-        return tuner.learned(tuner.run(budget)) if target.gpu is not None else tuner.run(budget)
+        given = problem, target, store, families, seed, progress or Silent(), compilers, start, helpers
+        tuner = Tuner(*given, verifies, objective)
+        result = tuner.run(budget)
+        return tuner.learned(result) if target.gpu is not None and objective == "time" else result
 
 
 @dataclass
@@ -84,6 +89,7 @@ class Tuner:
     start: Sequence[tuple[Family, Config]] = ()
     helpers: ThreadPoolExecutor | None = None
     verifies: bool = True
+    objective: Objective = "time"
     trials: list[Trial] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     experience: list[Ranked] = field(default_factory=list)
@@ -114,6 +120,9 @@ class Tuner:
             self.trials = self.measurements.rank(measured)
         with self._phase("compare"):
             self.trials = self.measurements.compare(self.trials)
+        if self.objective == "energy":
+            with self._phase("energy"):
+                self.trials = self.measurements.by_energy(self.trials)
         if self.verifies:
             with self._phase("verify"):
                 self.trials = self.verifications.fastest(self.trials, self._data)

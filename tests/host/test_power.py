@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from gemmgen.run.gpu import power
-from gemmgen.run.gpu.power import Meter, Observed
+from gemmgen.run.gpu.power import Circumstances, Meter, Observed
 from gemmgen.support.errors import CandidateFailed
 
 FLOPS = 2.0e12
@@ -62,6 +63,9 @@ class PlayedNvml:
 
     def nvmlDeviceGetTemperature(self, card: str, kind: int) -> int:
         return 60 + min(self.polled, 5)
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, card: str) -> int:
+        return 700_000
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, card: str) -> int:
         return 1 | 4 | 64
@@ -134,3 +138,14 @@ def test_no_nvml_and_no_such_card_are_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(power, "import_module", missing)
     with pytest.raises(CandidateFailed, match="nvidia-ml-py is not installed"):
         Meter("GPU-1")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_measurement_says_what_it_ran_on(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
+    card = SimpleNamespace(name="NVIDIA H200", driver="580.1", uuid="GPU-1" if installed else "GPU-2")
+    monkeypatch.setattr(power, "properties_here", lambda index: card)
+    monkeypatch.setitem(sys.modules, "pynvml", PlayedNvml("nvmlDeviceGetTemperature"))  # type: ignore[arg-type]
+    found = Circumstances(0).now()
+    assert (found.card, found.driver, found.worker) == ("NVIDIA H200", "580.1", f"{platform.node()}/{card.uuid}")
+    known = (700.0, 1410, 3201, None, ("heat", "power")) if installed else (None, None, None, None, ())
+    assert (found.power_limit_w, found.sm_mhz, found.memory_mhz, found.temperature_c, found.limited_by) == known

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from gemmgen import api
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.benchmark.report.measured_on import measuring_cards
 from gemmgen.benchmark.report.page import Page, collect
 from gemmgen.benchmark.report.pipeline import Pipeline
 from gemmgen.benchmark.report.ratios import RADIUS, ratio_plot
@@ -19,12 +22,14 @@ from gemmgen.benchmark.report.scale import LogScale
 from gemmgen.benchmark.report.tiles import patches
 from gemmgen.benchmark.scores import scores_in
 from gemmgen.cli import main
-from gemmgen.kernel.families import family_named
+from gemmgen.kernel.families import NAIVE, family_named
 from gemmgen.kernel.families.base import check
+from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Compute, Types
+from gemmgen.run.gpu.timing import Conditions
 from gemmgen.search.trial import Silent
 from gemmgen.support.errors import GemmgenError, InvalidInput
 
@@ -341,3 +346,24 @@ def test_paper_is_light_whatever_the_theme(gallery: tuple[Path, Page]) -> None:
     assert len(grounds) == 3 and len(set(grounds)) == 2, "light, dark by the system, dark by the button"
     assert re.findall(r"--ground: (#\w+)", paper) == ["#ffffff"]
     assert ":root:root:root" in paper, "more specific than what the screen's themes say"
+
+
+def test_cards_stand_beside_each_other() -> None:
+    """By their UUIDs, with what was recorded while each timed its kernels."""
+
+    def timed(uuid: str, speedup: float, **seen: object) -> KernelFile:
+        source = render(Problem(64, 64, 64), NAIVE, NAIVE.default(Problem(64, 64, 64)))
+        conditions = asdict(Conditions("NVIDIA H200", "580.1", f"host/{uuid}", **seen))  # type: ignore[arg-type]
+        return KernelFile(source, {"bench": {"ours": {"conditions": conditions}, "speedup": speedup}})
+
+    one, other = measuring_cards(
+        [
+            timed("GPU-2", 1.1),
+            timed("GPU-1", 1.0, sm_mhz=1400, temperature_c=60, power_limit_w=700, limited_by=("power",), drift=-0.01),
+            timed("GPU-1", 1.21, sm_mhz=1980, temperature_c=55, power_limit_w=700, drift=0.004, repeated=1),
+            KernelFile(render(Problem(64, 64, 64), NAIVE, NAIVE.default(Problem(64, 64, 64))), {}),
+        ]
+    )
+    assert (one.uuid, one.kernels, one.sm_mhz, one.temperature_c) == ("GPU-1", 2, (1400, 1980), 60)
+    assert one.ratio == pytest.approx(1.1) and (one.drift, one.repeated, one.limited_by) == (0.01, 1, ("power",))
+    assert (other.uuid, other.kernels, other.sm_mhz, other.power_limit_w) == ("GPU-2", 1, None, None)

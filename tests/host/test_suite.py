@@ -20,6 +20,8 @@ from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel
 from gemmgen.artifacts.records import verdict_document
 from gemmgen.benchmark.accuracy import Accuracy
 from gemmgen.benchmark.bench import BenchRow
+from gemmgen.benchmark.formats.results import read_results
+from gemmgen.benchmark.formats.t4 import read_t4, t4_document
 from gemmgen.benchmark.gallery import check, readme, write_readme
 from gemmgen.benchmark.report.checks import checks_of
 from gemmgen.benchmark.scores import scores_in, summaries
@@ -38,6 +40,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run import target
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.limits import MeasuredLimits
+from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.timing import Baseline, Timing
 from gemmgen.search.trial import Trial
@@ -133,6 +136,27 @@ def test_a_winner_is_kept_with_what_was_measured(card: Card) -> None:
     (kernel,) = kernels_in(card.plan.folder)
     assert kernel.record is not None and not kernel.edited
     assert kernel.record["bench"]["limited_by"] == "FFMA rate" and kernel.record["suite"]["budget"] == 4
+
+
+def readme_of(card: Card) -> str:
+    return write_readme(card.plan.folder)[0].read_text()
+
+
+def test_energy_is_asked_for_where_it_is_wanted(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Observed(1000, 2.0, 0.5, 700.0, 1410.0, 3201.0, 60.0, ("power",))
+    monkeypatch.setattr(measuring, "observed", lambda row, *_: replace(row, energy=(seen, None)))
+    card.run()
+    assert "TFLOPS/W" not in readme_of(card)
+    card.run(again=True, energy=True)
+    (kernel,) = kernels_in(card.plan.folder)
+    assert kernel.record is not None and kernel.record["bench"]["energy"]["ours"]["energy_j"] == 0.5
+    rate = kernel.record["bench"]["energy"]["ours"]["tflops_per_w"]
+    assert "| TFLOPS/W | baseline's TFLOPS/W |" in readme_of(card) and f"| {rate:.3f} | - |" in readme_of(card)
+    (found,) = read_results(kernel.path)
+    row = t4_document(found)["results"][0]
+    assert row["objectives"] == ["time", "energy"]
+    assert {"name": "energy", "value": 0.5, "unit": "J"} in row["measurements"]
+    assert read_t4(t4_document(found), None).rows == found.rows
 
 
 def test_what_is_on_file_stays_until_code_card_or_budget_change(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from gemmgen.run.gpu import arena, executor
 from gemmgen.run.gpu.given import Given
 from gemmgen.run.gpu.judge_records import OPERAND
 from gemmgen.run.gpu.shared import SharedMemory
-from gemmgen.run.gpu.timing import CAREFUL, FULL, MOST_SETS, NORMAL, QUICK
+from gemmgen.run.gpu.timing import CAREFUL, FINAL, FULL, MOST_SETS, NORMAL, QUICK, Conditions
 from gemmgen.support.errors import CandidateFailed, NoBaseline
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
@@ -1052,3 +1052,27 @@ def test_executors_that_share_a_card_take_turns(monkeypatch, store):
     for gpu in gpus:
         gpu.close()
     assert SlowChild.at_once == 8 * [1]
+
+
+@pytest.mark.parametrize(("later", "repeated"), [((), 0), ((1.02,), 1), ((1.02, 1.03, 0.97), 2)])
+def test_a_measurement_whose_rounds_drift_is_repeated(worker, monkeypatch, later: tuple[float, ...], repeated: int):
+    """`later`: how much longer the last rounds of each attempt take; of a third attempt whatever it finds stands."""
+    replay = importlib.import_module("gemmgen.run.gpu.replay")
+    asked, factors = itertools.count(), iter((*later, 1.0))
+    factor = 1.0
+
+    def round_of(graphs: list[object], replays: list[int], backwards: bool) -> list[object]:
+        nonlocal factor
+        number = next(asked) % FINAL.samples
+        factor = next(factors) if number == 0 else factor
+        slower = factor if number >= FINAL.samples // 2 else 1.0
+        return [SimpleNamespace(launches=1, wait_us=lambda us=us: us * slower) for us in (10.0, 20.0)]
+
+    monkeypatch.setattr(replay, "Graph", lambda *_: SimpleNamespace(launches=1, replay=list, free=list))
+    monkeypatch.setattr(replay, "_warm_up", lambda *_: ([10.0, 20.0], 0.1))
+    monkeypatch.setattr(replay, "_round", round_of)
+    monkeypatch.setattr(replay, "_notes", lambda *_: {})
+    found = replay.measure([None, None], None, FINAL, None, lambda: Conditions("a card", "580", "host/GPU-1"))
+    assert [one.place for one in found] == [0, 1] and all(one.conditions == found[0].conditions for one in found)
+    assert found[0].conditions.repeated == repeated and next(asked) == FINAL.samples * (repeated + 1)
+    assert found[0].conditions.drift == pytest.approx((*later, 1.0)[repeated] - 1)

@@ -25,6 +25,7 @@ class Result:
 
     samples_us  what the median is of, where that was kept
     registers   a thread, as compiled; None where that was not kept
+    energy_j    of a launch, in joules; None where it was not measured
     date        when it was measured, in ISO 8601; empty where that was not kept
     """
 
@@ -32,6 +33,7 @@ class Result:
     us: float | None
     samples_us: tuple[float, ...] = ()
     registers: int | None = None
+    energy_j: float | None = None
     failure: str | None = None
     date: str = ""
 
@@ -131,9 +133,16 @@ def _row(record: Mapping[str, Any], date: str) -> Result:
         us=None if failure else float(time["us"]),
         samples_us=() if failure else tuple(time.get("samples_us", ())),
         registers=resources.get("registers"),
+        energy_j=None if failure else _energy_j(record),
         failure=failure["kind"] if failure else None,
         date=date,
     )
+
+
+def _energy_j(record: Mapping[str, Any]) -> float | None:
+    """Of a launch: as `bench --energy` or `suite --energy` found it, or a search."""
+    ours = ((record.get("bench") or {}).get("energy") or {}).get("ours") or record.get("energy") or {}
+    return ours.get("energy_j")
 
 
 def _joined(found: Iterable[Results]) -> list[Results]:

@@ -27,6 +27,8 @@ CORRECT = "correct"
 UNITS = {"ns": 1e-3, "us": 1.0, "ms": MS, "s": 1e6}  # in microseconds
 UNITS |= {"nanoseconds": 1e-3, "microseconds": 1.0, "milliseconds": MS, "seconds": 1e6}
 
+JOULES = {"J": 1.0, "mJ": 1e-3}
+
 
 def t4_document(results: Results) -> dict[str, Any]:
     """`results` as T4, with the problem, family and card under a key of our own."""
@@ -42,10 +44,12 @@ def _written(row: Result) -> dict[str, Any]:
     measurements = [] if row.us is None else [{"name": "time", "value": row.us / MS, "unit": "ms"}]
     if row.registers is not None:
         measurements.append({"name": "registers", "value": row.registers, "unit": ""})
+    if row.energy_j is not None:
+        measurements.append({"name": "energy", "value": row.energy_j, "unit": "J"})
     return {
         **({"timestamp": row.date} if row.date else {}),
         "configuration": dict(row.config),
-        "objectives": ["time"],
+        "objectives": ["time", *(["energy"] if row.energy_j is not None else [])],
         "times": {"runtimes": [sample / MS for sample in row.samples_us]},
         "invalidity": CORRECT if row.failure is None else INVALIDITY.get(row.failure, "runtime"),
         "correctness": 1 if row.failure is None else 0,
@@ -59,12 +63,13 @@ def _read(one: Mapping[str, Any]) -> Result:
     kinds = {word: kind for kind, word in reversed(INVALIDITY.items())}
     known = f"known are {CORRECT}, {', '.join(kinds)}"
     require(not failed or one["invalidity"] in kinds, f"invalidity = {one['invalidity']!r}: {known}")
-    registers = values.get("registers")
+    registers, energy = values.get("registers"), values.get("energy")
     return Result(
         config={name: int(value) for name, value in one["configuration"].items()},
         us=None if failed else _us(values.get("time")),
         samples_us=() if failed else tuple(float(sample) * MS for sample in one["times"].get("runtimes", ())),
         registers=None if registers is None else int(registers["value"]),
+        energy_j=None if failed or energy is None else float(energy["value"]) * JOULES[energy["unit"]],
         failure=kinds[one["invalidity"]] if failed else None,
         date=one.get("timestamp", ""),
     )

@@ -28,6 +28,7 @@ from gemmgen.benchmark.explained import (
 from gemmgen.benchmark.report.anchor import anchor
 from gemmgen.benchmark.report.checks import Certified, certified, checks_of
 from gemmgen.benchmark.report.ladders import Ladder, ladders_in
+from gemmgen.benchmark.report.measured_on import MeasuringCard, measuring_cards
 from gemmgen.benchmark.report.pipeline import Pipeline, pipeline, turns
 from gemmgen.benchmark.report.ratios import RatioPlot, ratio_plot
 from gemmgen.benchmark.report.roofline import RooflinePlot, roofline_plot
@@ -145,6 +146,7 @@ class Page:
     results: tuple[CardResults, ...]
     rooflines: tuple[RooflinePlot, ...]
     ladders: tuple[Ladder, ...] = ()
+    cards: tuple[MeasuringCard, ...] = ()
     left_out: tuple[str, ...] = ()
 
     @property
@@ -202,6 +204,7 @@ def _page(roots: Sequence[Path], cards: Sequence[KernelCard]) -> Page:
         kernels=tuple(cards),
         results=tuple(_results(cards)),
         rooflines=tuple(_rooflines([card.explanation for card in cards])),
+        cards=tuple(measuring_cards(card.explanation.kernel for card in cards)),
     )
 
 

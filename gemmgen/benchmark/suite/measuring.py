@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.artifacts.records import Document, Origin, provenance
-from gemmgen.benchmark.bench import BenchRow, benched, compare, config_today, verified_on_gpu
+from gemmgen.benchmark.bench import BenchRow, benched, compare, config_today, observed, verified_on_gpu
 from gemmgen.benchmark.scores import Score
 from gemmgen.benchmark.suite.plan import (
     ROW_FAILS,
@@ -99,8 +99,9 @@ def _winner(
     for row in fastest:
         record = row.kernel.record or _record(row, plan, target, store)
         if record is not None:
+            seen = observed(row, gpu_of(target), store) if plan.energy else row
             searched = {"code": search_digest(), "budget": max([plan.budget, *map(searched_with, on_file)])}
-            kernel = keep(row.kernel, {**benched(record, row), "suite": searched}, plan)
+            kernel = keep(row.kernel, {**benched(record, seen), "suite": searched}, plan)
             for loser in on_file:
                 if loser.source.name != kernel.source.name:
                     retire(loser)

@@ -63,6 +63,7 @@ class SuitePlan:
     deadline  of time.monotonic(): nothing starts later; None: no limit
     processes kernels in the emulator at a time, at most; None: one a core
     arch      that "predict" is for: "sm_80", or a known card's name
+    energy    whether "measure" asks the card for the energy of winners, and of cuBLASLt's best
     products  whose libraries "measure" makes and times
     command   what the records say that they were made by
     """
@@ -75,6 +76,7 @@ class SuitePlan:
     deadline: float | None = None
     processes: int | None = None
     arch: str = "auto"
+    energy: bool = False
     products: tuple[Product, ...] = ()
 
     @property

@@ -21,7 +21,7 @@ from gemmgen.run.gpu.images import Images
 from gemmgen.run.gpu.launching import Pointers
 from gemmgen.run.gpu.lt_epilogue import LEFT, left_apart, product_before
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
-from gemmgen.run.gpu.power import Meter, Observed
+from gemmgen.run.gpu.power import Circumstances, Meter, Observed
 from gemmgen.run.gpu.programs import Binary, Programs
 from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure, observe
 from gemmgen.run.gpu.timing import (
@@ -94,8 +94,9 @@ class Scratch:
 class Contest:
     """Times kernels on `device`. Input sets, the library's best and what moves bytes alone stay between requests."""
 
-    def __init__(self, device: Any, stream: Any, programs: Programs, images: Images) -> None:
+    def __init__(self, index: int, device: Any, stream: Any, programs: Programs, images: Images) -> None:
         self._device, self._stream, self._programs, self._images = device, stream, programs, images
+        self._circumstances = Circumstances(index)
         self._sets: InputSets | None = None
         self._champions: dict[tuple[Case, int | None], Champion] = {}
         self._movers: dict[Case, Enqueue] = {}
@@ -136,17 +137,19 @@ class Contest:
         return InterleavedTimings(tuple(ours), champion, self._moving(case, sets, move, beside))
 
     def observe(
-        self, binary: Binary, case: Case, seconds: float, random: bytes, apart: Binary | None, uuid: str
+        self, binary: Binary, case: Case, seconds: float, random: bytes, apart: Binary | None, uuid: str, beside: bool
     ) -> tuple[Observed, Observed | None]:
-        """What the card says while the kernel runs, and while the library's best does; None where it has none.
+        """What the card says while the kernel runs, and while the library's best does; None where it has none, or where
+        it is not to be `beside` it.
 
         Raises CandidateFailed (unavailable) where there is no NVML.
         """
         meter, sets = Meter(uuid), self._input_sets(case, random, CAREFUL)
         contestants = [self._with_workspace(binary, case)]
-        with suppress(NoBaseline):
-            best = self._champion(case, sets, apart, None)
-            contestants.append(partial(best.plan.enqueue, best.algorithm))
+        if beside:
+            with suppress(NoBaseline):
+                best = self._champion(case, sets, apart, None)
+                contestants.append(partial(best.plan.enqueue, best.algorithm))
         ours, *theirs = observe(contestants, sets, seconds, self._stream, meter)
         return ours, theirs[0] if theirs else None
 
@@ -186,7 +189,7 @@ class Contest:
         return self._sets
 
     def _measure(self, contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol) -> list[Timing]:
-        return measure(contestants, sets, protocol, self._stream)
+        return measure(contestants, sets, protocol, self._stream, self._circumstances.now)
 
     def _champion(self, case: Case, sets: InputSets, apart: Binary | None, most: int | None) -> Champion:
         """The winner of a contest between the first `most` of the heuristics' algorithms, held once per case."""

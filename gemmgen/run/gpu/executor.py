@@ -238,15 +238,18 @@ class GpuExecutor:
         merged = tuple(next(timings) if failure is None else failure for failure in alone)
         return replace(together, timings=merged)
 
-    def observe(self, kernel: GpuKernel, case: Case, seconds: float) -> tuple[Observed, Observed | None]:
+    def observe(
+        self, kernel: GpuKernel, case: Case, seconds: float, *, beside: bool = True
+    ) -> tuple[Observed, Observed | None]:
         """What the card says of energy, power and clocks while the kernel runs alone for so many seconds, and while
-        cuBLASLt's best does; None where that has no kernel for the problem.
+        cuBLASLt's best does; None where that has no kernel for the problem, or where nothing is to be `beside` it.
 
         Raises CandidateFailed, unavailable where there is no NVML.
         """
         timeout, random = self._timeout + BASELINE_TIMEOUT + 4 * seconds, plain_cubin("random", self.arch, self.store)
+        apart, uuid = self._apart(case) if beside else None, self.properties.uuid
         found: tuple[Observed, Observed | None] = self._request(
-            timeout, "observe", kernel.binary, case, seconds, random, self._apart(case), self.properties.uuid
+            timeout, "observe", kernel.binary, case, seconds, random, apart, uuid, beside
         )
         return found
 

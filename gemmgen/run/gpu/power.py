@@ -6,14 +6,19 @@ quarter of the time alone (arXiv 2312.02741): so a kernel runs for a second or m
 
 from __future__ import annotations
 
+import platform
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from statistics import median
 from typing import Any
 
+from gemmgen.run.gpu.capability import properties_here
+from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.run.gpu.timing import Conditions
 from gemmgen.support.errors import CandidateFailed, Failure
 
 POLL_SECONDS = 0.02
@@ -52,6 +57,29 @@ class Observed:
     def tflops_per_w(self, flops: float) -> float | None:
         """TFLOPS a watt, which is TFLOP a joule, of a launch with so many floating-point operations."""
         return None if not self.energy_j else flops * 1e-12 / self.energy_j
+
+
+class Circumstances:
+    """Of measurements on GPU `index`."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def now(self) -> Conditions:
+        card, seen = self._card, {} if self._meter is None else self._meter.conditions()
+        return Conditions(card.name, card.driver, f"{platform.node()}/{card.uuid}", **seen)
+
+    @cached_property
+    def _card(self) -> DeviceProperties:
+        return properties_here(self._index)
+
+    @cached_property
+    def _meter(self) -> Meter | None:
+        """None where nvidia-ml-py, or NVML, is missing: a time says the less then."""
+        try:
+            return Meter(self._card.uuid)
+        except CandidateFailed:
+            return None
 
 
 @dataclass
@@ -111,14 +139,29 @@ class Meter:
         if before is not None and after is not None and after > before:
             readings.energy_j = after - before
 
+    def conditions(self) -> Mapping[str, Any]:
+        """Of `Conditions`, those that the card says at this moment."""
+        nvml, limit = self._nvml, self._ask("nvmlDeviceGetEnforcedPowerLimit")  # in mW
+        return {
+            "power_limit_w": None if limit is None else limit * 1e-3,
+            "sm_mhz": self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            "memory_mhz": self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+            "temperature_c": self._ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            "limited_by": tuple(sorted(self._reasons())),
+        }
+
+    def _reasons(self) -> set[str]:
+        """Why the clock is below its highest."""
+        bits = int(self._ask("nvmlDeviceGetCurrentClocksEventReasons") or 0)
+        return {words for name, words in REASONS.items() if bits & self._bit(name)}
+
     def _read_into(self, readings: Readings) -> None:
         nvml = self._nvml
         readings.add("power_w", self._power_w())
         readings.add("sm_mhz", self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM))
         readings.add("memory_mhz", self._ask("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM))
         readings.add("temperature_c", self._ask("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU))
-        bits = int(self._ask("nvmlDeviceGetCurrentClocksEventReasons") or 0)
-        readings.reasons |= {words for name, words in REASONS.items() if bits & self._bit(name)}
+        readings.reasons |= self._reasons()
 
     def _bit(self, reason: str) -> int:
         return int(getattr(self._nvml, f"nvmlClocksEventReason{reason}", 0))

@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
@@ -25,7 +25,7 @@ from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.gpu.bindings import checked
 from gemmgen.run.gpu.launching import Pointers
 from gemmgen.run.gpu.power import Meter, Observed
-from gemmgen.run.gpu.timing import STABLE, Protocol, Timing
+from gemmgen.run.gpu.timing import DRIFT, STABLE, Conditions, Protocol, Timing, drift_of
 from gemmgen.run.scatter import scatter
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure
@@ -161,12 +161,20 @@ class Sample:
         return float(self.stop.time_since(self.start)) * 1e3 / self.launches
 
 
-def measure(contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol, stream: Any) -> list[Timing]:
+def measure(
+    contestants: Sequence[Enqueue],
+    sets: InputSets,
+    protocol: Protocol,
+    stream: Any,
+    conditions: Callable[[], Conditions],
+) -> list[Timing]:
     """Time the contestants in turn, A B C C B A, and return their timings in order.
 
     All samples are put on the stream at once. So no sample waits for its launch, and the card does not rest in between:
     its clock is that of steady work. Every second round goes backwards: a card at the limit of its power is the faster
     the less the one before took.
+
+    conditions  asked for while the card works
     """
     graphs = [Graph(enqueue, sets, stream) for enqueue in contestants]
     try:
@@ -176,11 +184,16 @@ def measure(contestants: Sequence[Enqueue], sets: InputSets, protocol: Protocol,
             for us, graph in zip(launch_us, graphs, strict=True)
         ]
         graphs[0].replay()  # the latency of the first launch is no sample's
-        rounds = [_round(graphs, replays, backwards=number % 2 == 1) for number in range(protocol.samples)]
-        samples = [tuple(one.wait_us() for one in of_one) for of_one in zip(*rounds, strict=True)]
+        for repeated in range(protocol.repeats + 1):
+            rounds = [_round(graphs, replays, backwards=number % 2 == 1) for number in range(protocol.samples)]
+            seen = conditions()
+            samples = [tuple(one.wait_us() for one in of_one) for of_one in zip(*rounds, strict=True)]
+            seen = replace(seen, drift=round(drift_of(samples), 4), repeated=repeated)
+            if abs(seen.drift) <= DRIFT:
+                break
         return [
-            Timing(of_one, _notes(protocol, warmup_s, one.launches, sets, len(graphs)))
-            for of_one, one in zip(samples, rounds[0], strict=True)
+            Timing(of_one, _notes(protocol, warmup_s, one.launches, sets, len(graphs)), seen, place)
+            for place, (of_one, one) in enumerate(zip(samples, rounds[0], strict=True))
         ]
     finally:
         for graph in graphs:

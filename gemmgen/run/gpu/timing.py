@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import truediv
 from statistics import geometric_mean, median, quantiles
-from typing import Literal
+from typing import Any, Literal
 
 from gemmgen.problem.case import Case
 from gemmgen.support.brief import brief
@@ -29,6 +29,7 @@ class Protocol:
     most_sets    input sets at most, whatever the cache holds: small problems would take thousands
     least_sets   input sets at least, even if one is larger than twice the cache
     data         of the inputs: "uniform" in [-1, 1], or "normal" with a variance of 1
+    repeats      how often rounds are measured again whose beginning and end differ by more than `DRIFT`
     """
 
     name: str
@@ -38,9 +39,12 @@ class Protocol:
     most_sets: int = MOST_SETS
     least_sets: int = 2
     data: Literal["uniform", "normal"] = "uniform"
+    repeats: int = 0
 
 
 STABLE = 0.01  # relative change between two rounds of the warm-up
+DRIFT = 0.015  # relative change between the first and the last rounds of a measurement
+ANCHORS = 5  # rounds at the beginning, and as many at the end, whose medians are compared
 RANK = Protocol("rank", samples=3, sample_us=1_000, warmup_s=0.05)  # orders a search's candidates; the fastest go on
 QUICK = Protocol("quick", samples=5, sample_us=1_000, warmup_s=0.05)  # finds the library's best; files of times
 # At each of hundreds of sizes, where differences of a few percent between kernels decide.
@@ -48,10 +52,32 @@ GRID = Protocol("grid", samples=5, sample_us=500, warmup_s=0.02, most_sets=64, l
 COARSE = replace(GRID, name="coarse", samples=3, sample_us=250, warmup_s=0.005)  # of candidates, of which some go on
 # At each of dozens of sizes: which of a library's dozens of kernels and candidates is the fastest.
 LIBRARY = Protocol("library", samples=7, sample_us=1_200, warmup_s=0.02)
-FINAL = Protocol("final", samples=15, sample_us=4_000, warmup_s=0.25)  # chooses among a search's fastest
+FINAL = Protocol("final", samples=15, sample_us=4_000, warmup_s=0.25, repeats=2)  # chooses among a search's fastest
 GEMM_BATCHED = "gemmBatched"  # of cuBLAS, the baseline of batches of pointers
-CAREFUL = Protocol("careful", samples=21, sample_us=10_000, warmup_s=1.0)  # supports a claim
+CAREFUL = Protocol("careful", samples=21, sample_us=10_000, warmup_s=1.0, repeats=2)  # supports a claim
 NORMAL = replace(CAREFUL, name="normal", warmup_s=0.25, data="normal")  # the same claim of other data
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a measurement ran on, and what the card said while it ran. None: it does not say, or nobody here may ask.
+
+    worker      the machine and the card's UUID: "host/GPU-...", by which a cluster names its workers, too
+    limited_by  what kept the clock below its highest
+    drift       how much longer the last rounds took than the first: 0.01 is 1%
+    repeated    how often the rounds were measured again, because they drifted by more than `DRIFT`
+    """
+
+    card: str
+    driver: str
+    worker: str
+    power_limit_w: float | None = None
+    sm_mhz: float | None = None
+    memory_mhz: float | None = None
+    temperature_c: float | None = None
+    limited_by: tuple[str, ...] = ()
+    drift: float = 0.0
+    repeated: int = 0
 
 
 @brief
@@ -60,10 +86,14 @@ class Timing:
     """Microseconds a launch, one mean for each sample, and the protocol that they come from.
 
     Samples with the same index of contestants in one measurement were taken one after the other.
+
+    place  among the contestants of the measurement, from 0 on: every second round goes backwards
     """
 
     samples_us: tuple[float, ...]
     protocol: dict[str, str | int | float]
+    conditions: Conditions | None = None
+    place: int = 0
 
     @property
     def median_us(self) -> float:
@@ -83,6 +113,13 @@ class Timing:
     def gbs(self, case: Case) -> float:
         """GB/s of the least traffic that the case needs."""
         return case.bytes_moved / self.median_us * 1e-3
+
+
+def timing_from(fields: Mapping[str, Any]) -> Timing:
+    """What `asdict` made of a Timing, through JSON. Raises TypeError, ValueError or KeyError for what is none."""
+    seen = fields["conditions"]
+    conditions = None if seen is None else Conditions(**{**seen, "limited_by": tuple(seen["limited_by"])})
+    return Timing(tuple(fields["samples_us"]), fields["protocol"], conditions, fields["place"])
 
 
 @dataclass(frozen=True)
@@ -162,9 +199,21 @@ def steady(timings: Sequence[Timing]) -> list[float]:
     """
     if not timings:
         return []
-    rounds = [geometric_mean(samples) for samples in zip(*(one.samples_us for one in timings), strict=True)]
+    rounds = round_means([one.samples_us for one in timings])
     usual = median(rounds)
     return [usual * median(map(truediv, one.samples_us, rounds)) for one in timings]
+
+
+def round_means(samples_us: Sequence[Sequence[float]]) -> list[float]:
+    """The geometric mean of each round, of the samples of all contestants."""
+    return [geometric_mean(samples) for samples in zip(*samples_us, strict=True)]
+
+
+def drift_of(samples_us: Sequence[Sequence[float]]) -> float:
+    """How much longer the last rounds took than the first. All contestants together are the anchor: they never change,
+    and each is in every round, cuBLASLt too where it is beside them."""
+    means = round_means(samples_us)
+    return median(means[-ANCHORS:]) / median(means[:ANCHORS]) - 1
 
 
 def speedup(ours: Timing, theirs: Timing) -> float:

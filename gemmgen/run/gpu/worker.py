@@ -42,7 +42,7 @@ class Worker:
         self.images = Images(min(IMAGES_BYTES, self._device.total_memory() // IMAGES_SHARE))
         self._programs = Programs()
         parts = self._device, self._stream, self._programs, self.images
-        self.runs, self.contest = Runs(*parts), Contest(*parts)
+        self.runs, self.contest = Runs(*parts), Contest(int(index), *parts)
         self._verbs: dict[str, Callable[..., Any]] = {
             "ready": self.ready,
             "load": self.load,
