@@ -353,8 +353,9 @@ def test_cards_stand_beside_each_other() -> None:
 
     def timed(uuid: str, speedup: float, **seen: object) -> KernelFile:
         source = render(Problem(64, 64, 64), NAIVE, NAIVE.default(Problem(64, 64, 64)))
+        limits = {"ffma_tflops": 66.0 + speedup, "read_gbs": 4400.0}
         conditions = asdict(Conditions("NVIDIA H200", "580.1", f"host/{uuid}", **seen))  # type: ignore[arg-type]
-        return KernelFile(source, {"bench": {"ours": {"conditions": conditions}, "speedup": speedup}})
+        return KernelFile(source, {"bench": {"ours": {"conditions": conditions}, "speedup": speedup, "limits": limits}})
 
     one, other = measuring_cards(
         [
@@ -365,5 +366,6 @@ def test_cards_stand_beside_each_other() -> None:
         ]
     )
     assert (one.uuid, one.kernels, one.sm_mhz, one.temperature_c) == ("GPU-1", 2, (1400, 1980), 60)
+    assert one.ffma_tflops == pytest.approx(67.105) and one.read_gbs == 4400
     assert one.ratio == pytest.approx(1.1) and (one.drift, one.repeated, one.limited_by) == (0.01, 1, ("power",))
     assert (other.uuid, other.kernels, other.sm_mhz, other.power_limit_w) == ("GPU-2", 1, None, None)

@@ -17,6 +17,8 @@ class MeasuringCard:
 
     uuid           without the machine's name
     ratio          geometric mean of cuBLASLt's time over the kernels'
+    ffma_tflops    the rate of multiply-adds, and
+    read_gbs       the bandwidth, that frozen kernels reached: medians of `gemmgen.run.gpu.limits`
     sm_mhz         (least, most)
     temperature_c  the highest
     drift          the largest between the first and the last rounds of a measurement, in magnitude
@@ -28,6 +30,8 @@ class MeasuringCard:
     driver: str
     kernels: int
     ratio: float
+    ffma_tflops: float
+    read_gbs: float
     power_limit_w: float | None
     sm_mhz: tuple[float, float] | None
     temperature_c: float | None
@@ -43,22 +47,26 @@ def measuring_cards(kernels: Iterable[KernelFile]) -> list[MeasuringCard]:
         bench = (kernel.record or {}).get("bench") or {}
         seen = (bench.get("ours") or {}).get("conditions")
         if seen is not None and bench.get("speedup"):
-            by_card[seen["card"], seen["worker"].rpartition("/")[2], seen["driver"]].append((bench["speedup"], seen))
+            by_card[seen["card"], seen["worker"].rpartition("/")[2], seen["driver"]].append(
+                (bench["speedup"], bench["limits"], seen)
+            )
     return [_joined(key, found) for key, found in sorted(by_card.items())]
 
 
 def _joined(key: tuple[str, str, str], found: list[Any]) -> MeasuringCard:
-    ratios, seen = zip(*found, strict=True)
+    ratios, limits, seen = zip(*found, strict=True)
 
     def known(name: str) -> list[float]:
         return [one[name] for one in seen if one[name] is not None]
 
-    clocks, limits = known("sm_mhz"), known("power_limit_w")
+    clocks, watts = known("sm_mhz"), known("power_limit_w")
     return MeasuringCard(
         *key,
         kernels=len(found),
         ratio=geometric_mean(ratios),
-        power_limit_w=median(limits) if limits else None,
+        ffma_tflops=median(one["ffma_tflops"] for one in limits),
+        read_gbs=median(one["read_gbs"] for one in limits),
+        power_limit_w=median(watts) if watts else None,
         sm_mhz=(min(clocks), max(clocks)) if clocks else None,
         temperature_c=max(known("temperature_c"), default=None),
         limited_by=tuple(sorted({reason for one in seen for reason in one["limited_by"]})),

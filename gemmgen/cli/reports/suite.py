@@ -7,9 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from gemmgen.benchmark.report.measured_on import MeasuringCard, measuring_cards
 from gemmgen.benchmark.scores import Summary
 from gemmgen.benchmark.suite.plan import ShapeOutcome, SuitePlan
-from gemmgen.cli.reports.words import NONE, bold, show_table, table
+from gemmgen.cli.reports.words import NONE, bold, figure, percent, show_table, table
 from gemmgen.support.words import plural
 
 
@@ -33,6 +34,9 @@ def show_suite(
         made.add_row(one.group, str(one.rows), *ratios, one.lowest, *(f"{n:,}" for n in counts))
     if groups:
         show_table(console, made)
+    cards = measuring_cards(plan.winners())
+    if len(cards) > 1:
+        _show_cards(console, cards)
     failed = [outcome for outcome in outcomes if outcome.state == "failed"]
     if failed:
         console.print(bold(f"{plural(len(failed), 'row')} failed"))
@@ -42,6 +46,18 @@ def show_suite(
         console.print(f"nothing is on file for these shapes in {plan.folder}, and nothing was measured", soft_wrap=True)
     if readme is not None:
         console.print(str(readme), soft_wrap=True)
+
+
+def _show_cards(console: Console, cards: Sequence[MeasuringCard]) -> None:
+    """What the cards that measured are, and how fast frozen kernels run on each."""
+    columns = ("<card", "kernels", "ratio", "FFMA TFLOPS", "read GB/s", "SM MHz", "highest C", "drift", "repeated")
+    made = table(*columns, title="cards that measured")
+    for one in cards:
+        clocks = NONE if one.sm_mhz is None else "{:.0f} to {:.0f}".format(*one.sm_mhz)
+        heat = NONE if one.temperature_c is None else f"{one.temperature_c:.0f}"
+        rates = _ratio(one.ratio), figure(one.ffma_tflops), figure(one.read_gbs)
+        made.add_row(one.uuid, str(one.kernels), *rates, clocks, heat, percent(one.drift), str(one.repeated))
+    show_table(console, made)
 
 
 def _ratio(value: float | None) -> str:

@@ -97,7 +97,8 @@ class Timer(Protocol):
 def measure_limits(timer: Timer, store: Store) -> MeasuredLimits:
     """The limits of the timer's card, measured at most once a day (UTC)."""
     date = today()
-    key = content_key(timer.description, date, *(plain_path(name).read_text() for name in (*FMA_COUNT, *BANDWIDTHS)))
+    texts = [plain_path(name).read_text() for name in (*FMA_COUNT, *BANDWIDTHS)]
+    key = content_key(timer.description, timer.properties.uuid, date, *texts)
     known = store.get(KIND, key)
     if known is not None:
         return MeasuredLimits(**json.loads(known))
