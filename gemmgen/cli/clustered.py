@@ -26,9 +26,9 @@ class Workers(NamedTuple):
 
 
 @contextmanager
-def cluster_at(where: str) -> Iterator[Cluster]:
-    """The cluster at `where`. Says who works there, and at the end who was lost."""
-    with Cluster(where) as cluster:
+def cluster_at(where: str, device: DeviceChoice) -> Iterator[Cluster]:
+    """The cluster at `where`, for kernels on `device`. Says who works there, and at the end who was lost."""
+    with Cluster(where, device) as cluster:
         stderr().print(f"{where}: {cluster}")
         yield cluster
         if lost := cluster.lost():
@@ -41,7 +41,7 @@ def workers_of(where: str, device: DeviceChoice) -> Iterator[Workers]:
 
     Raises InvalidInput where there are none.
     """
-    with cluster_at(where) as cluster:
+    with cluster_at(where, device) as cluster:
         resource = cluster.resource_for(device)
         card = card_of(cluster) if resource == GPU else device_for(parse_arch(DEFAULT_ARCH))
         with crew(cluster_lanes(cluster, resource)) as lanes:

@@ -136,7 +136,7 @@ def _lanes(where: str | None, device: DeviceChoice) -> Iterator[tuple[Sequence[C
     if where is None:
         yield (), device
         return
-    with cluster_at(where) as cluster:
+    with cluster_at(where, device) as cluster:
         resource = cluster.resource_for(device)
         with crew(cluster.lanes(resource, LANE)) as lanes:
             yield lanes, device if resource == GPU else "emulator"

@@ -41,7 +41,7 @@ from gemmgen.cli.reports.suite import row_line, show_suite
 from gemmgen.pool.cluster import Cluster
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
-from gemmgen.run.target import compile_target
+from gemmgen.run.target import DeviceChoice, compile_target
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput, require
 from gemmgen.support.files import Store
 
@@ -169,7 +169,8 @@ def command(
     deadline = None if limit_seconds is None else time.monotonic() + limit_seconds
     made_by = shlex.join(["gemmgen", *words])
     plan = SuitePlan(problems, out, made_by, budget, again, deadline, processes, energy=energy, products=products)
-    with nullcontext() if cluster is None else cluster_at(cluster) as workers:
+    device: DeviceChoice = "emulator" if archs else "gpu"
+    with nullcontext() if cluster is None else cluster_at(cluster, device) as workers:
         cards = [(arch, _card(arch, workers)) for arch in archs or ("auto",)]
         plans = [replace(plan, folder=out / card_folder(*card), arch=arch) for arch, card in cards]
         ran = [_ran(one, chosen, workers) for one in plans]

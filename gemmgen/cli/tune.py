@@ -130,7 +130,7 @@ def _tune(problem: Problem, **choices: Any) -> TuneResult:
 
 
 def _tuned_on(where: str, problems: Sequence[Problem], job: TuneJob, out: Path) -> Iterator[TuneResult]:
-    with cluster_at(where) as cluster, counter("tune", len(problems)) as step:
+    with cluster_at(where, job.device) as cluster, counter("tune", len(problems)) as step:
         for result in tune_on(cluster, problems, job, out):
             step()
             yield result

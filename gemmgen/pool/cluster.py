@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from gemmgen.pool import remote
-from gemmgen.pool.worker import CPU, GPU, configured, places
+from gemmgen.pool.worker import CPU, GPU, configured, places_for
+from gemmgen.run.target import DeviceChoice
 from gemmgen.support.child import Child, ChildDied, child_environment
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput, require
 from gemmgen.support.files import generator_digest
@@ -35,12 +36,14 @@ INSTALL = "pip install 'gemmgen[cluster]'"
 class Cluster:
     """Workers by their resource, GPU or CPU. A context manager: leaving it ends what it started.
 
+    A local one has the workers alone that run kernels on `device`: "auto", "gpu" or "emulator".
+
     Raises InvalidInput where no cluster is at `where`, or where its workers are not as this gemmgen is.
     """
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, device: DeviceChoice = "auto") -> None:
         _distributed()
-        self.where, self._id, self._digest = where, uuid4().hex, generator_digest()
+        self.where, self._device, self._id, self._digest = where, device, uuid4().hex, generator_digest()
         self._stack = ExitStack()
         self._stack.enter_context(configured())
         try:
@@ -73,7 +76,7 @@ class Cluster:
         cluster = self._stack.enter_context(
             distributed.SpecCluster(scheduler=scheduler, workers={}, silence_logs="error")
         )
-        command = [sys.executable, "-m", "gemmgen.pool.worker", cluster.scheduler_address]
+        command = [sys.executable, "-m", "gemmgen.pool.worker", cluster.scheduler_address, self._device]
         line = Lifeline()
         workers = subprocess.Popen(
             command,
@@ -91,7 +94,7 @@ class Cluster:
     def _described(self) -> dict[str, Mapping[str, Any]]:
         """What each worker is, by its name. Raises InvalidInput for those that differ."""
         deadline = time.monotonic() + START_SECONDS
-        wanted = len(places()) if self.where == LOCAL else 1
+        wanted = len(places_for(self._device)) if self.where == LOCAL else 1
         while len(names := self._names()) < wanted and time.monotonic() < deadline:
             time.sleep(0.1)
         require(bool(names), f"no worker at {self.where} after {START_SECONDS:g} s: gemmgen worker ADDRESS starts some")
@@ -111,7 +114,7 @@ class Cluster:
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         return sum(1 for one in workers if one["resources"].get(resource, 0) > 0)
 
-    def resource_for(self, device: str) -> str:
+    def resource_for(self, device: DeviceChoice) -> str:
         """That of the workers that run kernels on `device`: "auto", "gpu" or "emulator".
 
         Raises InvalidInput where none has it.

@@ -10,8 +10,7 @@ from importlib import import_module
 from threading import Lock
 from typing import Any
 
-from gemmgen.run.gpu import why_no_gpu
-from gemmgen.run.gpu.capability import properties_here
+from gemmgen.run.gpu.capability import cards_here, properties_here
 from gemmgen.run.nvrtc import compiler_version
 from gemmgen.support.child import Child, ChildDied
 from gemmgen.support.errors import CandidateFailed, GemmgenError
@@ -67,7 +66,7 @@ def stop(client: str) -> None:
 @cache
 def describe() -> dict[str, Any]:
     """What a worker is: versions, and its card if it sees one."""
-    card = None if why_no_gpu() is not None else asdict(properties_here())
+    card = asdict(properties_here()) if cards_here() else None
     return {
         "host": platform.node(),
         "gemmgen": gemmgen_version(),

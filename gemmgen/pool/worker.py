@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.capability import cards_here
 from gemmgen.support.threads import cores
 
@@ -34,10 +33,17 @@ class Place:
 
 def places(cpus: int | None = None) -> list[Place]:
     """Those of this machine: a place for each GPU, and `cpus` others; None: as many as the GPUs leave cores."""
-    host, cards = platform.node(), [] if why_no_gpu() is not None else cards_here()
+    host, cards = platform.node(), cards_here()
     count = max(1, cores() - CORES_A_GPU * len(cards)) if cpus is None else cpus
     gpus = [Place(f"{host}/{uuid}", GPU, {"CUDA_VISIBLE_DEVICES": uuid}) for uuid in cards]
     return [*gpus, *(Place(f"{host}/cpu-{one}", CPU, {"CUDA_VISIBLE_DEVICES": ""}) for one in range(count))]
+
+
+def places_for(device: str) -> list[Place]:
+    """Those of this machine that run kernels on `device`: with GPUs, but for "emulator", where it has some."""
+    found = places()
+    wanted = GPU if device != "emulator" and any(one.resource == GPU for one in found) else CPU
+    return [one for one in found if one.resource == wanted]
 
 
 def serve(address: str, wanted: Sequence[Place]) -> None:
@@ -82,8 +88,9 @@ async def _serve(address: str, wanted: Sequence[Place]) -> None:
 
 
 def main() -> None:
-    """The workers of a local cluster, in a process of their own: its argument is the scheduler's address."""
-    serve(sys.argv[1], places())
+    """The workers of a local cluster, in a process of their own: the scheduler's address, and the device to be for."""
+    address, device = sys.argv[1:]
+    serve(address, places_for(device))
 
 
 if __name__ == "__main__":

@@ -131,6 +131,7 @@ class PlayedDriver:
 def test_the_driver_says_what_the_card_is_without_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capability.ctypes, "CDLL", lambda name: PlayedDriver())
     monkeypatch.setattr(capability, "KERNEL_MODULE", Path("no such file"))
+    monkeypatch.setattr(capability, "why_no_gpu", lambda: None)
     uuid = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"  # as nvidia-smi writes it
     assert capability.properties_here() == replace(H200, driver="CUDA 13.1", uuid=uuid)
     assert capability.cards_here() == [uuid]
@@ -138,3 +139,7 @@ def test_the_driver_says_what_the_card_is_without_a_worker(monkeypatch: pytest.M
     with pytest.raises(CandidateFailed, match="the NVIDIA driver refuses cuInit: error 100") as caught:
         capability.properties_here()
     assert caught.value.failure.kind == "unavailable"
+    assert capability.cards_here() == [], "CUDA_VISIBLE_DEVICES hides them, as from a cluster's other workers"
+    monkeypatch.setattr(capability, "why_no_gpu", lambda: "no NVIDIA driver")
+    monkeypatch.setattr(capability.ctypes, "CDLL", lambda name: 1 / 0)
+    assert capability.cards_here() == []

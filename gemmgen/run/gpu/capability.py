@@ -14,6 +14,7 @@ from gemmgen.support.errors import CandidateFailed, Failure
 CLOCK_KHZ, SMS, L2_BYTES, THREADS_PER_SM, MAJOR, MINOR = 13, 16, 38, 39, 75, 76
 SHARED_PER_SM, REGISTERS_PER_SM, SHARED_PER_BLOCK = 81, 82, 97  # the last one as a kernel may ask for it
 NAME_BYTES = 256
+NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 KERNEL_MODULE = Path("/sys/module/nvidia/version")
 
 
@@ -47,10 +48,12 @@ def properties_here(device: int = 0) -> DeviceProperties:
 
 
 def cards_here() -> list[str]:
-    """The UUIDs of the GPUs here, "GPU-...", by which CUDA_VISIBLE_DEVICES and NVML name them.
+    """The UUIDs of the GPUs that this process sees, "GPU-...", by which CUDA_VISIBLE_DEVICES and NVML name them.
 
-    Raises CandidateFailed (unavailable).
+    Raises CandidateFailed (unavailable) with what the driver refuses.
     """
+    if why_no_gpu() is not None or ctypes.CDLL(DRIVER).cuInit(0) == NO_DEVICE:  # CUDA_VISIBLE_DEVICES may hide them all
+        return []
     return [_Device(index).uuid for index in range(_Device(0).count)]
 
 
