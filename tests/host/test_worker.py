@@ -1061,7 +1061,7 @@ def test_a_measurement_whose_rounds_drift_is_repeated(worker, monkeypatch, later
     asked, factors = itertools.count(), iter((*later, 1.0))
     factor = 1.0
 
-    def round_of(graphs: list[object], replays: list[int], backwards: bool) -> list[object]:
+    def round_of(graphs: list[object], replays: list[int], order: list[int]) -> list[object]:
         nonlocal factor
         number = next(asked) % FINAL.samples
         factor = next(factors) if number == 0 else factor

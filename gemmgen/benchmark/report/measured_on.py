@@ -21,7 +21,7 @@ class MeasuringCard:
     read_gbs       the bandwidth, that frozen kernels reached: medians of `gemmgen.run.gpu.limits`
     sm_mhz         (least, most)
     temperature_c  the highest
-    drift          the largest between the first and the last rounds of a measurement, in magnitude
+    drift          the largest between the halves of a measurement's rounds, in magnitude
     repeated       measurements that were done again because of it
     """
 

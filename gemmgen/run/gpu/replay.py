@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -168,11 +169,12 @@ def measure(
     stream: Any,
     conditions: Callable[[], Conditions],
 ) -> list[Timing]:
-    """Time the contestants in turn, A B C C B A, and return their timings in order.
+    """Time the contestants in turn and return their timings in order.
 
     All samples are put on the stream at once. So no sample waits for its launch, and the card does not rest in between:
-    its clock is that of steady work. Every second round goes backwards: a card at the limit of its power is the faster
-    the less the one before took.
+    its clock is that of steady work. Every second round goes backwards, C A B B A C, which cancels steady changes;
+    each pair of rounds has another order. At the limit of its power a card is the faster the less the one before took:
+    nobody follows the same one all the time.
 
     conditions  asked for while the card works
     """
@@ -185,7 +187,7 @@ def measure(
         ]
         graphs[0].replay()  # the latency of the first launch is no sample's
         for repeated in range(protocol.repeats + 1):
-            rounds = [_round(graphs, replays, backwards=number % 2 == 1) for number in range(protocol.samples)]
+            rounds = [_round(graphs, replays, order) for order in _orders(len(graphs), protocol.samples)]
             seen = conditions()
             samples = [tuple(one.wait_us() for one in of_one) for of_one in zip(*rounds, strict=True)]
             seen = replace(seen, drift=round(drift_of(samples), 4), repeated=repeated)
@@ -233,11 +235,21 @@ def _run_for(graph: Graph, seconds: float) -> tuple[int, float]:
     return launches + running.launches + graph.launches, time.perf_counter() - started
 
 
-def _round(graphs: Sequence[Graph], replays: Sequence[int], backwards: bool) -> list[Sample]:
-    """A sample of each, in their order, taken in it or backwards."""
-    step = -1 if backwards else 1
-    samples = [graph.sample(count) for graph, count in list(zip(graphs, replays, strict=True))[::step]]
-    return samples[::step]
+def _orders(contestants: int, rounds: int) -> Iterator[list[int]]:
+    """The order of each round: a random one, and in the next round the same backwards."""
+    order = list(range(contestants))
+    for number in range(rounds):
+        if number % 2 == 0:
+            Random(number).shuffle(order)
+        else:
+            order.reverse()
+        yield order
+
+
+def _round(graphs: Sequence[Graph], replays: Sequence[int], order: Sequence[int]) -> list[Sample]:
+    """A sample of each, taken in this order."""
+    samples = {number: graphs[number].sample(replays[number]) for number in order}
+    return [samples[number] for number in range(len(graphs))]
 
 
 def _warm_up(graphs: Sequence[Graph], protocol: Protocol) -> tuple[list[float], float]:
@@ -246,7 +258,7 @@ def _warm_up(graphs: Sequence[Graph], protocol: Protocol) -> tuple[list[float], 
     once = [1] * len(graphs)
     last = math.inf
     while True:
-        latest = [one.wait_us() for one in _round(graphs, once, backwards=False)]
+        latest = [one.wait_us() for one in _round(graphs, once, range(len(graphs)))]
         elapsed = time.perf_counter() - started
         stable = abs(sum(latest) - last) <= STABLE * sum(latest)
         if elapsed >= 4 * protocol.warmup_s or (stable and elapsed >= protocol.warmup_s):

@@ -43,8 +43,7 @@ class Protocol:
 
 
 STABLE = 0.01  # relative change between two rounds of the warm-up
-DRIFT = 0.015  # relative change between the first and the last rounds of a measurement
-ANCHORS = 5  # rounds at the beginning, and as many at the end, whose medians are compared
+DRIFT = 0.015  # relative change between the first and the last half of a measurement's rounds
 RANK = Protocol("rank", samples=3, sample_us=1_000, warmup_s=0.05)  # orders a search's candidates; the fastest go on
 QUICK = Protocol("quick", samples=5, sample_us=1_000, warmup_s=0.05)  # finds the library's best; files of times
 # At each of hundreds of sizes, where differences of a few percent between kernels decide.
@@ -64,7 +63,7 @@ class Conditions:
 
     worker      the machine and the card's UUID: "host/GPU-...", by which a cluster names its workers, too
     limited_by  what kept the clock below its highest
-    drift       how much longer the last rounds took than the first: 0.01 is 1%
+    drift       how much longer the last half of the rounds took than the first: 0.01 is 1%
     repeated    how often the rounds were measured again, because they drifted by more than `DRIFT`
     """
 
@@ -87,7 +86,7 @@ class Timing:
 
     Samples with the same index of contestants in one measurement were taken one after the other.
 
-    place  among the contestants of the measurement, from 0 on: every second round goes backwards
+    place  among the contestants of the measurement, from 0 on; their order differs from round to round
     """
 
     samples_us: tuple[float, ...]
@@ -210,10 +209,14 @@ def round_means(samples_us: Sequence[Sequence[float]]) -> list[float]:
 
 
 def drift_of(samples_us: Sequence[Sequence[float]]) -> float:
-    """How much longer the last rounds took than the first. All contestants together are the anchor: they never change,
-    and each is in every round, cuBLASLt too where it is beside them."""
+    """How much longer the last half of the rounds took than the first; 0 of a single round.
+
+    All contestants together are the anchor: they never change, and each is in every round, cuBLASLt too where it is
+    beside them. At the limit of its power a card's clock swings within a second, so that single rounds say little.
+    """
     means = round_means(samples_us)
-    return median(means[-ANCHORS:]) / median(means[:ANCHORS]) - 1
+    half = len(means) // 2
+    return geometric_mean(means[-half:]) / geometric_mean(means[:half]) - 1 if half else 0.0
 
 
 def speedup(ours: Timing, theirs: Timing) -> float:
