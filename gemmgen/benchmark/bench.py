@@ -26,7 +26,7 @@ from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits, Roof
 from gemmgen.run.gpu.lt_epilogue import baseline_epilogue
-from gemmgen.run.gpu.power import Observed
+from gemmgen.run.gpu.power import ENERGY_SECONDS, Observed
 from gemmgen.run.gpu.timing import CAREFUL, FULL, NORMAL, Baseline, InterleavedTimings, Timing, speedup
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress
@@ -37,8 +37,6 @@ from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import Verdict, verify
-
-ENERGY_SECONDS = 2.0
 
 
 @brief

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.gpu.executor import GpuKernel
+from gemmgen.run.gpu.power import ENERGY_SECONDS
 from gemmgen.run.gpu.timing import FINAL, QUICK, RANK, Timing, timing_from
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
@@ -18,8 +19,6 @@ from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.support.files import Store, code_digest, content_key
 
 FINALISTS = 8  # the fastest: re-timed together, on a card that is as warm as it gets, where their order may be another
-
-ENERGY_SECONDS = 1.0  # that each of them runs alone: the counter of energy advances in steps of tens of milliseconds
 
 
 @dataclass(frozen=True)

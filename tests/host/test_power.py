@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gemmgen.run.gpu import power
-from gemmgen.run.gpu.power import Circumstances, Meter, Observed
+from gemmgen.run.gpu.power import Circumstances, Meter, Observed, power_between_steps
 from gemmgen.support.errors import CandidateFailed
 
 FLOPS = 2.0e12
@@ -97,9 +97,24 @@ def observed(monkeypatch: pytest.MonkeyPatch) -> Callable[[PlayedNvml], Observed
 
 def test_energy_is_that_of_a_launch_and_reasons_are_words(observed: Callable[[PlayedNvml], Observed]) -> None:
     found = observed(PlayedNvml())
-    assert found.energy_j == 0.5 and found.tflops_per_w(FLOPS) == 4.0
+    assert found.energy_j is not None and found.tflops_per_w(FLOPS) == pytest.approx(2.0 / found.energy_j)
     assert 690 <= (found.power_w or 0) <= 710 and (found.sm_mhz, found.memory_mhz) == (1410, 3201)
     assert found.temperature_c == 65 and found.limited_by == ("heat", "power"), "that it is idle limits nothing"
+
+
+@pytest.mark.parametrize(
+    ("joules", "watts"),
+    [
+        ([10, 10, 80, 80, 80, 80, 150, 150], 700),  # a step of 70 J each 0.1 s, and looks each 0.025 s
+        ([10, 80, 80, 80, 80, 150, 150, 150, 150, 222], 710),
+        ([10, 10, 80, 80], None),
+        ([10, 10], None),
+        ([], None),
+    ],
+)
+def test_power_is_that_between_steps_of_the_counter(joules: list[float], watts: float | None) -> None:
+    """What passed before the first step, and after the last, is not known."""
+    assert power_between_steps([(0.025 * place, one) for place, one in enumerate(joules)]) == pytest.approx(watts)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from enum import IntEnum
+from functools import partial
 from time import sleep
 from types import ModuleType, SimpleNamespace
 from typing import ClassVar
@@ -31,7 +32,7 @@ from gemmgen.run.gpu import arena, executor
 from gemmgen.run.gpu.given import Given
 from gemmgen.run.gpu.judge_records import OPERAND
 from gemmgen.run.gpu.shared import SharedMemory
-from gemmgen.run.gpu.timing import CAREFUL, FINAL, FULL, MOST_SETS, NORMAL, QUICK, Conditions
+from gemmgen.run.gpu.timing import CAREFUL, FINAL, FULL, MOST_SETS, NORMAL, QUICK, Conditions, Protocol, Timing
 from gemmgen.support.errors import CandidateFailed, NoBaseline
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
@@ -1076,3 +1077,20 @@ def test_a_measurement_whose_rounds_drift_is_repeated(worker, monkeypatch, later
     assert [one.place for one in found] == [0, 1] and all(one.conditions == found[0].conditions for one in found)
     assert found[0].conditions.repeated == repeated and next(asked) == FINAL.samples * (repeated + 1)
     assert found[0].conditions.drift == pytest.approx((*later, 1.0)[repeated] - 1)
+
+
+def test_algorithms_of_cublaslt_that_come_close_meet_again_for_longer(worker, monkeypatch):
+    """The quick contest finds #2 the fastest, and #0 and #1 close to it; #1 is, in the long run."""
+    plan, asked = SimpleNamespace(offered=5, enqueue=lambda index, *_: None), []
+    runs = {QUICK.name: (10.2, 10.1, 10.0, 12.0, 50.0), FINAL.name: {0: 11.0, 1: 10.5, 2: 10.8}}
+
+    def measured(contestants: list[partial[None]], sets: object, protocol: Protocol) -> list[Timing]:
+        asked.append([one.args[0] for one in contestants])
+        return [Timing((runs[protocol.name][index],) * 3, {}) for index in asked[-1]]
+
+    monkeypatch.setattr(worker.contest, "_library_plan", lambda *_: plan)
+    monkeypatch.setattr(worker.contest, "_measure", measured)
+    champion = worker.contest._champion(LARGE, None, None, None)
+    assert asked == [[0, 1, 2, 3, 4], [2, 1, 0]]
+    assert champion.algorithm == 1 and champion.first.samples_us[0] == 10.2
+    assert worker.contest._champion(LARGE, None, None, None) is champion and len(asked) == 2, "held once a case"

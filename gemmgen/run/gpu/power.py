@@ -1,18 +1,22 @@
 """What a card says of energy, power, clocks and heat while kernels run: NVML, by the card's UUID.
 
-The counter of energy advances in steps of tens of milliseconds, and on some cards the sensor of power looks at a
-quarter of the time alone (arXiv 2312.02741): so a kernel runs for a second or more.
+The counter of energy advances in steps, of 0.1 s on an H200: the power between two steps is known, that of the time
+before the first one is not. On some cards the sensor of power looks at a quarter of the time alone (arXiv 2312.02741).
+So a kernel runs for two seconds.
 """
 
 from __future__ import annotations
 
+import itertools
 import platform
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -21,7 +25,9 @@ from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.timing import Conditions
 from gemmgen.support.errors import CandidateFailed, Failure
 
-POLL_SECONDS = 0.02
+ENERGY_SECONDS = 2.0  # that a kernel runs alone for
+POLL_SECONDS = 0.005  # between two looks at the counter of energy: of its steps the times are wanted
+POLLS_A_READING = 4  # of the others
 NVML = "nvidia-ml-py is not installed: pip install nvidia-ml-py"
 # Of nvmlClocksEventReason...: what keeps a clock below its highest, in words. Others say that nothing runs.
 REASONS = {
@@ -84,11 +90,11 @@ class Circumstances:
 
 @dataclass
 class Readings:
-    """What was read so far, by name; nothing of what the card does not say."""
+    """What was read so far, by name, and (seconds, joules) of the counter; nothing of what the card does not say."""
 
     found: dict[str, list[float]] = field(default_factory=dict)
     reasons: set[str] = field(default_factory=set)
-    energy_j: float | None = None
+    counted: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, name: str, value: float | None) -> None:
         if value is not None:
@@ -98,10 +104,23 @@ class Readings:
         return median(self.found[name]) if name in self.found else None
 
     def observed(self, launches: int, seconds: float) -> Observed:
-        energy = None if self.energy_j is None else self.energy_j / launches
+        mean_w = power_between_steps(self.counted)
+        energy = None if mean_w is None else mean_w * seconds / launches
         heat = max(self.found.get("temperature_c", []), default=None)
         power, sm, memory = (self.usual(name) for name in ("power_w", "sm_mhz", "memory_mhz"))
         return Observed(launches, seconds, energy, power, sm, memory, heat, tuple(sorted(self.reasons)))
+
+
+def power_between_steps(counted: Sequence[tuple[float, float]]) -> float | None:
+    """The mean power in watts between the first step of a counter of energy and the last; None of less than two.
+
+    counted  (seconds, joules) of looks at it, in their order
+    """
+    steps = [later for before, later in pairwise(counted) if later[1] > before[1]]
+    if len(steps) < 2:
+        return None
+    (began, least), (ended, most) = steps[0], steps[-1]
+    return (most - least) / (ended - began)
 
 
 class Meter:
@@ -120,24 +139,24 @@ class Meter:
 
     @contextmanager
     def watching(self) -> Iterator[Readings]:
-        """Reads every POLL_SECONDS while the block runs; the energy is that of the whole block."""
-        readings, over = Readings(), threading.Event()
-        before = self._energy_j()
+        """Reads every POLL_SECONDS while the block runs."""
+        readings, over, polls = Readings(), threading.Event(), itertools.count()
 
         def poll() -> None:
             while not over.wait(POLL_SECONDS):
-                self._read_into(readings)
+                joules = self._energy_j()
+                if joules is not None:
+                    readings.counted.append((time.perf_counter(), joules))
+                if next(polls) % POLLS_A_READING == 0:
+                    self._read_into(readings)
 
         thread = threading.Thread(target=poll, daemon=True)
         thread.start()
         try:
             yield readings
         finally:
-            after = self._energy_j()
             over.set()
             thread.join()
-        if before is not None and after is not None and after > before:
-            readings.energy_j = after - before
 
     def conditions(self) -> Mapping[str, Any]:
         """Of `Conditions`, those that the card says at this moment."""
