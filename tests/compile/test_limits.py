@@ -15,12 +15,12 @@ from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
 
 
-def executor(seconds: float, threads: int) -> Any:
+def executor(seconds: float, threads: int, uuid: str = "GPU-1") -> Any:
     """A card that is played: every kernel takes as long."""
     return SimpleNamespace(
         arch="sm_90",
         description="a card",
-        properties=SimpleNamespace(memory_bytes=2**34, name="a card"),
+        properties=SimpleNamespace(memory_bytes=2**34, name="a card", uuid=uuid),
         time_plain=lambda *_: (seconds * 1e6, threads),
     )
 
@@ -41,3 +41,4 @@ def test_rates_are_operations_over_time(store: Store) -> None:
     assert limits.dfma_tflops == pytest.approx(2 * 1000 * FMA_COUNT["dfma"] / 0.5 / 1e12)
     assert limits.read_gbs == limits.copy_gbs == pytest.approx(2**32 / 0.5 / 1e9)
     assert measure_limits(executor(seconds=9.0, threads=1), store) == limits, "once a day"
+    assert measure_limits(executor(0.25, 1000, "GPU-2"), store).ffma_tflops == pytest.approx(2 * limits.ffma_tflops)
