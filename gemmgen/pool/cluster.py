@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import runpy
 import subprocess
 import sys
@@ -16,10 +15,11 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from gemmgen.pool import remote
+from gemmgen.pool.connection import Connection, distributed
 from gemmgen.pool.worker import CPU, GPU, configured, places_for
 from gemmgen.run.target import DeviceChoice
-from gemmgen.support.child import Child, ChildDied, child_environment
-from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput, require
+from gemmgen.support.child import child_environment
+from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import generator_digest
 from gemmgen.support.lifeline import Lifeline
 from gemmgen.support.version import gemmgen_version
@@ -28,12 +28,9 @@ from gemmgen.support.words import plural, with_article
 LOCAL = "local"
 HERE_ALONE = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}  # of a scheduler: any free ports
 START_SECONDS = 60.0  # for the first worker to be there
-LOOK_SECONDS = 5.0  # between two looks at whether there are workers still
-PATIENCE_SECONDS = 120.0  # without a worker that can do it, until work is given up
-INSTALL = "pip install 'gemmgen[cluster]'"
 
 
-class Cluster:
+class Cluster(Connection):
     """Workers by their resource, GPU or CPU. A context manager: leaving it ends what it started.
 
     A local one has the workers alone that run kernels on `device`: "auto", "gpu" or "emulator".
@@ -42,12 +39,12 @@ class Cluster:
     """
 
     def __init__(self, where: str, device: DeviceChoice = "auto") -> None:
-        _distributed()
-        self.where, self._device, self._id, self._digest = where, device, uuid4().hex, generator_digest()
+        distributed()
+        self.where, self._device = where, device
         self._stack = ExitStack()
         self._stack.enter_context(configured())
         try:
-            self.client: Any = self._open()
+            super().__init__(where, self._open(), uuid4().hex)
             self._addresses: dict[str, str] = {}
             self.known = self._described()
         except BaseException:
@@ -65,17 +62,15 @@ class Cluster:
             return self._stack.enter_context(made())
         require_safe(self.where)
         try:
-            return self._stack.enter_context(_distributed().Client(self.where, timeout=START_SECONDS))
+            return self._stack.enter_context(distributed().Client(self.where, timeout=START_SECONDS))
         except OSError as error:
             raise InvalidInput(f"no scheduler answers at {self.where}: {error}") from None
 
     def _started_here(self) -> Any:
         """A scheduler in this process, and the workers of this machine in another."""
-        distributed = _distributed()
-        scheduler = {"cls": distributed.Scheduler, "options": {**HERE_ALONE, "dashboard": False}}
-        cluster = self._stack.enter_context(
-            distributed.SpecCluster(scheduler=scheduler, workers={}, silence_logs="error")
-        )
+        dask = distributed()
+        scheduler = {"cls": dask.Scheduler, "options": {**HERE_ALONE, "dashboard": False}}
+        cluster = self._stack.enter_context(dask.SpecCluster(scheduler=scheduler, workers={}, silence_logs="error"))
         command = [sys.executable, "-m", "gemmgen.pool.worker", cluster.scheduler_address, self._device]
         line = Lifeline()
         workers = subprocess.Popen(
@@ -89,7 +84,7 @@ class Cluster:
         self._stack.callback(line.close)
         self._stack.callback(workers.wait)
         self._stack.callback(workers.terminate)
-        return self._stack.enter_context(distributed.Client(cluster))
+        return self._stack.enter_context(dask.Client(cluster))
 
     def _described(self) -> dict[str, Mapping[str, Any]]:
         """What each worker is, by its name. Raises InvalidInput for those that differ."""
@@ -108,11 +103,6 @@ class Cluster:
         """Names of the workers by their addresses."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         return {address: str(one["name"]) for address, one in workers.items()}
-
-    def count(self, resource: str) -> int:
-        """Of workers that have it."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        return sum(1 for one in workers if one["resources"].get(resource, 0) > 0)
 
     def resource_for(self, device: DeviceChoice) -> str:
         """That of the workers that run kernels on `device`: "auto", "gpu" or "emulator".
@@ -136,15 +126,6 @@ class Cluster:
         """What the driver says of the card of the workers that have one: all have the same."""
         return next((one["card"] for one in self.known.values() if one["card"] is not None), None)
 
-    def lanes(self, resource: str, factory: str, *arguments: str) -> list[Child]:
-        """As many as workers have the resource: each request goes to one that is idle."""
-        return [RemoteChild(self, resource, factory, *arguments) for _ in range(self.count(resource))]
-
-    def submit(self, resource: str, factory: tuple[str, ...], message: bytes, timeout: float | None) -> Any:
-        """The future of a request."""
-        key, call = f"{factory[0].rpartition(':')[2]}-{uuid4().hex}", (self._id, self._digest, factory)
-        return self.client.submit(remote.ask, *call, message, timeout, key=key, pure=False, resources={resource: 1})
-
     def lost(self) -> list[str]:
         """Names of the workers that are no longer there, or began anew: others, or they, did again what they had."""
         left = {name: address for address, name in self._names().items()}
@@ -160,68 +141,6 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class RemoteChild(Child):
-    """A child of whichever worker is idle: requests carry all that they need."""
-
-    def __init__(self, cluster: Cluster, resource: str, factory: str, *arguments: str) -> None:
-        super().__init__(factory, *arguments)
-        self._cluster, self._resource, self._factory = cluster, resource, (factory, *arguments)
-        self._future: Any = None
-
-    def start(self) -> None:
-        """Workers start their children with the first request."""
-
-    def request(self, message: object, timeout: float | None = None) -> Any:
-        self._future = self._cluster.submit(self._resource, self._factory, pickle.dumps(message, 5), timeout)
-        kind, answer = self._wait(self._future)
-        if kind == "done":
-            return pickle.loads(answer)
-        if kind == "failed":
-            raise CandidateFailed(Failure(**answer))
-        if kind == "died":
-            raise ChildDied(answer[0], timed_out=answer[1])
-        if kind == "version":
-            raise GemmgenError(f"a worker has another gemmgen ({answer}) than this one ({gemmgen_version()})")
-        raise GemmgenError(answer)
-
-    def _wait(self, future: Any) -> tuple[str, Any]:
-        """Its result, wherever it is done in the end: dask does again what a worker had that is lost.
-
-        Raises GemmgenError where no worker is left.
-        """
-        since = time.monotonic()
-        while (found := self._result(future)) is None:
-            if self._cluster.count(self._resource):
-                since = time.monotonic()
-            left = time.monotonic() - since <= PATIENCE_SECONDS
-            if not left:
-                raise GemmgenError(f"no worker with a {self._resource} is left, for {PATIENCE_SECONDS:g} s")
-        return found
-
-    def _result(self, future: Any) -> tuple[str, Any] | None:
-        """None where it takes longer than LOOK_SECONDS.
-
-        Raises ChildDied where dask gives it up, and GemmgenError where the scheduler is gone.
-        """
-        distributed = _distributed()
-        try:
-            found: tuple[str, Any] = future.result(timeout=LOOK_SECONDS)
-        except distributed.TimeoutError:
-            return None
-        except distributed.KilledWorker as error:
-            raise ChildDied(str(error), timed_out=False) from None
-        except (distributed.CancelledError, OSError) as error:  # also of a comm that is closed
-            raise GemmgenError(f"the connection to the scheduler at {self._cluster.where} is lost: {error}") from None
-        return found
-
-    def kill(self) -> None:
-        if self._future is not None:
-            self._future.cancel()
-
-    def close(self) -> None:
-        self.kill()
 
 
 def require_safe(address: str) -> None:
@@ -262,12 +181,3 @@ def require_alike(described: Mapping[str, Mapping[str, Any]]) -> None:
                 card[what] == known[what],
                 f"worker {name} has {card[what]}, and worker {first} has {known[what]}: they have to be alike",
             )
-
-
-def _distributed() -> Any:
-    """dask.distributed. Raises InvalidInput where it is not installed."""
-    try:
-        import distributed
-    except ImportError:
-        raise InvalidInput(f"--cluster needs dask.distributed: {INSTALL}") from None
-    return distributed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import platform
 from dataclasses import asdict
 from functools import cache
@@ -10,6 +9,7 @@ from importlib import import_module
 from threading import Lock
 from typing import Any
 
+from gemmgen.pool.worker import GPU
 from gemmgen.run.gpu.capability import cards_here, properties_here
 from gemmgen.run.nvrtc import compiler_version
 from gemmgen.support.child import Child, ChildDied
@@ -17,21 +17,12 @@ from gemmgen.support.errors import CandidateFailed, GemmgenError
 from gemmgen.support.files import generator_digest
 from gemmgen.support.version import gemmgen_version
 
+SERVED = "gemmgen.pool.served:Unpacking"  # what their children are
+FARM = "GEMMGEN_FARM"  # of a child's environment: its client, and the scheduler's address
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # numpy's: a worker has one core
 
 _children: dict[tuple[str, ...], Child] = {}  # by client and factory, with its arguments
 _lock = Lock()
-
-
-class Unpacking:
-    """The side of a worker's child: requests and answers are pickles, which the worker passes on unread."""
-
-    def __init__(self, factory: str, *arguments: str) -> None:
-        module, _, name = factory.partition(":")
-        self._handle = getattr(import_module(module), name)(*arguments)
-
-    def __call__(self, message: bytes) -> bytes:
-        return pickle.dumps(self._handle(pickle.loads(message)), 5)
 
 
 def ask(client: str, digest: str, factory: tuple[str, ...], message: bytes, timeout: float | None) -> tuple[str, Any]:
@@ -42,8 +33,8 @@ def ask(client: str, digest: str, factory: tuple[str, ...], message: bytes, time
     if digest != generator_digest():
         return "version", gemmgen_version()
     with _lock:
-        served = f"{__name__}:{Unpacking.__name__}"
-        child = _children.setdefault((client, *factory), Child(served, *factory, environment=ONE_THREAD))
+        environment = {**ONE_THREAD, **_farm(client)}
+        child = _children.setdefault((client, *factory), Child(SERVED, *factory, environment=environment))
     try:
         return "done", child.request(message, timeout)
     except ChildDied as error:
@@ -52,6 +43,14 @@ def ask(client: str, digest: str, factory: tuple[str, ...], message: bytes, time
         return "failed", asdict(error.failure)
     except GemmgenError as error:
         return "error", str(error)
+
+
+def _farm(client: str) -> dict[str, str]:
+    """For the children of a worker with a GPU: where the cluster's other workers compile for them."""
+    worker = import_module("distributed").get_worker()
+    if GPU not in worker.state.total_resources:
+        return {}
+    return {FARM: f"{client} {worker.scheduler.address}"}
 
 
 def stop(client: str) -> None:

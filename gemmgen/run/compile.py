@@ -34,6 +34,7 @@ ADVISORY = re.compile(
     re.MULTILINE,
 )
 COMPILE_TIMEOUT = 300.0  # seconds; the largest register tiles take a few
+COMPILER = "gemmgen.run.nvrtc:compiler_process"
 APART_TIMEOUT, APART_BYTES = 60.0, 8 * 2**30  # of a text that may be a stranger's
 
 
@@ -67,6 +68,9 @@ class CompiledKernel:
 
 
 Compilation = CompiledKernel | Failure
+
+# Compilers of other machines, for a process that measures for a cluster, which sets it. None: this machine's cores.
+farm: Callable[[], list[Child]] | None = None
 
 
 def compile_kernel(source: KernelSource, arch: str, store: Store, *options: str) -> CompiledKernel:
@@ -104,7 +108,7 @@ def compile_apart(source: KernelSource, arch: str, store: Store) -> CompiledKern
 
     Raises CandidateFailed, too: unjudged, where the text needs more than these.
     """
-    with crew([Child("gemmgen.run.nvrtc:compiler_process", str(APART_BYTES))]) as (child,):
+    with crew([Child(COMPILER, str(APART_BYTES))]) as (child,):
         compiled = _compile_in(child, source.text, arch_for(source, arch), store, APART_TIMEOUT, died="unjudged")
     if isinstance(compiled, Failure):
         raise CandidateFailed(compiled)
@@ -138,9 +142,11 @@ def compile_many(
 
 
 def compiler_processes(most: int | None = None) -> list[Child]:
-    """Processes that compile, one a core and no more than `most`; each starts with its first kernel."""
+    """Processes that compile, one a core and no more than `most`, or a `farm`'s; each starts with its first kernel."""
+    if farm is not None and (others := farm()):
+        return others[:most]
     count = cores() if most is None else max(1, min(cores(), most))
-    return [Child("gemmgen.run.nvrtc:compiler_process") for _ in range(count)]
+    return [Child(COMPILER) for _ in range(count)]
 
 
 def _compile_in(

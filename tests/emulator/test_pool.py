@@ -18,13 +18,18 @@ from uuid import uuid4
 
 import pytest
 
+from gemmgen.api.remote import TuneJob
 from gemmgen.cli import main
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
 from gemmgen.pool import cluster as clusters
-from gemmgen.pool.cluster import HERE_ALONE, Cluster, RemoteChild, require_alike, require_safe
-from gemmgen.pool.worker import CPU
+from gemmgen.pool import connection, remote
+from gemmgen.pool.cluster import HERE_ALONE, Cluster, require_alike, require_safe
+from gemmgen.pool.connection import RemoteChild
+from gemmgen.pool.worker import CPU, GPU
 from gemmgen.problem.device import ARCHS
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import COMPILER
 from gemmgen.support.child import ChildDied, child_environment
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.verification import fuzz as fuzzing
@@ -48,6 +53,52 @@ def address(shared_cache: Path) -> Iterator[str]:
             made.wait_for_workers(WORKERS, timeout=60)
             yield made.scheduler_address
             workers.terminate()
+
+
+FARM = """
+import sys
+from gemmgen.pool.worker import CPU, GPU, Place, serve
+serve(sys.argv[1], [Place("host/GPU-1", GPU, {}), Place("host/cpu-0", CPU, {}), Place("host/cpu-1", CPU, {})])
+"""
+
+
+def test_a_worker_that_measures_has_others_compile(shared_cache: Path) -> None:
+    """On this machine its card is an emulator."""
+    from distributed import Scheduler, SpecCluster
+
+    scheduler: Any = {"cls": Scheduler, "options": {**HERE_ALONE, "dashboard": False}}
+    job = TuneJob(Problem(40, 24, 32), "emulator", "sm_90", "naive", 2, 0, "time", "")
+    with SpecCluster(scheduler=scheduler, workers={}, silence_logs="error") as made:
+        command = [sys.executable, "-c", FARM, made.scheduler_address]
+        environment = {**child_environment(), "XDG_CACHE_HOME": str(shared_cache / "farm")}
+        workers = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        try:
+            made.wait_for_workers(3, timeout=60)
+            with Cluster(made.scheduler_address) as cluster:
+                (lane,) = cluster.lanes(GPU, "gemmgen.api.remote:TuneLane")
+                done = lane.request(job)
+                assert done.result is not None and done.result.winner.verdict.passed
+                children = cluster.client.run(lambda: sorted(factory for _, factory, *_ in remote._children))
+                by_name = {str(cluster._names()[address]): found for address, found in children.items()}
+                assert by_name["host/GPU-1"] == ["gemmgen.api.remote:TuneLane"]
+                assert {*by_name["host/cpu-0"], *by_name["host/cpu-1"]} == {COMPILER}
+                processes = cluster.client.run(lambda: [one._process.pid for one in remote._children.values()])
+            assert all(ended(pid) for found in processes.values() for pid in found)
+        finally:
+            workers.terminate()
+            workers.wait()
+
+
+def ended(pid: int) -> bool:
+    """Whether the process is gone, or a zombie, which has no command line, within ten seconds."""
+    path = Path(f"/proc/{pid}/cmdline")
+    for _ in range(100):
+        with suppress(OSError):
+            if path.read_bytes():
+                time.sleep(0.1)
+                continue
+        return True
+    return False
 
 
 class Ends:
@@ -148,7 +199,7 @@ def test_what_dask_gives_up_or_loses_is_said(monkeypatch: pytest.MonkeyPatch) ->
     killed = distributed.KilledWorker("a task", SimpleNamespace(address="tcp://a:1"), 3)
     with pytest.raises(ChildDied, match="a task"):
         asked(killed)
-    monkeypatch.setattr(clusters, "PATIENCE_SECONDS", -1.0)
+    monkeypatch.setattr(connection, "PATIENCE_SECONDS", -1.0)
     with pytest.raises(GemmgenError, match="no worker with a CPU is left"):
         asked(distributed.TimeoutError(), workers=0)
 

@@ -1,0 +1,129 @@
+"""A client's view of a scheduler: workers by their resource, and lanes on them that answer as children do."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from functools import cache
+from typing import Any
+from uuid import uuid4
+
+from gemmgen.pool import remote
+from gemmgen.pool.worker import CPU
+from gemmgen.run.compile import COMPILER
+from gemmgen.support.child import Child, ChildDied
+from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
+from gemmgen.support.files import generator_digest
+from gemmgen.support.version import gemmgen_version
+
+LOOK_SECONDS = 5.0  # between two looks at whether there are workers still
+PATIENCE_SECONDS = 120.0  # without a worker that can do it, until work is given up
+JOIN_SECONDS = 10.0  # that a worker's child waits for the scheduler
+INSTALL = "pip install 'gemmgen[cluster]'"
+
+
+class Connection:
+    """To the scheduler at `where`, by dask's `client`. By the `name` workers know whose their children are."""
+
+    def __init__(self, where: str, client: Any, name: str) -> None:
+        self.where, self.client, self._id, self._digest = where, client, name, generator_digest()
+
+    def count(self, resource: str) -> int:
+        """Of workers that have it."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        return sum(1 for one in workers if one["resources"].get(resource, 0) > 0)
+
+    def lanes(self, resource: str, factory: str, *arguments: str) -> list[Child]:
+        """As many as workers have the resource: each request goes to one that is idle."""
+        return [RemoteChild(self, resource, factory, *arguments) for _ in range(self.count(resource))]
+
+    def submit(self, resource: str, factory: tuple[str, ...], message: bytes, timeout: float | None) -> Any:
+        """The future of a request."""
+        key, call = f"{factory[0].rpartition(':')[2]}-{uuid4().hex}", (self._id, self._digest, factory)
+        return self.client.submit(remote.ask, *call, message, timeout, key=key, pure=False, resources={resource: 1})
+
+
+class RemoteChild(Child):
+    """A child of whichever worker is idle: requests carry all that they need."""
+
+    def __init__(self, cluster: Connection, resource: str, factory: str, *arguments: str) -> None:
+        super().__init__(factory, *arguments)
+        self._cluster, self._resource, self._factory = cluster, resource, (factory, *arguments)
+        self._future: Any = None
+
+    def start(self) -> None:
+        """Workers start their children with the first request."""
+
+    def request(self, message: object, timeout: float | None = None) -> Any:
+        self._future = self._cluster.submit(self._resource, self._factory, pickle.dumps(message, 5), timeout)
+        kind, answer = self._wait(self._future)
+        if kind == "done":
+            return pickle.loads(answer)
+        if kind == "failed":
+            raise CandidateFailed(Failure(**answer))
+        if kind == "died":
+            raise ChildDied(answer[0], timed_out=answer[1])
+        if kind == "version":
+            raise GemmgenError(f"a worker has another gemmgen ({answer}) than this one ({gemmgen_version()})")
+        raise GemmgenError(answer)
+
+    def _wait(self, future: Any) -> tuple[str, Any]:
+        """Its result, wherever it is done in the end: dask does again what a worker had that is lost.
+
+        Raises GemmgenError where no worker is left.
+        """
+        since = time.monotonic()
+        while (found := self._result(future)) is None:
+            if self._cluster.count(self._resource):
+                since = time.monotonic()
+            left = time.monotonic() - since <= PATIENCE_SECONDS
+            if not left:
+                raise GemmgenError(f"no worker with a {self._resource} is left, for {PATIENCE_SECONDS:g} s")
+        return found
+
+    def _result(self, future: Any) -> tuple[str, Any] | None:
+        """None where it takes longer than LOOK_SECONDS.
+
+        Raises ChildDied where dask gives it up, and GemmgenError where the scheduler is gone.
+        """
+        dask = distributed()
+        try:
+            found: tuple[str, Any] = future.result(timeout=LOOK_SECONDS)
+        except dask.TimeoutError:
+            return None
+        except dask.KilledWorker as error:
+            raise ChildDied(str(error), timed_out=False) from None
+        except (dask.CancelledError, OSError) as error:  # also of a comm that is closed
+            raise GemmgenError(f"the connection to the scheduler at {self._cluster.where} is lost: {error}") from None
+        return found
+
+    def kill(self) -> None:
+        if self._future is not None:
+            self._future.cancel()
+
+    def close(self) -> None:
+        self.kill()
+
+
+@cache
+def joined(name: str, where: str) -> Connection | None:
+    """To the scheduler of a worker's own cluster, from a child of the worker; None where that cannot reach it."""
+    try:
+        return Connection(where, distributed().Client(where, timeout=JOIN_SECONDS), name)
+    except (OSError, InvalidInput):  # its certificates may be known to the client alone
+        return None
+
+
+def compilers(name: str, where: str) -> list[Child]:
+    """Lanes on that cluster's CPU workers, which compile; empty where there are none."""
+    connection = joined(name, where)
+    return [] if connection is None else connection.lanes(CPU, COMPILER)
+
+
+def distributed() -> Any:
+    """dask.distributed. Raises InvalidInput where it is not installed."""
+    try:
+        import distributed
+    except ImportError:
+        raise InvalidInput(f"--cluster needs dask.distributed: {INSTALL}") from None
+    return distributed
