@@ -28,7 +28,7 @@ from typing import IO, Any, Literal, TypeVar
 from gemmgen.support.errors import CandidateFailed, GemmgenError
 
 COUNT = struct.Struct("<Q")
-AHEAD = 2  # items of `in_order` for each child: the one that it works on, and the next
+AHEAD = 8  # items of `in_order` for each child, at most: they go on while the first of them takes long
 ReplyKind = Literal["done", "failed", "fatal", "error"]
 
 
@@ -186,7 +186,7 @@ def in_order(
     try:
         for item in items:
             waiting.append((item, pool.submit(ask_one, item)))
-            if len(waiting) >= AHEAD * len(children):
+            while waiting and (len(waiting) >= AHEAD * len(children) or waiting[0][1].done()):
                 first, future = waiting.popleft()
                 yield first, future.result()
         for item, future in waiting:
