@@ -18,7 +18,7 @@ from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.search.result import TuneResult
 from gemmgen.search.trial import Objective
 from gemmgen.search.tuner import tune
-from gemmgen.support.child import Child, ChildDied, crew, in_order
+from gemmgen.support.child import Child, ChildDied, as_done, crew
 from gemmgen.support.errors import GemmgenError
 from gemmgen.support.files import Store
 from gemmgen.verification.host_memory import require_memory
@@ -82,25 +82,33 @@ def tune_on(
 
     out  folder for the winners' NAME.cu and NAME.json
 
-    Raises InvalidInput where no worker can do it, and GemmgenError, with the problem, for a search that finds nothing:
-    what was found before is written.
+    Winners are written as they are found. Raises InvalidInput where no worker can do it, and at the end GemmgenError
+    with the problems whose searches found nothing.
     """
     if out is not None:
         require_writable(Path(out))
     resource = cluster.resource_for(job.device)
     device: DeviceChoice = "gpu" if resource == GPU else "emulator"
-    jobs = (replace(job, problem=problem, device=device) for problem in problems)
+    jobs = enumerate(replace(job, problem=problem, device=device) for problem in problems)
+    found, failed, following = dict[int, Tuned](), list[str](), 0
     lanes = cluster.lanes(resource, f"{__name__}:{TuneLane.__name__}")
-    with crew(lanes), closing(in_order(lanes, jobs, _ask)) as answers:
-        for asked, done in answers:
+    with crew(lanes), closing(as_done(lanes, jobs, _ask)) as answers:
+        for (number, asked), done in answers:
+            found[number] = done
             if done.result is None:
-                raise GemmgenError(f"{asked.problem}: {done.reason}")
-            if out is not None:
+                failed.append(f"{asked.problem}: {done.reason}")
+            elif out is not None:
                 write_kernel(done.result.winner.source, done.record, Path(out))
-            yield done.result
+            while following in found:
+                result, following = found.pop(following).result, following + 1
+                if result is not None:
+                    yield result
+    if failed:
+        raise GemmgenError("; ".join(failed))
 
 
-def _ask(lane: Child, job: TuneJob) -> Tuned:
+def _ask(lane: Child, numbered: tuple[int, TuneJob]) -> Tuned:
+    _, job = numbered
     try:
         done: Tuned = lane.request(job)
     except ChildDied as error:

@@ -32,7 +32,7 @@ def cluster_at(where: str, device: DeviceChoice) -> Iterator[Cluster]:
         stderr().print(f"{where}: {cluster}")
         yield cluster
         if lost := cluster.lost():
-            stderr().print(f"workers that were lost, whose work was done again: {', '.join(lost)}")
+            stderr().print(f"workers that were lost, whose requests others did again: {', '.join(lost)}")
 
 
 @contextmanager

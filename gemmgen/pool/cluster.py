@@ -6,17 +6,17 @@ import runpy
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 from gemmgen.pool import remote
-from gemmgen.pool.connection import Connection, distributed
-from gemmgen.pool.worker import CPU, GPU, configured, places_for
+from gemmgen.pool.connection import Connection
+from gemmgen.pool.worker import CPU, GPU, LOOPBACK, configured, distributed, is_loopback, places_for
 from gemmgen.run.target import DeviceChoice
 from gemmgen.support.child import child_environment
 from gemmgen.support.errors import InvalidInput, require
@@ -26,7 +26,7 @@ from gemmgen.support.version import gemmgen_version
 from gemmgen.support.words import plural, with_article
 
 LOCAL = "local"
-HERE_ALONE = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}  # of a scheduler: any free ports
+HERE_ALONE = {"host": LOOPBACK, "port": 0, "dashboard_address": f"{LOOPBACK}:0"}  # of a scheduler: any free ports
 START_SECONDS = 60.0  # for the first worker to be there
 
 
@@ -63,7 +63,7 @@ class Cluster(Connection):
         require_safe(self.where)
         try:
             return self._stack.enter_context(distributed().Client(self.where, timeout=START_SECONDS))
-        except OSError as error:
+        except (OSError, TypeError) as error:  # a TypeError where dask knows no certificates
             raise InvalidInput(f"no scheduler answers at {self.where}: {error}") from None
 
     def _started_here(self) -> Any:
@@ -97,12 +97,20 @@ class Cluster(Connection):
         described = {names[address]: what for address, what in found.items()}
         self._addresses = {names[address]: address for address in found}
         require_alike(described)
+        card = next((remote.identity(one) for one in described.values() if one["card"] is not None), {})
+        self.expected |= card
         return described
 
     def _names(self) -> dict[str, str]:
         """Names of the workers by their addresses."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         return {address: str(one["name"]) for address, one in workers.items()}
+
+    def share(self, resource: str) -> int:
+        """The most workers with it on one host, which share its memory."""
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        hosts = Counter(one["host"] for one in workers if one["resources"].get(resource, 0) > 0)
+        return max(hosts.values(), default=1)
 
     def resource_for(self, device: DeviceChoice) -> str:
         """That of the workers that run kernels on `device`: "auto", "gpu" or "emulator".
@@ -132,9 +140,11 @@ class Cluster(Connection):
         return sorted(name for name in self.known if left.get(name) != self._addresses[name])
 
     def close(self) -> None:
-        with suppress(Exception):  # of workers or a scheduler that are gone: what they did ended with them
-            self.client.run(remote.stop, self._id)
-        self._stack.close()
+        try:
+            with suppress(Exception):  # of workers or a scheduler that are gone: what they did ended with them
+                self.client.run(remote.stop, self._id)
+        finally:
+            self._stack.close()
 
     def __enter__(self) -> Cluster:
         return self
@@ -146,20 +156,16 @@ class Cluster(Connection):
 def require_safe(address: str) -> None:
     """Raise InvalidInput for the address of a scheduler that others may reach, without TLS: it runs anybody's code."""
     parts = urlsplit(address)
-    require(bool(parts.scheme and parts.hostname and parts.port), f"{address!r} is no address: tcp://HOST:PORT")
-    assert parts.hostname is not None
+    try:
+        known = bool(parts.scheme and parts.hostname and parts.port)
+    except ValueError:  # of a port beyond 65535
+        known = False
+    require(known, f"{address!r} is no address: tcp://HOST:PORT")
     require(
-        parts.scheme == "tls" or _is_loopback(parts.hostname),
+        parts.scheme == "tls" or is_loopback(address),
         f"{address}: a scheduler runs the code of anybody who reaches it. Use tls://, with certificates in dask's "
         "configuration (distributed.comm.tls), or a tunnel to 127.0.0.1",
     )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def require_alike(described: Mapping[str, Mapping[str, Any]]) -> None:

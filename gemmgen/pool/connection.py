@@ -9,24 +9,22 @@ from typing import Any
 from uuid import uuid4
 
 from gemmgen.pool import remote
-from gemmgen.pool.worker import CPU
+from gemmgen.pool.worker import CPU, distributed
 from gemmgen.run.compile import COMPILER
 from gemmgen.support.child import Child, ChildDied
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
-from gemmgen.support.files import generator_digest
-from gemmgen.support.version import gemmgen_version
 
 LOOK_SECONDS = 5.0  # between two looks at whether there are workers still
 PATIENCE_SECONDS = 120.0  # without a worker that can do it, until work is given up
 JOIN_SECONDS = 10.0  # that a worker's child waits for the scheduler
-INSTALL = "pip install 'gemmgen[cluster]'"
 
 
 class Connection:
     """To the scheduler at `where`, by dask's `client`. By the `name` workers know whose their children are."""
 
     def __init__(self, where: str, client: Any, name: str) -> None:
-        self.where, self.client, self._id, self._digest = where, client, name, generator_digest()
+        self.where, self.client, self._id = where, client, name
+        self.expected = remote.identity(remote.describe())  # of workers
 
     def count(self, resource: str) -> int:
         """Of workers that have it."""
@@ -39,8 +37,8 @@ class Connection:
 
     def submit(self, resource: str, factory: tuple[str, ...], message: bytes, timeout: float | None) -> Any:
         """The future of a request."""
-        key, call = f"{factory[0].rpartition(':')[2]}-{uuid4().hex}", (self._id, self._digest, factory)
-        return self.client.submit(remote.ask, *call, message, timeout, key=key, pure=False, resources={resource: 1})
+        key, call = f"{factory[0].rpartition(':')[2]}-{uuid4().hex}", (self._id, self.expected, factory)
+        return self.client.submit(remote.ask, *call, message, timeout, key=key, resources={resource: 1})
 
 
 class RemoteChild(Child):
@@ -63,8 +61,6 @@ class RemoteChild(Child):
             raise CandidateFailed(Failure(**answer))
         if kind == "died":
             raise ChildDied(answer[0], timed_out=answer[1])
-        if kind == "version":
-            raise GemmgenError(f"a worker has another gemmgen ({answer}) than this one ({gemmgen_version()})")
         raise GemmgenError(answer)
 
     def _wait(self, future: Any) -> tuple[str, Any]:
@@ -84,7 +80,8 @@ class RemoteChild(Child):
     def _result(self, future: Any) -> tuple[str, Any] | None:
         """None where it takes longer than LOOK_SECONDS.
 
-        Raises ChildDied where dask gives it up, and GemmgenError where the scheduler is gone.
+        Raises GemmgenError where dask gives it up, as worker after worker was lost with it, and where the scheduler is
+        gone. What fails on a worker comes as an answer: see `remote.ask`.
         """
         dask = distributed()
         try:
@@ -92,7 +89,7 @@ class RemoteChild(Child):
         except dask.TimeoutError:
             return None
         except dask.KilledWorker as error:
-            raise ChildDied(str(error), timed_out=False) from None
+            raise GemmgenError(f"given up, as workers are lost: {error}") from None
         except (dask.CancelledError, OSError) as error:  # also of a comm that is closed
             raise GemmgenError(f"the connection to the scheduler at {self._cluster.where} is lost: {error}") from None
         return found
@@ -118,12 +115,3 @@ def compilers(name: str, where: str) -> list[Child]:
     """Lanes on that cluster's CPU workers, which compile; empty where there are none."""
     connection = joined(name, where)
     return [] if connection is None else connection.lanes(CPU, COMPILER)
-
-
-def distributed() -> Any:
-    """dask.distributed. Raises InvalidInput where it is not installed."""
-    try:
-        import distributed
-    except ImportError:
-        raise InvalidInput(f"--cluster needs dask.distributed: {INSTALL}") from None
-    return distributed

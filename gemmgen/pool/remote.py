@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import traceback
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
 from importlib import import_module
@@ -25,24 +27,53 @@ _children: dict[tuple[str, ...], Child] = {}  # by client and factory, with its 
 _lock = Lock()
 
 
-def ask(client: str, digest: str, factory: tuple[str, ...], message: bytes, timeout: float | None) -> tuple[str, Any]:
+def ask(
+    client: str, expected: Mapping[str, str | None], factory: tuple[str, ...], message: bytes, timeout: float | None
+) -> tuple[str, Any]:
     """(what became of a request to a child of this worker, its answer or why there is none).
 
-    digest  of the client's gemmgen, which has to be this one
+    expected  of the worker, which may have come after the client looked at all of them: see `identity`
+
+    A worker does one request after the other. Children of a client that came before end here: it may have died.
     """
-    if digest != generator_digest():
-        return "version", gemmgen_version()
-    with _lock:
-        environment = {**ONE_THREAD, **_farm(client)}
-        child = _children.setdefault((client, *factory), Child(SERVED, *factory, environment=environment))
     try:
-        return "done", child.request(message, timeout)
+        if (other := _difference(expected)) is not None:
+            return "differs", other
+        return "done", _child(client, factory).request(message, timeout)
     except ChildDied as error:
         return "died", (str(error), error.timed_out)
     except CandidateFailed as error:
         return "failed", asdict(error.failure)
     except GemmgenError as error:
         return "error", str(error)
+    except Exception:  # of a worker without room for files, say: what dask would raise there is the client's own
+        return "error", f"on {platform.node()}: {traceback.format_exc()}"
+
+
+def identity(described: Mapping[str, Any]) -> dict[str, str | None]:
+    """What has to be the same of all workers, of what `describe` says. None: it does not matter."""
+    card = described["card"] or {"name": None, "driver": None}
+    alike = {name: described[name] for name in ("digest", "compiler")}
+    return {**alike, "card": card["name"], "driver": card["driver"]}
+
+
+def _difference(expected: Mapping[str, str | None]) -> str | None:
+    """In words."""
+    here = identity(describe())
+    for what, wanted in expected.items():
+        if None not in (wanted, here[what]) and here[what] != wanted:
+            return f"a worker on {platform.node()} has {what} {here[what]}, and the others have {wanted}"
+    return None
+
+
+def _child(client: str, factory: tuple[str, ...]) -> Child:
+    mine = (client, *factory)
+    with _lock:
+        for key in [key for key in _children if key[0] != client]:
+            _children.pop(key).close()
+        if mine not in _children:
+            _children[mine] = Child(SERVED, *factory, environment={**ONE_THREAD, **_farm(client)})
+        return _children[mine]
 
 
 def _farm(client: str) -> dict[str, str]:
@@ -54,7 +85,7 @@ def _farm(client: str) -> dict[str, str]:
 
 
 def stop(client: str) -> None:
-    """End what a client's requests started here; one that is under way gets to know it."""
+    """End what a client's requests started here; one that is under way ends as ChildDied."""
     with _lock:
         mine = [key for key in _children if key[0] == client]
         children = [_children.pop(key) for key in mine]

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import platform
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from gemmgen.run.gpu.capability import cards_here
+from gemmgen.support.child import child_environment
+from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.threads import cores
 
 GPU, CPU = "GPU", "CPU"  # resources, of which a worker has 1
 CORES_A_GPU = 2  # that are left to it: what measures waits for no compiler
-ALONE_SECONDS = 60  # that a worker waits for a scheduler that is gone
+START_SECONDS = 60  # that a worker has to find its scheduler
+LOOPBACK = "127.0.0.1"
+INSTALL = "pip install 'gemmgen[cluster]'"
 # A sampling thread would disturb what is timed. Tasks keep what they find in files, and nothing in the worker.
-SETTINGS = {"distributed.worker.profile.enabled": False, "distributed.worker.memory.terminate": False}
+SETTINGS = {"distributed.worker.profile.enabled": False}
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,11 @@ def places_for(device: str) -> list[Place]:
 
 
 def serve(address: str, wanted: Sequence[Place]) -> None:
-    """Work for the scheduler at `address` until it ends, or this process is interrupted or terminated."""
+    """Work for the scheduler at `address` until it ends, or this process is interrupted or terminated.
+
+    Raises InvalidInput where dask.distributed is missing, and GemmgenError where no worker starts.
+    """
+    distributed()
     with configured():
         asyncio.run(_serve(address, wanted))
 
@@ -59,32 +67,60 @@ def configured() -> Any:
     return dask.config.set(SETTINGS)
 
 
+def distributed() -> Any:
+    """dask.distributed. Raises InvalidInput where it is not installed."""
+    try:
+        import distributed
+    except ImportError:
+        raise InvalidInput(f"a cluster needs dask.distributed: {INSTALL}") from None
+    return distributed
+
+
 async def _serve(address: str, wanted: Sequence[Place]) -> None:
     from distributed import Nanny
 
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ended.set)
-    async with AsyncExitStack() as stack:
-        nannies: list[Any] = [
-            await stack.enter_async_context(
-                Nanny(
-                    address,
-                    nthreads=1,
-                    name=one.name,
-                    resources={one.resource: 1},
-                    env={**one.environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                    dashboard=False,
-                    death_timeout=ALONE_SECONDS,
-                    memory_limit=0,
-                )
-            )
-            for one in wanted
-        ]
-        gone = [asyncio.ensure_future(one.finished()) for one in nannies]
-        await asyncio.wait([*gone, asyncio.ensure_future(ended.wait())], return_when=asyncio.FIRST_COMPLETED)
-        for task in gone:
-            task.cancel()
+    host = {"host": LOOPBACK} if is_loopback(address) else {}  # who reaches a worker runs code there, too
+    nannies: list[Any] = [
+        Nanny(
+            address,
+            nthreads=1,
+            name=one.name,
+            resources={one.resource: 1},
+            env={**one.environment, "PYTHONPATH": child_environment()["PYTHONPATH"]},
+            dashboard=False,
+            death_timeout=START_SECONDS,
+            memory_limit=0,
+            **host,
+        )
+        for one in wanted
+    ]
+    stopped: asyncio.Future[Any] = asyncio.ensure_future(ended.wait())
+    try:
+        started: asyncio.Future[Any] = asyncio.gather(*nannies)
+        await asyncio.wait([started, stopped], return_when=asyncio.FIRST_COMPLETED)
+        if not stopped.done():
+            await started
+            gone: asyncio.Future[Any] = asyncio.gather(*(one.finished() for one in nannies))
+            await asyncio.wait([gone, stopped], return_when=asyncio.FIRST_COMPLETED)
+    except RuntimeError as error:  # of dask, which says that a nanny failed to start
+        raise GemmgenError(
+            f"no worker starts for {address} within {START_SECONDS:g} s: {error}. Is its scheduler there, and has it "
+            f"no worker called {wanted[0].name} already?"
+        ) from None
+    finally:
+        await asyncio.gather(*(one.close() for one in nannies), return_exceptions=True)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether nobody but this machine reaches "tcp://HOST:PORT"."""
+    host = urlsplit(address).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def main() -> None:

@@ -21,14 +21,16 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
 from gemmgen.support.errors import CandidateFailed, GemmgenError
 
 COUNT = struct.Struct("<Q")
-AHEAD = 8  # items of `in_order` for each child, at most: they go on while the first of them takes long
+AHEAD = 8
 ReplyKind = Literal["done", "failed", "fatal", "error"]
 
 
@@ -79,6 +81,9 @@ class Child:
                 kind, payload = receive(process.stdout)
             except (OSError, EOFError):
                 raise self._died(alarm) from None
+            except BaseException:  # an interrupt: its answer must not be taken for the next request's
+                self.close()
+                raise
         if alarm.rang or kind == "fatal":
             self.close()
         return self._unpack(kind, payload)
@@ -178,8 +183,8 @@ def in_order(
 ) -> Generator[tuple[Item, Answer], None, None]:
     """`ask(child, item)` for each item, with whichever child is idle; items and answers in the items' order.
 
-    Items may come without end: they are taken as children get idle, one for each of these ahead. Where `ask` raises,
-    so does this in that item's turn. Who stops early closes it, which waits for what children are at.
+    Items may come without end: AHEAD for each child are taken, so that the others go on while one takes long. Where
+    `ask` raises, so does this in that item's turn. Who stops early closes it, which waits for what children are at.
     """
     ask_one = _by_whoever_is_idle(children, ask)
     pool, waiting = ThreadPoolExecutor(len(children)), deque[tuple[Item, Future[Answer]]]()
@@ -191,6 +196,26 @@ def in_order(
                 yield first, future.result()
         for item, future in waiting:
             yield item, future.result()
+    except BaseException as error:
+        pool.shutdown(wait=isinstance(error, Exception | GeneratorExit), cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def as_done(
+    children: Sequence[Child], items: Iterable[Item], ask: Callable[[Child, Item], Answer]
+) -> Generator[tuple[Item, Answer], None, None]:
+    """The same as items get done, whatever their order: an item is taken as a child gets idle."""
+    ask_one, left = _by_whoever_is_idle(children, ask), iter(items)
+    pool = ThreadPoolExecutor(len(children))
+    futures = {pool.submit(ask_one, item): item for item in islice(left, len(children))}
+    try:
+        while futures:
+            done, _ = wait(futures, return_when=FIRST_COMPLETED)
+            for future in done:
+                item = futures.pop(future)
+                futures |= {pool.submit(ask_one, following): following for following in islice(left, 1)}
+                yield item, future.result()
     except BaseException as error:
         pool.shutdown(wait=isinstance(error, Exception | GeneratorExit), cancel_futures=True)
         raise
@@ -244,7 +269,9 @@ def serve(handle: Callable[[Any], Any]) -> None:
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_read_requests, args=(sys.stdin.buffer, requests), daemon=True).start()
     while True:
-        kind, payload = _answer(handle, requests.get())
+        message = requests.get()
+        unread = isinstance(message, _Unreadable)
+        kind, payload = ("error", message.why) if unread else _answer(handle, message)
         send(replies, (kind, payload))
 
 
@@ -262,8 +289,16 @@ def send(stream: IO[bytes], message: object) -> None:
 
 def receive(stream: IO[bytes]) -> Any:
     """Read what `send` wrote. Raises EOFError where the stream ends early."""
+    return _unpickled(_frames(stream))
+
+
+def _frames(stream: IO[bytes]) -> list[bytearray]:
     (count,) = COUNT.unpack(_read_exactly(stream, COUNT.size))
-    head, *buffers = [_read_exactly(stream, *COUNT.unpack(_read_exactly(stream, COUNT.size))) for _ in range(count)]
+    return [_read_exactly(stream, *COUNT.unpack(_read_exactly(stream, COUNT.size))) for _ in range(count)]
+
+
+def _unpickled(frames: Sequence[bytearray]) -> Any:
+    head, *buffers = frames
     return pickle.loads(head, buffers=buffers)
 
 
@@ -280,11 +315,25 @@ def _read_exactly(stream: IO[bytes], size: int) -> bytearray:
 
 def _read_requests(stream: IO[bytes], requests: queue.SimpleQueue[Any]) -> None:
     """Feed `requests`; end the process with its parent, even while its main thread waits for a hung kernel."""
-    try:
-        while True:
-            requests.put(receive(stream))
-    except EOFError:
-        os._exit(0)
+    while True:
+        try:
+            frames = _frames(stream)
+        except EOFError:
+            os._exit(0)
+        except BaseException:  # of no memory, say: what follows would be read from the middle of a frame
+            os._exit(1)
+        try:
+            message = _unpickled(frames)
+        except Exception:
+            message = _Unreadable(traceback.format_exc())
+        requests.put(message)
+
+
+@dataclass(frozen=True)
+class _Unreadable:
+    """A request that cannot be unpickled, and why."""
+
+    why: str
 
 
 def _answer(handle: Callable[[Any], Any], message: Any) -> tuple[ReplyKind, Any]:

@@ -142,7 +142,7 @@ def gpu_lanes(most: int, store: Store, timeout: float = TIMEOUT) -> list[Child]:
 def cluster_lanes(cluster: Cluster, resource: str) -> list[Child]:
     """A lane for each worker that has the resource: a GPU, or cores for an emulator."""
     kind, timeout = (Lane, TIMEOUT) if resource == GPU else (EmulatorLane, HANG_SECONDS)
-    return cluster.lanes(resource, f"{__name__}:{kind.__name__}", "", str(cluster.count(resource)), str(timeout))
+    return cluster.lanes(resource, f"{__name__}:{kind.__name__}", "", str(cluster.share(resource)), str(timeout))
 
 
 def lanes_like(executor: Executor) -> list[Child]:

@@ -38,6 +38,7 @@ from gemmgen.verification.lanes import cluster_lanes
 
 LIMITS = ARCHS["sm_90"].limits
 WORKERS = 4
+SOURCE = render(Problem(8, 8, 8), NAIVE, NAIVE.default(Problem(8, 8, 8)))
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +90,10 @@ def test_a_worker_that_measures_has_others_compile(shared_cache: Path) -> None:
             workers.wait()
 
 
-def ended(pid: int) -> bool:
-    """Whether the process is gone, or a zombie, which has no command line, within ten seconds."""
+def ended(pid: int, seconds: float = 10) -> bool:
+    """Whether the process is gone, or a zombie, which has no command line, within so long."""
     path = Path(f"/proc/{pid}/cmdline")
-    for _ in range(100):
+    for _ in range(int(10 * seconds)):
         with suppress(OSError):
             if path.read_bytes():
                 time.sleep(0.1)
@@ -150,8 +151,8 @@ def test_a_request_that_takes_too_long_is_ended(address: str) -> None:
 def test_a_worker_of_another_version_is_refused_by_its_name(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with Cluster(address) as cluster:
         lane, *_ = cluster_lanes(cluster, CPU)
-        cluster._digest = "of another commit"
-        with pytest.raises(GemmgenError, match="a worker has another gemmgen"):
+        cluster.expected["digest"] = "of another commit"
+        with pytest.raises(GemmgenError, match=r"a worker on .* has digest .*, and the others have of another commit"):
             lane.request("what it would not read")
         described = {name: {**one} for name, one in cluster.known.items()}
     monkeypatch.setattr(clusters, "generator_digest", lambda: "0123456789")
@@ -197,7 +198,7 @@ def test_what_dask_gives_up_or_loses_is_said(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(GemmgenError, match="is lost: closed"):
         asked(distributed.comm.CommClosedError("closed"))
     killed = distributed.KilledWorker("a task", SimpleNamespace(address="tcp://a:1"), 3)
-    with pytest.raises(ChildDied, match="a task"):
+    with pytest.raises(GemmgenError, match=r"given up, as workers are lost: .*a task"):
         asked(killed)
     monkeypatch.setattr(connection, "PATIENCE_SECONDS", -1.0)
     with pytest.raises(GemmgenError, match="no worker with a CPU is left"):
@@ -207,6 +208,7 @@ def test_what_dask_gives_up_or_loses_is_said(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
+        ("tcp://127.0.0.1:99999", "is no address"),
         ("tcp://10.0.0.5:8786", "runs the code of anybody who reaches it. Use tls://"),
         ("tcp://farm:8786", "runs the code of anybody who reaches it. Use tls://"),
         ("10.0.0.5", "is no address: tcp://HOST:PORT"),
@@ -221,6 +223,48 @@ def test_addresses_that_are_not_safe_or_none_are_refused(address: str, reason: s
 def test_loopback_and_tls_are_safe() -> None:
     for safe in ("tcp://127.0.0.1:8786", "tcp://localhost:1", "tcp://[::1]:8786", "tls://farm.example:8786"):
         require_safe(safe)
+
+
+def test_workers_of_this_machine_are_reached_by_this_machine_alone(address: str) -> None:
+    with Cluster(address) as cluster:
+        workers = cluster.client.scheduler_info(n_workers=-1)["workers"]
+        places = {place for at, one in workers.items() for place in (at, one["nanny"])}
+    ports = {int(place.rpartition(":")[2]) for place in places}
+    lines = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
+    listening = {(at, int(port, 16)) for line in lines if line[3:4] == ["0A"] for at, port in [line[1].split(":")]}
+    assert len(ports) == 2 * WORKERS and {at for at, port in listening if port in ports} == {"0100007F"}
+
+
+def test_tls_without_certificates_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"no scheduler answers at tls://127\.0\.0\.1:8786"):
+        Cluster("tls://127.0.0.1:8786")
+
+
+def test_children_of_a_client_that_died_end_with_the_next_one(address: str) -> None:
+    dead, one_child = Cluster(address), lambda: [child._process.pid for child in remote._children.values()]
+    dead.lanes(CPU, COMPILER)[0].request((SOURCE.text, "sm_90"))
+    (orphan,) = [pid for pids in dead.client.run(one_child).values() for pid in pids]
+    dead._stack.close()  # it says nothing to its workers
+    with Cluster(address) as cluster:
+        for _ in range(2 * WORKERS):  # whichever worker had it
+            cluster.lanes(CPU, COMPILER)[0].request((SOURCE.text, "sm_90"))
+            if ended(orphan, seconds=0.5):
+                break
+        assert ended(orphan)
+
+
+def test_what_fails_on_a_worker_comes_back_as_its_failure(address: str) -> None:
+    with Cluster(address) as cluster:
+        with pytest.raises(ChildDied, match=r"exit code 1: ModuleNotFoundError: No module named 'gemmgen\.nowhere'"):
+            cluster.lanes(CPU, "gemmgen.nowhere:Lane")[0].request("anything")
+        cluster.client.run(lambda: vars(remote).update(kept=remote.identity, identity=None))
+        try:
+            with pytest.raises(GemmgenError, match=r"(?s)^on .*: Traceback.*'NoneType' object is not callable"):
+                cluster.lanes(CPU, COMPILER)[0].request((SOURCE.text, "sm_90"))
+        finally:
+            cluster.client.run(lambda: vars(remote).update(identity=vars(remote)["kept"]))
 
 
 def test_a_file_may_give_the_client(address: str, tmp_path: Path) -> None:
@@ -292,13 +336,13 @@ def test_rows_of_the_suite_come_from_workers_and_stay_on_file(
     words = ["suite", "--shapes", "shapes.txt", "--arch", "A100", "--budget", "1", "--out", "mine"]
     assert main([*words, "--cluster", address, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["architectures"][0]["rows"]
-    assert [(row["state"], row["problem"]["m"]) for row in rows] == [("done", 64), ("done", 16)]
+    assert {(row["state"], row["problem"]["m"]) for row in rows} == {("done", 64), ("done", 16)}
     for row in rows:
         assert {path.suffix for path in Path("mine/sm_80").glob(f"{row['kernel']}.*")} == {".cu", ".json"}
     assert "predicted" in Path("mine/sm_80/README.md").read_text()
     assert main([*words, "--cluster", address, "--json"]) == 0
     again = json.loads(capsys.readouterr().out)["architectures"][0]["rows"]
-    assert [(row["state"], row["kernel"]) for row in again] == [("on file", row["kernel"]) for row in rows]
+    assert {(row["state"], row["kernel"]) for row in again} == {("on file", row["kernel"]) for row in rows}
     assert main([*words, "--cluster", address, "--step", "emulate"]) == 2
     assert "--cluster is for measure, and with --arch for predict" in capsys.readouterr().err
     assert main(["suite", "--shapes", "shapes.txt", "--cluster", address, "--out", "mine"]) == 2

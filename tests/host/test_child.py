@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
+from collections.abc import Iterator
 from itertools import count, islice
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from gemmgen.support.child import AHEAD, Child, in_order
+from gemmgen.support.child import AHEAD, Child, as_done, in_order
+from gemmgen.support.errors import GemmgenError
 
 
 def played(number: int) -> list[Child]:
@@ -53,3 +58,57 @@ def test_what_an_item_raises_comes_in_its_turn() -> None:
     assert [next(answers), next(answers)] == [(0, 0), (1, 1)]
     with pytest.raises(ValueError, match="the third"):
         next(answers)
+
+
+def test_items_come_as_they_get_done() -> None:
+    """The first item waits for the third."""
+    third = threading.Event()
+
+    def ask(child: Child, item: int) -> int:
+        if item == 0:
+            assert third.wait(10)
+        if item == 2:
+            third.set()
+        return item * item
+
+    found = list(as_done(played(2), range(5), ask))
+    assert sorted(found) == [(item, item * item) for item in range(5)] and found.index((2, 4)) < found.index((0, 0))
+
+
+class Echo:
+    """A child's side: answers what it is asked, after so many seconds."""
+
+    def __call__(self, message: tuple[object, float]) -> object:
+        answer, seconds = message
+        time.sleep(seconds)
+        return answer
+
+
+class Unreadable:
+    """What cannot be unpickled."""
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return int, ("no number",)
+
+
+@pytest.fixture
+def echo(monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    child = Child("test_child:Echo")
+    yield child
+    child.close()
+
+
+def test_no_answer_of_an_interrupted_request_is_taken_for_the_next_one(echo: Child) -> None:
+    assert echo.request(("first", 0)) == "first"
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    with pytest.raises(KeyboardInterrupt):
+        echo.request(("old", 1))
+    assert echo.request(("new", 0)) == "new"
+
+
+def test_a_request_that_cannot_be_read_is_an_error_and_the_child_goes_on(echo: Child) -> None:
+    with pytest.raises(GemmgenError, match="invalid literal for int"):
+        echo.request(Unreadable(), timeout=20)
+    assert echo.request(("next", 0)) == "next"

@@ -17,7 +17,7 @@ from gemmgen.benchmark.suite.runtime import measure_products
 from gemmgen.pool.cluster import Cluster
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import Target, open_target
-from gemmgen.support.child import Child, ChildDied, in_order
+from gemmgen.support.child import Child, ChildDied, as_done
 from gemmgen.support.files import Store, write_atomic
 from gemmgen.support.scratch import scratch_folder
 
@@ -89,11 +89,11 @@ def suite_lanes(cluster: Cluster, step: Step) -> list[Child]:
 
 
 def run_on(lanes: Sequence[Child], step: Step, plan: SuitePlan, on_done: Callable[[ShapeOutcome], None]) -> None:
-    """The step "measure" or "predict" of `plan` by these lanes; `on_done` hears of each shape as it is done, in order.
+    """The step "measure" or "predict" of `plan` by these lanes; `on_done` hears of each shape as it is done.
 
     A shape whose search ends its process is one that failed.
     """
-    with closing(in_order(lanes, _jobs(step, plan), _ask)) as answers:
+    with closing(as_done(lanes, _jobs(step, plan), _ask)) as answers:
         for _, done in answers:
             for name, data in done.files.items():
                 path = plan.folder.parent / name
