@@ -121,7 +121,7 @@ def command(
     of a kernel as gemmgen renders it rules out: PASS says why.
 
     Exit codes: 0 PASS, 1 FAIL, 2 wrong usage, 3 not judged here: by all that was run, or as this machine lacks a C++
-    compiler, say, or the GPU that is asked for.
+    compiler, say, memory for the problem, or the GPU that is asked for.
 
     --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of launches
     that are too large for that only the first blocks run. A finding fails the kernel, and names the line of the .cu.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
-from gemmgen.support.errors import GemmgenError
+from gemmgen.support.errors import CandidateFailed, Failure
 
 INPUT_COPIES = 4  # of A and B: the draw, storage, a guarded copy, the reference's own
 OUTPUT_COPIES = 8  # of C: the same, result and reference
@@ -29,13 +29,14 @@ def at_a_time(problems: Iterable[Problem]) -> int:
 
 
 def require_memory(problem: Problem) -> None:
-    """Raise GemmgenError where verifying `problem` would not fit into this machine's memory."""
+    """Raise CandidateFailed (unavailable) where verifying `problem` would not fit into this machine's memory."""
     needed, present = host_bytes(problem), installed_bytes()
     if present is not None and needed > present:
-        raise GemmgenError(
+        reason = (
             f"{problem} is too large to verify here: operands and reference need at least "
             f"{needed / GB:.0f} GB, and this machine has {present / GB:.0f} GB"
         )
+        raise CandidateFailed(Failure("unavailable", reason, "memory"))
 
 
 def installed_bytes() -> int | None:

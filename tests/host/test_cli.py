@@ -675,6 +675,8 @@ def test_a_problem_too_large_to_verify(run: Run, tmp_path: Path) -> None:
     code, _, err = run("tune", "1000000x1000000x1000000")
     assert code == 1 and "too large to verify here" in err
     assert no_files_but(tmp_path)
+    code, out, err = run("verify", FULL.replace("64x96x32", "400000x400000x40000"))
+    assert code == 3 and out == "" and "not judged" in err and "too large to verify here" in err, "nothing is wrong"
 
 
 def test_an_interrupt_says_that_it_resumes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
