@@ -30,7 +30,7 @@ from typing import IO, Any, Literal, TypeVar
 from gemmgen.support.errors import CandidateFailed, GemmgenError
 
 COUNT = struct.Struct("<Q")
-AHEAD = 8
+AHEAD = 2  # items of `in_order` for each child: the one that it works on, and the next
 ReplyKind = Literal["done", "failed", "fatal", "error"]
 
 
@@ -183,7 +183,7 @@ def in_order(
 ) -> Generator[tuple[Item, Answer], None, None]:
     """`ask(child, item)` for each item, with whichever child is idle; items and answers in the items' order.
 
-    Items may come without end: AHEAD for each child are taken, so that the others go on while one takes long. Where
+    Items may come without end: AHEAD for each child are taken, and no more while the first of them takes long. Where
     `ask` raises, so does this in that item's turn. Who stops early closes it, which waits for what children are at.
     """
     ask_one = _by_whoever_is_idle(children, ask)

@@ -7,6 +7,7 @@ constraints accept: that reaches every accepted point and asks nothing of a fami
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from typing import Any
 
 from hypothesis import assume, reject
 from hypothesis import strategies as st
-from hypothesis.errors import Unsatisfiable
+from hypothesis.errors import HypothesisDeprecationWarning, Unsatisfiable
 
 from gemmgen.kernel.config import Axis, Config
 from gemmgen.kernel.families.base import ONE_PRODUCT, Family, broken_count, first_rejection, runs_on
@@ -278,7 +279,9 @@ def _values(axis: Axis) -> tuple[int, ...]:
 def _batch(strategy: st.SearchStrategy[RandomKernel], seed: int) -> list[RandomKernel]:
     """Empty where hypothesis finds none."""
     drawn: list[RandomKernel] = []
-    with suppress(Unsatisfiable):
+    with suppress(Unsatisfiable), warnings.catch_warnings():
+        # Other threads, as dask's, draw from Python's global random numbers. Hypothesis blames the strategy for that.
+        warnings.simplefilter("ignore", HypothesisDeprecationWarning)
         for_each(strategy, drawn.append, examples=DRAWS_A_BATCH, seed=seed, shrink=False)
     return drawn
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import random
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -283,3 +285,23 @@ def test_a_family_that_an_architecture_has_not_is_passed_over() -> None:
     with pytest.raises(InvalidInput, match="no kernel of wgmma is accepted on sm_80"):
         next(draw_points([FAMILIES["wgmma"]], limits, seed=0))
     assert next(draw_points([FAMILIES["wgmma"], NAIVE], limits, seed=0)).family is NAIVE
+
+
+def test_threads_that_draw_random_numbers_do_not_disturb_draws() -> None:
+    """Those of dask do; hypothesis warns of it, which is an error here."""
+    over = threading.Event()
+
+    def disturb() -> None:
+        while not over.is_set():
+            random.random()
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    try:
+        points = list(islice(draw_points([NAIVE], ARCHS["sm_90"].limits, 1), 20))
+    finally:
+        over.set()
+        thread.join()
+    assert [point.name for point in points] == [
+        point.name for point in islice(draw_points([NAIVE], ARCHS["sm_90"].limits, 1), 20)
+    ]
