@@ -148,7 +148,7 @@ def _worded(matrix: MatrixSizes, names: tuple[str, ...]) -> list[str]:
 def _transposed(
     known: Mapping[str, int | None], matrix: MatrixSizes, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> str:
-    """What to say of an operand of the `known` sizes that lies the other way around."""
+    """A hint for an operand whose transpose has the `known` sizes and the right order; empty where it has not."""
     rows, cols = shape[-1], shape[-2]
     fits = matrix.extent(matrix.rows, known) in (None, rows) and matrix.extent(matrix.cols, known) in (None, cols)
     lies = matrix.order == "c" and strides[-1:] == (1,)  # its transpose is column-major

@@ -164,14 +164,14 @@ def timing_document(timing: Timing, case: Case) -> Document:
 
 
 def energy_document(trial: Trial) -> Document:
-    """What the card said while the kernel ran alone; nothing where nobody asked."""
+    """The entry "energy" of a candidate; empty where its energy was not measured."""
     if trial.energy is None:
         return {}
     return {"energy": observed_document(trial.energy, representative(trial.source.problem))}
 
 
 def observed_document(seen: Observed, case: Case) -> Document:
-    """What a card said, and TFLOPS a watt of it."""
+    """Energy, power and clocks of one kernel, with its TFLOPS per watt."""
     return {**asdict(seen), "tflops_per_w": seen.tflops_per_w(case.flops), "date": now()}
 
 

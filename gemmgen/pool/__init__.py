@@ -6,6 +6,6 @@ remote.py      the worker's side: requests go to children of the worker, which m
 served.py      the side of such a child; one that measures has the cluster's other workers compile for it
 worker.py      workers of one machine: one for each GPU, others for the cores
 
-A worker process stays clear of CUDA and of kernels: what it is asked to do runs in children of its own, as it would
-run in children of gemmgen's process. So a kernel that hangs or crashes costs one request, and no worker.
+A worker process makes no CUDA context and runs no kernel: what it is asked to do runs in children of its own, as it
+would run in children of gemmgen's process. So a kernel that hangs or crashes costs one request, and no worker.
 """

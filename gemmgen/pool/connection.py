@@ -27,7 +27,7 @@ class Connection:
         self.expected = remote.identity(remote.describe())  # of workers
 
     def count(self, resource: str) -> int:
-        """Of workers that have it."""
+        """How many workers have the resource."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         return sum(1 for one in workers if one["resources"].get(resource, 0) > 0)
 

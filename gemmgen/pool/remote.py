@@ -21,7 +21,7 @@ from gemmgen.support.version import gemmgen_version
 
 SERVED = "gemmgen.pool.served:Unpacking"  # what their children are
 FARM = "GEMMGEN_FARM"  # of a child's environment: its client, and the scheduler's address
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # numpy's: a worker has one core
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # numpy's: a lane has one core
 
 _children: dict[tuple[str, ...], Child] = {}  # by client and factory, with its arguments
 _lock = Lock()
@@ -51,7 +51,7 @@ def ask(
 
 
 def identity(described: Mapping[str, Any]) -> dict[str, str | None]:
-    """What has to be the same of all workers, of what `describe` says. None: it does not matter."""
+    """What all workers must have in common, taken from what `describe` says of one. None matches everything."""
     card = described["card"] or {"name": None, "driver": None}
     alike = {name: described[name] for name in ("digest", "compiler")}
     return {**alike, "card": card["name"], "driver": card["driver"]}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gemmgen.pool.cluster import Cluster
+from gemmgen.pool.remote import ONE_THREAD
 from gemmgen.pool.worker import GPU
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compile_many
@@ -30,7 +31,6 @@ from gemmgen.verification.verifier import Verdict
 
 LANES = 8  # on a GPU, at most; their contexts take turns on it
 MOST_ON_GPU = 16  # of lanes that compile, too
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # numpy's, in each of them
 TIMEOUT = 4.0  # seconds for a run on a GPU, where the problems are small
 
 OnVerdict = Callable[[VerifyJob, Verdict], None]

@@ -140,7 +140,7 @@ def _row(record: Mapping[str, Any], date: str) -> Result:
 
 
 def _energy_j(record: Mapping[str, Any]) -> float | None:
-    """Of a launch: as `bench --energy` or `suite --energy` found it, or a search."""
+    """Joules per launch, from `bench --energy`, `suite --energy` or a search for the least; None without them."""
     ours = ((record.get("bench") or {}).get("energy") or {}).get("ours") or record.get("energy") or {}
     return ours.get("energy_j")
 

@@ -41,7 +41,7 @@ class MeasuringCard:
 
 
 def measuring_cards(kernels: Iterable[KernelFile]) -> list[MeasuringCard]:
-    """Those that `bench` and `suite` say of, by model and UUID."""
+    """The cards on which `bench` and `suite` timed `kernels`, sorted by model and UUID."""
     by_card: dict[tuple[str, str, str], list[Any]] = defaultdict(list)
     for kernel in kernels:
         bench = (kernel.record or {}).get("bench") or {}

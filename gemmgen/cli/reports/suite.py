@@ -49,7 +49,7 @@ def show_suite(
 
 
 def _show_cards(console: Console, cards: Sequence[MeasuringCard]) -> None:
-    """What the cards that measured are, and how fast frozen kernels run on each."""
+    """A row for each card: its kernels, their ratio to cuBLASLt, and the rates of the frozen kernels."""
     columns = ("<card", "kernels", "ratio", "FFMA TFLOPS", "read GB/s", "SM MHz", "highest C", "drift", "repeated")
     made = table(*columns, title="cards that measured")
     for one in cards:
