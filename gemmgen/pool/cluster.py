@@ -20,9 +20,7 @@ from gemmgen.pool.worker import CPU, GPU, LOOPBACK, configured, distributed, is_
 from gemmgen.run.target import DeviceChoice
 from gemmgen.support.child import child_environment
 from gemmgen.support.errors import InvalidInput, require
-from gemmgen.support.files import generator_digest
 from gemmgen.support.lifeline import Lifeline
-from gemmgen.support.version import gemmgen_version
 from gemmgen.support.words import plural, with_article
 
 LOCAL = "local"
@@ -96,9 +94,7 @@ class Cluster(Connection):
         found = self.client.run(remote.describe, workers=list(names))
         described = {names[address]: what for address, what in found.items()}
         self._addresses = {names[address]: address for address in found}
-        require_alike(described)
-        card = next((remote.identity(one) for one in described.values() if one["card"] is not None), {})
-        self.expected |= card
+        self.expected = require_alike(self.expected, described)
         return described
 
     def _names(self) -> dict[str, str]:
@@ -168,22 +164,16 @@ def require_safe(address: str) -> None:
     )
 
 
-def require_alike(described: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise InvalidInput for workers of another gemmgen or compiler than here, or whose cards or drivers differ."""
-    mine = {"gemmgen": generator_digest(), "compiler": remote.compiler_version_or_none()}
+def require_alike(
+    expected: Mapping[str, str | None], described: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str | None]:
+    """`expected` with what it leaves open taken from the first worker that says it.
+
+    Raises InvalidInput for workers of another gemmgen or compiler than here, or whose cards or drivers differ.
+    """
+    known = dict(expected)
     for name, one in described.items():
-        require(
-            one["digest"] == mine["gemmgen"],
-            f"worker {name} has another gemmgen: {one['gemmgen']}, whose code has digest {one['digest'][:8]}, and here "
-            f"it is {gemmgen_version()}, {generator_digest()[:8]}",
-        )
-        same = None in (one["compiler"], mine["compiler"]) or one["compiler"] == mine["compiler"]
-        require(same, f"worker {name} compiles by {one['compiler']}, and this machine by {mine['compiler']}")
-    cards = [(name, one["card"]) for name, one in described.items() if one["card"] is not None]
-    for name, card in cards[1:]:
-        first, known = cards[0]
-        for what in ("name", "driver"):
-            require(
-                card[what] == known[what],
-                f"worker {name} has {card[what]}, and worker {first} has {known[what]}: they have to be alike",
-            )
+        other = remote.difference(known, one)
+        require(other is None, f"worker {name} {other}, as the others and this machine have")
+        known = {what: has or known[what] for what, has in remote.identity(one).items()}
+    return known

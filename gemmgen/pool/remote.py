@@ -37,8 +37,8 @@ def ask(
     A worker does one request after the other. Children of a client that came before end here: it may have died.
     """
     try:
-        if (other := _difference(expected)) is not None:
-            return "differs", other
+        if (other := difference(expected, describe())) is not None:
+            return "differs", f"a worker on {platform.node()} {other}"
         return "done", _child(client, factory).request(message, timeout)
     except ChildDied as error:
         return "died", (str(error), error.timed_out)
@@ -53,16 +53,20 @@ def ask(
 def identity(described: Mapping[str, Any]) -> dict[str, str | None]:
     """What all workers must have in common, taken from what `describe` says of one. None matches everything."""
     card = described["card"] or {"name": None, "driver": None}
-    alike = {name: described[name] for name in ("digest", "compiler")}
-    return {**alike, "card": card["name"], "driver": card["driver"]}
+    return {
+        "gemmgen": f"{described['gemmgen']}, code {described['digest'][:8]}",
+        "compiler": described["compiler"],
+        "card": card["name"],
+        "driver": card["driver"],
+    }
 
 
-def _difference(expected: Mapping[str, str | None]) -> str | None:
-    """In words."""
-    here = identity(describe())
-    for what, wanted in expected.items():
-        if None not in (wanted, here[what]) and here[what] != wanted:
-            return f"a worker on {platform.node()} has {what} {here[what]}, and the others have {wanted}"
+def difference(expected: Mapping[str, str | None], described: Mapping[str, Any]) -> str | None:
+    """How a worker is not as `expected`, in words; None where it is."""
+    for what, has in identity(described).items():
+        wanted = expected[what]
+        if None not in (wanted, has) and has != wanted:
+            return f"has {what} {has}, which has to be {wanted}"
     return None
 
 

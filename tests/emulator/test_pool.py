@@ -22,7 +22,6 @@ from gemmgen.api.remote import TuneJob
 from gemmgen.cli import main
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
-from gemmgen.pool import cluster as clusters
 from gemmgen.pool import connection, remote
 from gemmgen.pool.cluster import HERE_ALONE, Cluster, require_alike, require_safe
 from gemmgen.pool.connection import RemoteChild
@@ -148,25 +147,23 @@ def test_a_request_that_takes_too_long_is_ended(address: str) -> None:
         assert died.value.timed_out
 
 
-def test_a_worker_of_another_version_is_refused_by_its_name(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_of_another_version_is_refused_by_its_name(address: str) -> None:
     with Cluster(address) as cluster:
         lane, *_ = cluster_lanes(cluster, CPU)
-        cluster.expected["digest"] = "of another commit"
-        with pytest.raises(GemmgenError, match=r"a worker on .* has digest .*, and the others have of another commit"):
+        described, expected = {name: {**one} for name, one in cluster.known.items()}, {**cluster.expected}
+        cluster.expected["gemmgen"] = "0.1, code 01234567"
+        with pytest.raises(GemmgenError, match=r"a worker on .* has gemmgen .*, which has to be 0\.1, code 01234567"):
             lane.request("what it would not read")
-        described = {name: {**one} for name, one in cluster.known.items()}
-    monkeypatch.setattr(clusters, "generator_digest", lambda: "0123456789")
-    with pytest.raises(InvalidInput, match=r"worker .*/cpu-\d has another gemmgen: .* here it is .*, 01234567"):
-        Cluster(address)
-    monkeypatch.undo()
+        with pytest.raises(InvalidInput, match=r"worker .*/cpu-\d has gemmgen .*, which has to be 0\.1, code 01234567"):
+            require_alike(cluster.expected, described)
     first, second, *_ = described.values()
     card = {"name": "NVIDIA H200", "driver": "580.1"}
     first["card"], second["card"] = card, {**card, "driver": "570.9"}
-    with pytest.raises(InvalidInput, match=r"worker .* has 570\.9, and worker .* has 580\.1: they have to be alike"):
-        require_alike(described)
+    with pytest.raises(InvalidInput, match=r"worker .* has driver 570\.9, which has to be 580\.1"):
+        require_alike(expected, described)
     second["card"], second["compiler"] = card, "NVRTC 12.4"
-    with pytest.raises(InvalidInput, match=r"compiles by NVRTC 12\.4, and this machine by NVRTC"):
-        require_alike(described)
+    with pytest.raises(InvalidInput, match=r"has compiler NVRTC 12\.4, which has to be NVRTC"):
+        require_alike(expected, described)
 
 
 class Lost:
