@@ -54,15 +54,40 @@ def compile_program(text: str, arch: str, *options: str) -> Program:
     return Program(cubin, log, time.perf_counter() - started)
 
 
+def compile_ptx(text: str, arch: str) -> str:
+    """The PTX of `text` that NVRTC makes machine code of for `arch` ("sm_90a"), with the lines of the text.
+
+    Raises CandidateFailed as `compile_program` does.
+    """
+    reason = why_unknown(arch)
+    if reason is not None:
+        raise CandidateFailed(Failure("compile", reason, "nvrtc"))
+    ptx, _ = _compile(text, flags_for_ptx(arch), ptx=True)
+    return ptx.rstrip(b"\0").decode(errors="replace")
+
+
+def ptx_process(most_bytes: str) -> Callable[[tuple[str, str]], str]:
+    """What a child that makes PTX answers with; within so much memory."""
+    _limit_memory(int(most_bytes))
+    with suppress(CandidateFailed):  # which each request meets
+        _nvrtc()
+    return lambda request: compile_ptx(*request)
+
+
 def compiler_process(most_bytes: str | None = None) -> Callable[[tuple[str, str]], Program]:
     """What a child of `compile_many` answers with; within so much memory."""
     if most_bytes is not None:
-        import resource  # of Unix alone
-
-        resource.setrlimit(resource.RLIMIT_AS, (int(most_bytes), int(most_bytes)))
+        _limit_memory(int(most_bytes))
     with suppress(CandidateFailed):  # which each request meets
         _nvrtc()
     return lambda request: compile_program(*request)
+
+
+def _limit_memory(most_bytes: int) -> None:
+    """That of this process, from now on."""
+    import resource  # of Unix alone
+
+    resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
 
 
 def foreign_file(text: str) -> str | None:
@@ -100,6 +125,11 @@ def flags_for(arch: str, *options: str) -> tuple[str, ...]:
     return (*FLAGS, *options, f"--gpu-architecture={arch}")
 
 
+def flags_for_ptx(arch: str) -> tuple[str, ...]:
+    """The same where ptxas does not run: for PTX alone, of the lines of the text."""
+    return (*FLAGS, LINES, f"--gpu-architecture={arch.replace('sm_', 'compute_')}")
+
+
 def why_unknown(arch: str) -> str | None:
     """Why NVRTC does not compile for `arch`; None where it does. Raises CandidateFailed (unavailable)."""
     number = re.fullmatch(r"sm_([0-9]+)[af]?", arch)
@@ -131,8 +161,8 @@ def _nvrtc() -> Any:
     return nvrtc
 
 
-def _compile(text: str, flags: tuple[str, ...]) -> tuple[bytes, str]:
-    """(cubin, log). Raises CandidateFailed with the log's first error."""
+def _compile(text: str, flags: tuple[str, ...], *, ptx: bool = False) -> tuple[bytes, str]:
+    """(cubin, or the PTX before it, log). Raises CandidateFailed with the log's first error."""
     nvrtc = _nvrtc()
     require_no_nul(text)
     foreign = foreign_file(text)
@@ -147,7 +177,8 @@ def _compile(text: str, flags: tuple[str, ...]) -> tuple[bytes, str]:
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             full = status == nvrtc.nvrtcResult.NVRTC_ERROR_OUT_OF_MEMORY
             raise CandidateFailed(_failure(_first_error(log) or status.name, "unjudged" if full else "compile"))
-        return _output(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program), log
+        made = (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX) if ptx else (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+        return _output(*made, program), log
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

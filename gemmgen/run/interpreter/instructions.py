@@ -1,0 +1,44 @@
+"""The matrix instructions of an architecture as text: what the interpreter reads when it starts.
+
+One line per instruction, its words apart by single spaces:
+
+    opcode m n k a b accumulator products fraction kept
+
+The last three are those of `gemmgen.problem.mma.Sums`, 0 where sums are exact. A wmma has the line of the mma.sync that
+computes half of its columns alike. An opcode that has no line is not emulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gemmgen.problem.device import Arch
+from gemmgen.problem.mma import MMAS, Mma, multiplied
+from gemmgen.problem.wgmma import Wgmma, wgmmas
+from gemmgen.problem.wmma import WMMAS
+
+
+def instruction_table(arch: Arch) -> str:
+    """The lines of all that is native on `arch`."""
+    return "".join(f"{opcode} {_numbers(one, arch)}\n" for opcode, one in instructions(arch).items())
+
+
+def instructions(arch: Arch) -> dict[str, Mma | Wgmma]:
+    """The same by opcode; of a wmma the mma.sync of half of its columns."""
+    return {opcode: one for opcode, one in _all() if one.why_not(arch) is None}
+
+
+def _all() -> Iterator[tuple[str, Mma | Wgmma]]:
+    for mma in MMAS.values():
+        yield mma.ptx, mma
+    for wmma in WMMAS.values():
+        yield wmma.ptx.replace(f".{wmma.a}.{wmma.b}.", "."), wmma.half  # layouts change no bits
+    for wgmma in wgmmas().values():
+        yield wgmma.ptx, wgmma
+
+
+def _numbers(one: Mma | Wgmma, arch: Arch) -> str:
+    sums = one.sums_on(arch)
+    rounding = (0, 0, 0) if sums is None else (sums.products, sums.fraction, sums.kept)
+    types = multiplied(one.a), multiplied(one.b), one.accumulator.label
+    return " ".join(map(str, (one.m, one.n, one.k, *types, *rounding)))

@@ -1,0 +1,130 @@
+#include "machine.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <thread>
+
+#include "failure.hpp"
+#include "lanes.hpp"
+
+namespace gemmgen {
+
+Machine::Machine(Program& program, const Kernel& kernel, Launch& launch)
+    : program_(program), kernel_(kernel), launch_(launch), clock_(launch.seed * 0x9E3779B9u), hints_(kernel.code.size()) {
+  // By some seeds dynamic shared memory has just the alignment that it asks for.
+  const bool just_aligned = launch.seed / 8 % 2 == 1;
+  dynamic_start_ = FIRST_SHARED + (just_aligned && kernel.dynamic_alignment < FIRST_SHARED ? kernel.dynamic_alignment : 0);
+  if (launch.shared_bytes > STATIC_SHARED - dynamic_start_ - FIRST_SHARED)
+    fail("launch", "%u bytes of dynamic shared memory are more than the emulator has", unsigned(launch.shared_bytes));
+  for (unsigned rank = 0; rank < launch.cluster; ++rank) blocks_.push_back(std::make_unique<Block>(*this, rank));
+}
+
+void Machine::run(std::atomic<std::size_t>& next) {
+  for (std::size_t place; (place = next.fetch_add(ranks())) < launch_.blocks.size();) run_cluster(launch_.blocks[place]);
+}
+
+void Machine::run_cluster(uint32_t first) {
+  first_block_ = first;
+  random_ = {launch_.seed * 0x2545F4914F6CDD1Du + first};
+  std::vector<Warp*> order;
+  for (auto& block : blocks_) {
+    block->start(first + block->rank);
+    for (auto& warp : block->warps) order.push_back(warp.get());
+  }
+  mbarriers_.start();
+  tma_.start();
+  cluster_barrier_.start();
+  while (true) {
+    poll();
+    if (launch_.seed != 0)
+      for (std::size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[random_.below(uint32_t(i + 1))]);
+    bool progress = false;
+    for (Warp* warp : order) progress |= warp->run();
+    order.erase(std::remove_if(order.begin(), order.end(), [](const Warp* warp) { return warp->exited(); }), order.end());
+    if (order.empty()) return;
+    if (!progress && !tma_.land_some()) refuse_deadlock();
+  }
+}
+
+void Machine::wake(State state, uint32_t number) {
+  for (auto& block : blocks_) block->wake(state, number);
+}
+
+void Machine::threads_exit(Warp& warp) {
+  tma_.exit_threads(warp);
+  Block& block = warp.block();
+  if (const unsigned group = warp.number() / WGMMA_WARPS; group < block.groups.size()) block.groups[group]->exit_threads(warp);
+  if (block.alive == unsigned(std::popcount(warp.active))) tma_.finish_block(block.rank);
+}
+
+void Machine::poll() {
+  if (launch_.expired) launch_.fail_late("block " + std::to_string(first_block_));
+}
+
+Block& Machine::owner(Warp& warp, const Instruction* i, uint32_t address) {
+  const uint32_t window = address >> RANK_SHIFT;
+  if (window == 0) return warp.block();
+  if (window > ranks())
+    fail("crash", "%s accesses shared memory of rank %u in a cluster of %u blocks (%s)", warp.where().c_str(), window - 1, ranks(),
+         place(i).c_str());
+  Block& found = block(window - 1);
+  if (found.alive == 0)
+    fail("crash", "%s accesses shared memory of block %u, which has exited: its shared memory may be another block's (%s)",
+         warp.where().c_str(), found.index, place(i).c_str());
+  return found;
+}
+
+std::string Machine::where(const Block& block, unsigned thread) const {
+  return "block " + std::to_string(block.index) + ", thread " + std::to_string(thread);
+}
+
+void Machine::refuse_deadlock() {
+  std::string text;
+  for (const auto& block : blocks_)
+    for (const auto& warp : block->warps)
+      for (const Split& split : warp->splits()) {
+        if (!text.empty()) text += "; ";
+        text += std::to_string(std::popcount(split.lanes)) + " threads from " + std::to_string(warp->first_thread() + first_of(split.lanes)) +
+                " of block " + std::to_string(block->index) + " wait at " + program_.place(split.at->location);
+        if (text.size() > 1500) fail("crash", "deadlock: %s; ...", text.c_str());
+      }
+  fail("crash", "deadlock: %s", text.c_str());
+}
+
+std::unique_ptr<Program> load_program(std::string_view ptx, std::string_view name, std::string_view instruction_table) {
+  return std::make_unique<Program>(std::string(ptx), std::string(name), instruction_table);
+}
+
+void run_launch(Program& program, Launch& launch) {
+  const Kernel& kernel = program.kernel(launch.entry);
+  if (kernel.most_threads != 0 && launch.threads > kernel.most_threads)
+    fail("launch", "blocks of %u threads are more than the kernel's __launch_bounds__ of %u: a GPU refuses them",
+         unsigned(launch.threads), kernel.most_threads);
+  if (kernel.cluster != 0 && kernel.cluster != launch.cluster)
+    fail("launch", "a launch in clusters of %u blocks of a kernel whose __cluster_dims__ are %u: a GPU refuses it",
+         unsigned(launch.cluster), kernel.cluster);
+  std::atomic<std::size_t> next = 0;
+  const auto clusters = launch.blocks.size() / launch.cluster;
+  const auto count = std::min<std::size_t>(launch.workers, clusters);
+  if (count <= 1) return Machine(program, kernel, launch).run(next);
+  std::vector<std::thread> helpers;
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto work = [&] {
+    try {
+      Machine(program, kernel, launch).run(next);
+    } catch (...) {
+      next = launch.blocks.size();
+      const std::lock_guard lock(mutex);
+      if (failure == nullptr) failure = std::current_exception();
+    }
+  };
+  for (std::size_t i = 1; i < count; ++i) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+  if (failure != nullptr) std::rethrow_exception(failure);
+}
+
+}  // namespace gemmgen

@@ -1,0 +1,272 @@
+"""The interpreter as a process that holds one program and answers launches, and may die doing so."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+from gemmgen.run.arguments import Argument, packed
+from gemmgen.run.emulator.arena import ArenaLayout, Placement
+from gemmgen.run.emulator.confine import Confinement, in_memory_file
+from gemmgen.run.emulator.failures import failed
+from gemmgen.run.emulator.server import GRACE, KINDS, PATIENCE
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.lifeline import Lifeline
+
+LENGTH = struct.Struct("<I")
+MOST_REPLY_BYTES = 2**20  # more than main.cpp ever sends
+LOAD_SECONDS = 60.0  # that a program may take to be parsed, on a busy machine: the largest takes a fraction of one
+# Whether its process may start threads: confine.cpp's mode "kernel" refuses them, and a launch gets one worker.
+THREADS = False
+SUCCESS = "ok"
+LAST = "!"  # behind a failure's kind: the process ends
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a process loads before its first launch.
+
+    name   of the .cu, for messages
+    ptx    what NVRTC made of its text
+    table  how its architecture's tensor-core instructions compute: a line each
+    """
+
+    name: str
+    ptx: str
+    table: str
+    options: str = ""
+
+    def pack(self) -> bytes:
+        """As main.cpp reads it."""
+        parts = [part.encode() for part in (self.name, self.ptx, self.table, self.options)]
+        return b"".join(LENGTH.pack(len(part)) + part for part in parts)
+
+
+@dataclass(frozen=True)
+class Request:
+    """One launch of `grid` blocks, of which it runs `block_count`: the first ones of the layout's list.
+
+    entry       the name of the kernel that it starts
+    cluster     blocks of a cluster, which are beside each other in the list
+    workers     threads that may share the blocks
+    timeout     seconds of processor time, of all threads together
+    quiet       what the kernel prints goes nowhere
+    dependent   it may start before the kernel ahead of it has ended
+    watch       whether races are judged
+    placements  what it may have a pointer to, by number
+    """
+
+    layout: ArenaLayout
+    entry: str
+    seed: int
+    grid: int
+    threads: int
+    shared_bytes: int
+    cluster: int
+    workers: int
+    timeout: float
+    arguments: tuple[Argument, ...]
+    quiet: bool
+    dependent: bool
+    watch: bool
+    placements: tuple[Placement, ...]
+    block_count: int
+
+    def pack(self) -> bytes:
+        """As launch.hpp lays it out."""
+        layout, values, entry = self.layout, packed(self.arguments), self.entry.encode()
+        head = struct.pack(
+            "<QQ6I4B6I4xQQ",
+            *(self.seed % 2**64, layout.blocks.offset, self.block_count, self.grid, self.threads),
+            *(self.shared_bytes, self.workers, int(self.timeout * 1000)),
+            *(self.quiet, self.dependent, self.watch, 0, self.cluster),
+            *(layout.element_bytes, len(self.placements), len(self.arguments), len(values), len(entry)),
+            *(layout.products, layout.matrices.offset),
+        )
+        operands = b"".join(placement.pack() for placement in self.placements)
+        parameters = b"".join(
+            struct.pack("<cBH", one.kind.encode(), one.alignment, len(one.data)) for one in self.arguments
+        )
+        return head + operands + parameters + values + entry
+
+
+class Died(Exception):
+    """The process ended without a word."""
+
+
+class Silent(Exception):
+    """It has not answered in time."""
+
+
+class Server:
+    """The process that interprets `program`; it starts with `start`, or the first launch, and again after each death.
+
+    executable   the interpreter: see program.py
+    arena_file   what it shares with this process: operands, blocks to run, where matrices are
+    """
+
+    def __init__(self, program: Program, executable: bytes, arena_file: int, confinement: Confinement) -> None:
+        self._program = program
+        self._executable = in_memory_file("interpreter", executable)
+        self._arena_file = arena_file
+        self._confinement = confinement
+        self._process: _Process | None = None
+
+    def start(self) -> None:
+        """Load the program, so that what the interpreter lacks shows now. Raises CandidateFailed: unjudged."""
+        if self._process is not None and not self._process.alive:
+            self._kill()  # it died between two launches: nobody's fault
+        if self._process is None:
+            self._process = _Process(self._executable, self._arena_file, self._confinement)
+            late = f"the interpreter has not loaded the kernel's PTX in {LOAD_SECONDS:g} s"
+            self._ask(self._program.pack(), LOAD_SECONDS, failed("unjudged", late))
+
+    def launch(self, request: Request) -> None:
+        """Run one launch to its end; what it prints goes to standard output.
+
+        Raises CandidateFailed: launch, crash, race, timeout or unjudged. The process lives on where it can.
+        """
+        self.start()
+        seconds = PATIENCE * request.timeout + GRACE
+        late = failed("timeout", f"no result after {PATIENCE * request.timeout:g} s")
+        printed = self._ask(request.pack(), seconds, late)
+        if printed:
+            sys.stdout.write(printed)
+            sys.stdout.flush()
+
+    def close(self) -> None:
+        self._kill()
+        if self._executable >= 0:
+            os.close(self._executable)
+            self._executable = -1
+
+    def _ask(self, message: bytes, seconds: float, late: CandidateFailed) -> str:
+        """What stands behind "ok" in the reply. Raises CandidateFailed; `late` where none comes in time."""
+        assert self._process is not None
+        try:
+            kind, _, text = self._process.ask(message, seconds).decode(errors="replace").partition("\t")
+        except Silent:
+            self._kill()
+            raise late from None
+        except Died as error:
+            self._kill()
+            raise failed("unjudged", f"the interpreter's process ended: {error}") from None
+        except BaseException:
+            self._kill()  # no later launch may read this one's reply
+            raise
+        if kind == SUCCESS:
+            return text
+        if kind.endswith(LAST):
+            self._kill()
+        raise failed(KINDS.get(kind.removesuffix(LAST), "crash"), text)
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+
+class _Process:
+    """One process, from its start to its end."""
+
+    def __init__(self, executable: int, arena_file: int, confinement: Confinement) -> None:
+        self._replies, replies_end = os.pipe()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        self._line = line = Lifeline()
+        # As descriptors.hpp numbers them; nothing counts what ran yet.
+        passed = (arena_file, replies_end, nowhere, executable, nowhere)
+        try:
+            with confinement.kernel(passed) as (command, file):
+                self._process = subprocess.Popen(
+                    command,
+                    bufsize=0,
+                    stdin=subprocess.PIPE,
+                    pass_fds=(*passed, file, line.end),
+                    start_new_session=True,  # Ctrl-C is the driver's to handle
+                )
+            line.tie(self._process.pid)
+        except BaseException:
+            line.close()
+            os.close(self._replies)
+            raise
+        finally:
+            os.close(replies_end)
+            os.close(nowhere)
+        self._ended = _pidfd(self._process.pid)
+        assert self._process.stdin is not None
+        self._requests = self._process.stdin.fileno()
+        os.set_blocking(self._requests, False)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, message: bytes, seconds: float) -> bytes:
+        """The reply to `message`. Raises Silent or Died."""
+        deadline = time.monotonic() + seconds
+        with contextlib.suppress(BrokenPipeError):  # it has died: the reply, or its lack, says why
+            self._send(LENGTH.pack(len(message)) + message, deadline)
+        (length,) = LENGTH.unpack(self._receive(LENGTH.size, deadline))
+        if length > MOST_REPLY_BYTES:
+            raise Died(f"it announces a reply of {length} bytes")
+        return self._receive(length, deadline)
+
+    def kill(self) -> None:
+        """End it and all that it may have started."""
+        if self._ended >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._ended, signal.SIGKILL)
+            os.close(self._ended)
+        else:
+            self._process.kill()
+        self._line.close()
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        os.close(self._replies)
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        rest = memoryview(data)
+        while rest:
+            _, ready, _ = select.select([], [self._requests], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise Silent
+            rest = rest[os.write(self._requests, rest) :]
+
+    def _receive(self, count: int, deadline: float) -> bytes:
+        """So many bytes of a reply, also where another process holds the pipe's other end."""
+        data, watched = b"", [self._replies, *([self._ended] if self._ended >= 0 else [])]
+        while len(data) < count:
+            ready, _, _ = select.select(watched, [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise Silent
+            piece = os.read(self._replies, count - len(data)) if self._replies in ready else b""
+            if not piece:
+                raise Died(_words(self._process.wait()))
+            data += piece
+        return data
+
+
+def _pidfd(pid: int) -> int:
+    """A descriptor of the process, which no later process of its number can be taken for; -1 without such."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return -1
+
+
+def _words(status: int) -> str:
+    """Of an exit status."""
+    if status >= 0:
+        return f"status {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
