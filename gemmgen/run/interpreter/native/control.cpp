@@ -53,7 +53,7 @@ const Instruction* vote_at_barrier(Warp& warp, const Instruction* i) {
     warp.block().barrier(number).votes += uint32_t(std::popcount(votes & warp.active));
     warp.block().barrier(number).voters += uint32_t(std::popcount(warp.active));
     const uint32_t threads = counted ? warp.reg<uint32_t>(i->b)[first_of(warp.active)] : 0;
-    if (!warp.block().arrive(warp, i, number, threads, !counted)) return warp.wait(State::at_barrier, number, i);
+    if (!warp.block().arrive(warp, i, number, threads, !counted)) return warp.wait(State::at_barrier, number, i, true);
   }
   const Barrier& barrier = warp.block().barrier(warp.reg<uint32_t>(i->a)[first_of(warp.active)]);
   const uint32_t count = barrier.result;

@@ -125,7 +125,7 @@ void Warp::wake(State state, uint32_t number) {
   for (Split& split : splits_)
     if (split.state == state && split.number == number) {
       split.state = State::ready;
-      split.passed = true;
+      split.passed = split.asks;
     }
 }
 
@@ -204,10 +204,11 @@ bool Warp::converge(const Instruction* i, uint32_t needed) {
   return (needed & ~lanes_) == 0;
 }
 
-const Instruction* Warp::wait(State state, uint32_t number, const Instruction* resume) {
+const Instruction* Warp::wait(State state, uint32_t number, const Instruction* resume, bool asks) {
   save(resume);
   splits_[current_].state = state;
   splits_[current_].number = number;
+  splits_[current_].asks = asks;
   splits_[current_].passed = false;
   hold_ = 0;
   return pick(false);

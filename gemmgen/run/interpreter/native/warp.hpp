@@ -37,7 +37,8 @@ struct Split {
   uint32_t lanes = 0;
   const Instruction* at = nullptr;
   State state = State::ready;
-  bool passed = false;   // what it waited for has come, and the instruction `at` ends now
+  bool asks = false;     // whether the instruction `at` asks, when it runs again, if what it waited for has come
+  bool passed = false;   // it has
   uint32_t number = 0;   // of the barrier, mbarrier or warpgroup that it waits for
 };
 
@@ -88,7 +89,7 @@ class Warp {
   // Whether the lanes `needed`, as far as they live, are here with the running split; else it waits for them.
   bool converge(const Instruction* i, uint32_t needed);
   // The running split waits, to go on at `resume`.
-  const Instruction* wait(State state, uint32_t number, const Instruction* resume);
+  const Instruction* wait(State state, uint32_t number, const Instruction* resume, bool asks = false);
   // Whether the running split comes back to the instruction for which it waited. Asked once.
   bool passed();
   bool alone() const { return splits_.size() == 1; }

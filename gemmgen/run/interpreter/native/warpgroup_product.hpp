@@ -95,6 +95,17 @@ struct WarpgroupSums {
     }
   }
 
+  // Whether a warp's registers hold anything else.
+  bool differ(const MatrixInstruction& of, unsigned warp, const uint32_t* const* registers) const {
+    uint32_t held[WGMMA_COLUMNS / 2][tiles::LANES];
+    uint32_t* places[WGMMA_COLUMNS / 2];
+    for (unsigned r = 0; r < registers_of(of); ++r) places[r] = held[r];
+    store(of, warp, places);
+    for (unsigned r = 0; r < registers_of(of); ++r)
+      if (std::memcmp(held[r], registers[r], sizeof held[r]) != 0) return true;
+    return false;
+  }
+
   static constexpr unsigned registers_of(const MatrixInstruction& of) {
     return of.accumulator == Element::f16 ? of.n / 4 : of.n / 2;
   }

@@ -44,7 +44,7 @@ bool Warpgroup::gather(Warp& warp, const Instruction* i) {
   return true;
 }
 
-void Warpgroup::fence(Warp& warp) { members_[member_of(warp)].fenced = true; }
+void Warpgroup::fence(Warp& warp) { ++members_[member_of(warp)].fences; }
 
 void Warpgroup::check_operand(Block& block, const Instruction* i, Descriptor at, unsigned lines, unsigned bytes, bool transposed,
                               const char* name) {
@@ -69,29 +69,26 @@ Warpgroup::Sums& Warpgroup::take_sums(Block& block, const Instruction* i, const 
   const auto refuse = [&](unsigned member, const char* why) {
     fail("race", "%s: %s (%s)", warp(block, member).where(1).c_str(), why, machine_.place(i).c_str());
   };
-  Sums* found = nullptr;
-  for (const auto& one : sums_)
-    if (one->units[0].front() == units.front() && one->pending != std::array<uint32_t, WGMMA_WARPS>()) found = one.get();
-  if (found == nullptr) {
-    for (const auto& one : sums_)
-      if (one->pending == std::array<uint32_t, WGMMA_WARPS>()) found = one.get();
-    if (found == nullptr) found = sums_.emplace_back(std::make_unique<Sums>()).get();
-    found->of = of;
-  }
+  const auto known = std::find_if(sums_.begin(), sums_.end(), [&](const auto& sums) { return sums->units[0].front() == units.front(); });
+  const bool is_new = known == sums_.end();
+  Sums& sums = is_new ? *sums_.emplace_back(std::make_unique<Sums>()) : **known;
+  const bool another = !is_new && (sums.units[0] != units || sums.of.accumulator != of.accumulator);
   for (unsigned member = 0; member < WGMMA_WARPS; ++member) {
-    Warp& its = warp(block, member);
-    if (found->pending[member] != 0) {
-      if (found->units[member] != units || found->of.n != of.n || found->of.accumulator != of.accumulator)
-        refuse(member, "a wgmma of another shape takes accumulators that are in flight");
+    if (sums.pending[member] != 0) {
+      if (another) refuse(member, "a wgmma of another shape takes accumulators that are in flight");
       continue;
     }
-    if (!members_[member].fenced) refuse(member, "no wgmma_fence comes before a wgmma of registers that have been written");
-    found->units[member] = units;
+    if (members_[member].fences == 0) refuse(member, "no wgmma_fence comes before its first wgmma");
+    Warp& its = warp(block, member);
     const uint32_t* registers[WGMMA_COLUMNS / 2];
     for (std::size_t r = 0; r < units.size(); ++r) registers[r] = its.reg<uint32_t>(units[r]);
-    found->values.load(of, member, registers);
+    if (!is_new && !another && sums.fences[member] == members_[member].fences && sums.values.differ(of, member, registers))
+      refuse(member, "accumulators of a wgmma have been written since the last wgmma_fence");
+    sums.units[member] = units;
+    sums.values.load(of, member, registers);
   }
-  return *found;
+  sums.of = of;
+  return sums;
 }
 
 void Warpgroup::issue(Block& block, const Instruction* i) {
@@ -138,7 +135,6 @@ void Warpgroup::issue(Block& block, const Instruction* i) {
   ++issued_;
   for (unsigned member = 0; member < WGMMA_WARPS; ++member) {
     members_[member].issued = issued_;
-    members_[member].fenced = false;
     sums.pending[member] = issued_;
     Warp& its = warp(block, member);
     for (const Unit unit : detail.units) its.start_flight(unit, i);
@@ -166,6 +162,7 @@ void Warpgroup::wait(Warp& warp, const Instruction* i, uint32_t left) {
   for (const auto& sums : sums_) {
     if (sums->pending[number] == 0 || sums->pending[number] > end) continue;
     sums->pending[number] = 0;
+    sums->fences[number] = member.fences;
     uint32_t* registers[WGMMA_COLUMNS / 2];
     const std::vector<Unit>& units = sums->units[number];
     for (std::size_t r = 0; r < units.size(); ++r) {
@@ -255,7 +252,7 @@ const Instruction* together(Warp& warp, const Instruction* i, Act act) {
   const Instruction* next = nullptr;
   if (!whole_warp(warp, i, next)) return next;
   Warpgroup& group = group_of(warp, i);
-  if (!group.gather(warp, i)) return warp.wait(State::at_warpgroup, group.number(), i);
+  if (!group.gather(warp, i)) return warp.wait(State::at_warpgroup, group.number(), i, true);
   act(group);
   warp.block().wake(State::at_warpgroup, group.number());
   return i + 1;
@@ -295,13 +292,13 @@ const Instruction* set_registers(Warp& warp, const Instruction* i) {
     const Instruction* next = nullptr;
     if (!whole_warp(warp, i, next)) return next;
     Warpgroup& group = group_of(warp, i);
-    if (!group.gather(warp, i)) return warp.wait(State::at_warpgroup, number, i);
+    if (!group.gather(warp, i)) return warp.wait(State::at_warpgroup, number, i, true);
     block.registers.set(warp, i, number, unsigned(i->immediate), more);
     block.wake(State::at_warpgroup, number);
     for (auto& other : block.groups)
       if (block.registers.grant(other->number())) block.wake(State::at_registers, other->number());
   }
-  if (block.registers.waits(number)) return warp.wait(State::at_registers, number, i);
+  if (block.registers.waits(number)) return warp.wait(State::at_registers, number, i, true);
   return i + 1;
 }
 

@@ -34,16 +34,17 @@ class Warpgroup {
   // Of a warp, whose lanes do all of this together.
   struct Member {
     uint32_t issued = 0, waited = 0;
-    bool fenced = false;
+    uint32_t fences = 0;
     std::vector<uint32_t> groups;  // the product behind the last of each
   };
 
-  // Sums that are in flight, by the units where warps have them.
+  // Sums by the units where warps have them, while no product is in flight.
   struct Sums {
     const Instruction* at = nullptr;  // the last product
     MatrixInstruction of;
     std::array<std::vector<Unit>, WGMMA_WARPS> units;
     std::array<uint32_t, WGMMA_WARPS> pending = {};  // one more than the last product that a warp has not waited for; 0: none
+    std::array<uint32_t, WGMMA_WARPS> fences = {};   // of a warp when it had its sums last
     WarpgroupSums values;
   };
 
